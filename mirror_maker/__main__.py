@@ -14,7 +14,7 @@ from mirror_maker.settings import MirrorSettings, load_settings
 from mirror_maker.worker.service import MirrorService
 
 FENCED_EXIT_CODE = 3
-"""Another process runs with this worker's id; to start again would throw it out in turn."""
+"""Another process runs with this worker's id. A restart would fence that process in turn."""
 
 
 async def _run(settings: MirrorSettings) -> None:

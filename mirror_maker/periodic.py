@@ -22,7 +22,7 @@ def pause_of(clock: Clock, duration_ms: int) -> Pause:
     return lambda: clock.sleep(duration_ms)
 
 
-class PeriodicWork:
+class PeriodicTask:
     """One piece of work; `run` until cancelled."""
 
     def __init__(

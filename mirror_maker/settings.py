@@ -1,13 +1,14 @@
-"""What one mirror worker is told when it starts: a frozen object in a JSON file."""
+"""The settings of one mirror worker: frozen objects in a JSON file."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter
 
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
 from mirror_maker.formats.naming import TopicNames
@@ -41,20 +42,67 @@ def _check_pattern(pattern: str) -> str:
     return pattern
 
 
+def _start_text(value: object) -> object:
+    """Return a time as text. YAML parses an unquoted time; one without a zone is in UTC."""
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
+    return value
+
+
 Pattern = Annotated[str, AfterValidator(_check_pattern)]
 Positive = Annotated[int, Field(gt=0)]
-# A name becomes part of a topic name, so Kafka's rule for topic names holds for it.
+# A name becomes part of a topic name, so Kafka's rule for topic names applies.
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._\-]+$", max_length=100)]
 
+REPLICAS_MAX = 100
+"""Largest replication factor that a link may ask for."""
+
 _STRICT = ConfigDict(extra="forbid")
+_DOCUMENTED = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 PROBE_POLICIES = Policies(out_of_range="skip", truncated="skip", recreated="skip", corrupt="skip")
-"""What is done about troubles of the probe topic."""
+"""Policies of the probe topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkSettings:
-    """One direction of mirroring: everything selected from one source into the target."""
+class LinkTuning:
+    """Settings of how a link copies. The topology file has the same ones under `settings`."""
+
+    __pydantic_config__ = _DOCUMENTED
+
+    start: Annotated[str, BeforeValidator(_start_text), AfterValidator(check_start)] = "earliest"
+    """Where the copy of a new partition starts: earliest, latest, a time such as
+    2026-01-01T00:00:00Z, or mm2 (where MirrorMaker 2 stopped; mm2:TOPIC names its offsets topic).
+    It is decided once per partition."""
+    source_bytes_per_second: Annotated[int, Field(strict=True, ge=0)] = 0
+    """Bytes per second that the link's workers read from the source together; 0 for no limit.
+    `heliograph mirror throttle` changes it while the link runs."""
+    target_bytes_per_second: Annotated[int, Field(strict=True, ge=0)] = 0
+    """Bytes per second that the link's workers write to the target together; 0 for no limit."""
+    replication_factor: Annotated[int, Field(strict=True, ge=-1, le=REPLICAS_MAX)] = -1
+    """Replicas of topics that the link creates on the target; -1 for the target's default."""
+    on_unmapped_target: Literal["fail", "append"] = "fail"
+    """What to do if the target partition holds records that no offset map explains. A copy that
+    shares its name with others always accepts them."""
+    deletion_grace_ms: Annotated[int, Field(strict=True, gt=0)] = 600_000
+    """Milliseconds after the deletion of a source topic before its copy is deleted, with
+    `deletions: mirror`."""
+    coalesce_batches: bool = True
+    """Copy a run of tiny batches as one batch; the records stay the same."""
+    trace_batches: bool = False
+    """Create an OpenTelemetry span for each batch. The OTEL_* variables in the worker's environment
+    (such as OTEL_TRACES_EXPORTER) say where the spans go."""
+    source_group: str = ""
+    """A consumer group at the source for which the link commits its positions, so that lag tools
+    see them; empty for none. No consumer may use it."""
+    mm2_topics: Literal["off", "source", "target"] = "off"
+    """Also write MirrorMaker 2's topics (offset syncs, checkpoints, heartbeats), for tools that
+    read them. The value is the side of the offset syncs (`offset-syncs.topic.location`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSettings(LinkTuning):
+    """One direction of mirroring: the selected topics of one source, copied into the target."""
 
     __pydantic_config__ = _STRICT
 
@@ -65,37 +113,24 @@ class LinkSettings:
     topics: tuple[Pattern, ...] = (".*",)
     """Full-match regular expressions; an empty list selects nothing."""
     topics_exclude: tuple[Pattern, ...] = TOPICS_EXCLUDE_DEFAULT
-    replication_factor: int = -1
-    """Of the topics created on the target; -1 takes the target's default."""
-    coalesce_batches: bool = True
-    """Whether runs of tiny batches are copied as one batch each; the records stay what they are."""
-    on_unmapped_target: Literal["fail", "append"] = "fail"
-    """What to do where the target partition has records that no map explains. Where the copy
-    shares its name with others (`names`), such records are no surprise."""
-    start: Annotated[str, AfterValidator(check_start)] = "earliest"
-    """Where a partition begins that was never copied (`start_position.py`). Decided once."""
     on: Policies = field(default_factory=Policies)
-    """What to do about each trouble of a partition."""
+    """What to do in each trouble of a partition."""
     names: TopicNames = field(default_factory=TopicNames)
-    """What the copies are called."""
+    """Names of the copies."""
     origin: Literal["any", "local"] = "any"
-    """`local` copies only records that were born in the source cluster: what a mirror wrote there
-    is left out. Needed wherever names do not tell where a copy came from."""
+    """`local` copies only records that were produced in the source cluster, and none that a mirror
+    wrote there. Needed if names do not tell the origin of a copy."""
     filter: RecordFilter = field(default_factory=RecordFilter)
-    """Which records are copied; with it, or with `transform`, every batch is opened."""
+    """Records to copy; with a filter or transforms every batch is opened."""
     transform: Transforms = ()
-    """What is changed in each record, in order."""
+    """Changes to each copied record, in order."""
     groups: tuple[Pattern, ...] = (".*",)
     """Full-match patterns of the consumer groups whose positions are translated."""
     groups_exclude: tuple[Pattern, ...] = GROUPS_EXCLUDE_DEFAULT
     sync_group_offsets: bool = False
     """Whether translated positions are committed for the same groups on the target."""
     rewind_group_offsets: bool = False
-    """Whether a group's position on the target may be moved back after its source."""
-    source_bytes_per_second: Annotated[int, Field(ge=0)] = 0
-    """Rate of reading, of all workers together, until an operator sets another; 0 is no limit."""
-    target_bytes_per_second: Annotated[int, Field(ge=0)] = 0
-    """Rate of writing, likewise."""
+    """Whether a group's position on the target also moves back when its source's does."""
     sync_configs: bool = False
     """Whether configs of copies follow their sources."""
     configs: tuple[Pattern, ...] = (".*",)
@@ -104,35 +139,26 @@ class LinkSettings:
     sync_acls: bool = False
     """Whether ACLs on copies follow those on their sources."""
     leads: tuple[Pattern, ...] = ()
-    """Full-match patterns of topics whose copies follow this link in configs and ACLs though it
-    did not make them (`config_ownership.py`). No opposite link may say the same."""
+    """Full-match patterns of topics whose copies the link owns although it did not create them
+    (`link/config_ownership.py`): they follow it in configs and ACLs. No opposite link may claim the
+    same topics."""
     deletions: Literal["report", "mirror"] = "report"
-    """Whether what is gone at the source is taken away on the target: configs, ACLs, topics."""
-    deletion_grace_ms: Positive = 600_000
-    """How long a topic must have been gone at the source before its copy is deleted."""
-    trace_batches: bool = False
-    """Whether an OpenTelemetry span is made for each batch; see `batch_spans.py`."""
-    source_group: str = ""
-    """A group at the source for which the link's positions are committed, so that ordinary lag
-    tools see them; empty for none. No consumer may use it."""
-    mm2_topics: Literal["off", "source", "target"] = "off"
-    """Whether MirrorMaker 2's topics (offset syncs, checkpoints, heartbeats) are written as well,
-    and on which side its offset syncs lie (`offset-syncs.topic.location`)."""
+    """Whether deletions of configs, ACLs and topics at the source are mirrored to the target."""
     probe: bool = False
-    """Whether the link's probe topic is copied as well, whatever `topics` and `topics_exclude` say;
-    see `formats/probe.py`."""
+    """Whether the link's probe topic is copied too, whatever `topics` and `topics_exclude` say
+    (`formats/probe.py`)."""
 
     @property
     def probe_topic(self) -> str | None:
-        """The link's own probe topic on the source; None where it is not copied."""
+        """Return the link's own probe topic on the source; None if it is not copied."""
         return probe_topic_name(self.name) if self.probe else None
 
     def for_topic(self, topic: str) -> LinkSettings:
-        """The settings as they hold for one source topic.
+        """Return the settings for one source topic.
 
-        The probe topic belongs to the aggregator. It is copied from its first record on, and whole
-        (`LinkLogs.source`), or the probe would report as lost what the link leaves out by its
-        settings. Nobody has to decide about what its source loses: the journal names the gap.
+        The probe topic belongs to the aggregator. It is copied whole and from its first record on;
+        otherwise the probe would report records as lost that the link leaves out. No operator needs
+        to decide about records that its source loses: the journal names the gap.
         """
         if topic != self.probe_topic:
             return self
@@ -145,7 +171,7 @@ class LinkSettings:
 
     @property
     def terms(self) -> dict[str, str]:
-        """The settings that decide which records are copied, and as what, without those at their
+        """Return the settings that decide which records are copied, without those at their
         defaults.
 
         They must not change while a link copies; see `MapStore`.
@@ -159,7 +185,7 @@ class LinkSettings:
         return terms
 
     def copy_name(self, topic: str) -> str:
-        """What the copy of a source topic is called on the target."""
+        """Return the name of a source topic's copy on the target."""
         return self.names.target_topic(self.source_alias, topic)
 
     @property
@@ -169,7 +195,7 @@ class LinkSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Every bound of a worker, with its unit."""
+    """Every limit of a worker, with its unit."""
 
     __pydantic_config__ = _STRICT
 
@@ -177,34 +203,34 @@ class Limits:
     fetch_bytes_max: Positive = 32 * 1024 * 1024
     fetch_partition_bytes_max: Positive = 2 * 1024 * 1024
     rules_fetch_bytes_max: Positive = 128 * 1024
-    """Of one answer, where a filter or transforms open every record: what well-compressed megabytes
-    hold would keep the worker from its heartbeats until its lease has run out."""
+    """Bytes of one fetch if a filter or transforms open every record. Larger well-compressed
+    fetches would keep the worker from its heartbeats until its lease expires."""
     fetch_ahead_bytes_min: Positive = 256 * 1024
-    """The next poll leaves before the last answer is taken in where that is so large: it takes a
-    millisecond and more to be taken in, and for less nothing is gained."""
+    """The next poll is sent before the last response is processed, if that response is this large.
+    Processing it takes a millisecond and more; a smaller one is not worth it."""
     partition_pending_bytes_max: Positive = 8 * 1024 * 1024
-    """Fetched and not acknowledged, of one partition; above it, it is not fetched."""
+    """Bytes of one partition that are fetched and not acknowledged; above it, fetching stops."""
     pending_bytes_max: Positive = 256 * 1024 * 1024
     """The same over all partitions of a link."""
     produce_request_bytes_max: Positive = 8 * 1024 * 1024
-    """A request is closed when it has reached this; a single larger batch goes alone."""
+    """A request is closed when it reaches this size; a single larger batch goes alone."""
     produce_requests_in_flight_max: Positive = 5
     """Per target broker."""
     produce_timeout_ms: Positive = 30_000
     map_flush_ms: Positive = 500
     group_sync_ms: Positive = 1_000
-    """Between two looks at the groups of the source."""
+    """Time between two looks at the groups of the source."""
     source_group_ms: Positive = 5_000
-    """Between two commits of a link's positions for its `source_group`."""
+    """Time between two commits of a link's positions for its `source_group`."""
     topic_sync_ms: Positive = 5_000
-    """Between two looks at the configs and ACLs of both sides."""
+    """Time between two looks at the configs and ACLs of both sides."""
     heartbeat_topic_ms: Positive = 1_000
-    """Between two records of MirrorMaker 2's heartbeats topic."""
+    """Time between two records of MirrorMaker 2's heartbeats topic."""
     controls_ms: Positive = 1_000
-    """Between two looks at what operators have told the links."""
+    """Time between two looks at operators' orders."""
     proofs_at_once_max: Positive = 64
-    """Partitions of a link whose positions are proved at the same time: what starts with thousands
-    of them must not bury both clusters in questions."""
+    """Partitions of a link that prove their positions at the same time. A start with thousands of
+    them must not flood both clusters with requests."""
     discovery_ms: Positive = 1_000
     back_off_ms_min: Positive = 100
     back_off_ms_max: Positive = 2_000
@@ -212,16 +238,16 @@ class Limits:
     pause_ms_max: Positive = 60_000
     """Pauses of a partition in trouble under the policy `pause`; they double up to this."""
     audit_cpu_share: Annotated[float, Field(ge=0, le=1)] = 0.03
-    """Of one core, for comparing the targets' logs with what was acknowledged; 0 turns it off."""
+    """Share of one core for the audit of the targets' logs; 0 turns it off."""
     drain_ms_max: Positive = 10_000
     """How long a clean stop waits for batches in flight."""
     epoch_quiet_ms: Positive = 60_000
-    """How long nothing of ours may arrive before the producer epoch is raised, and before copies
-    that a shared target seems to have lost are counted as lost."""
+    """How long no write of ours may arrive before the producer epoch is raised, and before missing
+    copies on a shared target count as lost."""
 
     @property
     def retry_ms_max(self) -> int:
-        """The longest pause before something that was refused is tried again."""
+        """Return the longest pause before a refused request is retried."""
         return max(
             self.back_off_ms_max,
             self.controls_ms,
@@ -236,7 +262,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorSettings:
-    """Everything a mirror worker needs to run."""
+    """Everything that a mirror worker needs to run."""
 
     __pydantic_config__ = _STRICT
 
@@ -247,10 +273,11 @@ class MirrorSettings:
     target_security: ClientSecurity = PLAINTEXT
     links: tuple[LinkSettings, ...]
     ready_file: str
-    """JSON {"pid", "state", "http_host", "http_port"}, there once the worker takes part."""
+    """A JSON file {"pid", "state", "http_host", "http_port"}, written when the worker is a member
+    of its group."""
     http_host: str = "127.0.0.1"
     http_port: int = 0
-    """0 picks a free port; the ready file tells which."""
+    """0 selects a free port, which the ready file names."""
     session_timeout_ms: Positive = 10_000
     heartbeat_ms: Positive = 1_000
     limits: Limits = field(default_factory=Limits)
@@ -275,10 +302,10 @@ def load_settings(path: Path) -> MirrorSettings:
 
 
 def parse_settings(text: str | bytes) -> MirrorSettings:
-    """What `dump_settings` wrote. Raises pydantic.ValidationError."""
+    """Parse what `dump_settings` returned. Raises pydantic.ValidationError."""
     return _ADAPTER.validate_json(text)
 
 
 def dump_settings(settings: MirrorSettings) -> bytes:
-    """The JSON that `load_settings` reads."""
+    """Return the JSON that `load_settings` reads."""
     return _ADAPTER.dump_json(settings, indent=2)

@@ -93,6 +93,8 @@ CORES = (
     "mirror_maker/repair/orders.py",
     "mirror_maker/copy/replicator.py",
     "mirror_maker/link/stalled_partitions.py",
+    "mirror_maker/metrics/exposition.py",
+    "mirror_maker/metrics/latency.py",
     "aggregator/audit/partition_audit.py",
     "aggregator/audit/alignment.py",
     "aggregator/maps/catalog.py",

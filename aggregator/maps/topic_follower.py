@@ -21,9 +21,9 @@ from uuid import UUID
 from aggregator.maps.followed_topic import Followed, TopicState
 from aggregator.ports import ClusterReader
 from local_cluster.client.model import FetchedPartition, FetchPosition, TopicPartition
-from local_cluster.records.batch import CorruptRecordError, iter_records
+from local_cluster.client.reader import fetched_batches
+from local_cluster.records.batch import CorruptRecordError
 from local_cluster.records.compress import CompressionError
-from local_cluster.records.header import crc_is_valid, iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import MapFormatError
 
@@ -189,14 +189,8 @@ class TopicFollower:
             position.followed.begin()
 
     def _apply(self, position: _Position, answer: FetchedPartition) -> None:
-        next_offset = position.next_offset
-        for place, header in iter_headers(answer.records):
-            if not crc_is_valid(answer.records, place, header):
-                raise MapFormatError(f"batch at offset {header.base_offset} fails its CRC")
-            next_offset = max(next_offset, header.next_offset)
-        for record in iter_records(answer.records):
-            # A fetch answers whole batches, so that the first may begin before the position.
-            if record.offset >= position.next_offset:
+        for header, records in fetched_batches(answer.records, position.next_offset):
+            for record in records:
                 position.followed.apply(record)
-        position.next_offset = next_offset
-        position.followed.note_read(next_offset, answer.high_watermark, self._monotonic())
+            position.next_offset = header.next_offset
+        position.followed.note_read(position.next_offset, answer.high_watermark, self._monotonic())

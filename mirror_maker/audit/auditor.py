@@ -34,7 +34,7 @@ from mirror_maker.formats import MapFormatError
 from mirror_maker.formats.receipts import decode_receipts, flow_id_of
 from mirror_maker.formats.verdicts import AuditorState, Finding
 from mirror_maker.metrics.lag import HighWatermarkHistory
-from mirror_maker.periodic import PeriodicWork
+from mirror_maker.periodic import PeriodicTask
 from mirror_maker.ports import Clock, DataSink, DataSource
 from mirror_maker.resume.foreign_records import may_hold_foreign
 from mirror_maker.resume.source_log import LinkLogs
@@ -113,7 +113,7 @@ class LinkAuditor:
         self._is_idle = False
         """Whether the last round brought nothing."""
         self._publisher = VerdictPublisher(self._topics, self._receipts, self._meter)
-        self._rounds = PeriodicWork(
+        self._rounds = PeriodicTask(
             self._round,
             link=settings.name,
             what_failed="audit",

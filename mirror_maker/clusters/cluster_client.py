@@ -1,5 +1,6 @@
-"""The mirror's client of either side: `KafkaClient`, topic ids as one given broker has them, and
-what was refused to its principal."""
+"""The mirror's client of either side: `KafkaClient` with topic ids of one broker and missing
+rights.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +30,11 @@ from mirror_maker.model import DescribedProducer
 DELETE_TIMEOUT_MS: Final = 10_000
 """How long a broker waits for the replicas of a partition to delete records."""
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class MirrorClient(KafkaClient):
-    """See `ports.DataSource` and `ports.DataSink`."""
+    """A `ports.DataSource` and `ports.DataSink`."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class MirrorClient(KafkaClient):
         security: ClientSecurity,
         rights: MissingRights | None = None,
     ) -> None:
-        """`rights` are those of the principal in this cluster; several clients may share them."""
+        """`rights` are the principal's in this cluster; several clients may share them."""
         super().__init__(
             bootstrap,
             client_id=client_id,
@@ -58,9 +59,9 @@ class MirrorClient(KafkaClient):
         last: LastAnswer | None = options.get("last")
         before = None if last is None else last.response
         response = await super().call(api, fields, **options)
-        # While all is well, what is the same as before is not looked at.
+        # Skip unchanged responses unless a right is missing.
         if self._rights or response is not before:
-            self._hear(answered_rights(api, fields, response))
+            self._note_rights(answered_rights(api, fields, response))
         return response
 
     async def ask_metadata(
@@ -73,45 +74,49 @@ class MirrorClient(KafkaClient):
         """See `ClusterCalls.ask_metadata`."""
         found = await super().ask_metadata(topics, last=last, **options)
         if self._rights or last is None or found.topics is not last.topics:
-            self._hear((topic_right("DESCRIBE", n), t.error) for n, t in found.topics.items())
+            self._note_rights(
+                (topic_right("DESCRIBE", name), topic.error) for name, topic in found.topics.items()
+            )
         return found
 
     async def fetch(self, *args: Any, **options: Any) -> dict[TopicPartition, FetchedPartition]:
         """See `KafkaClient.fetch`."""
         answers = await super().fetch(*args, **options)
-        self._hear_partitions("READ", answers)
+        self._note_partitions("READ", answers)
         return answers
 
     async def fetch_in_session(self, *args: Any, **options: Any) -> SessionAnswer:
         """See `KafkaClient.fetch_in_session`."""
         answer = await super().fetch_in_session(*args, **options)
-        self._hear_partitions("READ", answer.partitions)
+        self._note_partitions("READ", answer.partitions)
         return answer
 
     async def produce(self, *args: Any, **options: Any) -> dict[TopicPartition, ProducedPartition]:
         """See `KafkaClient.produce`."""
         answers = await super().produce(*args, **options)
-        self._hear_partitions("WRITE", answers)
+        self._note_partitions("WRITE", answers)
         return answers
 
-    def _hear_partitions(
+    def _note_partitions(
         self,
         operation: str,
         answers: Mapping[TopicPartition, FetchedPartition]
         | Mapping[TopicPartition, ProducedPartition],
     ) -> None:
-        # On the path of every batch: while all is well, next to nothing.
+        # This runs for every batch, so it costs next to nothing unless something was refused.
         if self._rights or any(answer.error for answer in answers.values()):
-            self._hear((topic_right(operation, at.topic), a.error) for at, a in answers.items())
+            self._note_rights(
+                (topic_right(operation, at.topic), answer.error) for at, answer in answers.items()
+            )
 
-    def _hear(self, answers: Iterable[tuple[Right, int]]) -> None:
-        for right in self._rights.heard(answers, time.monotonic_ns() // 1_000_000):
-            logger.warning("%s", self._rights.sentence(right))
+    def _note_rights(self, answers: Iterable[tuple[Right, int]]) -> None:
+        for right in self._rights.note(answers, time.monotonic_ns() // 1_000_000):
+            log.warning("%s", self._rights.sentence(right))
 
     async def topic_ids(self, node_id: int, names: Sequence[str]) -> dict[str, uuid.UUID]:
-        """Ids of the topics that exist, in the view of this broker. Raises KafkaError.
+        """Return the ids of the topics that exist, as this broker sees them. Raises KafkaError.
 
-        A broker before Metadata v10 knows no ids; then each is NO_TOPIC_ID.
+        A broker before Metadata v10 has no topic ids; each is then NO_TOPIC_ID.
         """
         found = await self.ask_metadata(names, node_id=node_id)
         return {
@@ -121,9 +126,9 @@ class MirrorClient(KafkaClient):
         }
 
     async def delete_records(self, node_id: int, at: TopicPartition, before_offset: int) -> None:
-        """Delete what lies below an offset in a partition that this broker leads.
+        """Delete the records below an offset in a partition that this broker leads.
 
-        Raises KafkaError, `policy_violation` where the topic is only compacted.
+        Raises KafkaError, `policy_violation` for a topic with only `cleanup.policy=compact`.
         """
         partition = {"partition_index": at.partition, "offset": before_offset}
         response = await self.call(
@@ -141,8 +146,10 @@ class MirrorClient(KafkaClient):
     async def describe_producer(
         self, node_id: int, at: TopicPartition, producer_id: int
     ) -> DescribedProducer | None:
-        """What the log of a partition that this broker leads knows of a producer; None where that
-        is nothing. Raises KafkaError, `unsupported_version` before Kafka 2.8 (KIP-664)."""
+        """Return what the leader of a partition knows of a producer; None if nothing.
+
+        Raises KafkaError, `unsupported_version` before Kafka 2.8 (KIP-664).
+        """
         response = await self.call(
             ApiKey.DESCRIBE_PRODUCERS,
             {"topics": [{"name": at.topic, "partition_indexes": [at.partition]}]},

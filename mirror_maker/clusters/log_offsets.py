@@ -1,8 +1,8 @@
-"""Where logs of one cluster begin and end, asked for many partitions at once. Shell.
+"""The bounds of logs in one cluster, requested for many partitions at once. Shell.
 
-A worker that starts has the bounds of thousands of partitions to find out. Those that are asked for
-at the same time go in one request to their leader, which is the one of the directory: a broker that
-does not lead any more refuses, and the flow tries again when discovery has found out.
+A worker that starts needs the bounds of thousands of partitions. Lookups of the same moment go in
+one request to each leader of the directory. A broker that does not lead any more refuses, and the
+flow retries after the next discovery.
 """
 
 from __future__ import annotations
@@ -10,44 +10,47 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from local_cluster.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.clusters.request_batching import Together
+from mirror_maker.clusters.request_batching import RequestBatcher
 from mirror_maker.ports import LogReader
 
-LATEST: Final = -1
-EARLIEST: Final = -2
+LATEST: Final = LATEST_TIMESTAMP
+EARLIEST: Final = EARLIEST_TIMESTAMP
 PARTITIONS_PER_REQUEST_MAX: Final = 1_000
 
 
 class LogOffsets:
-    """Of one cluster. Methods raise KafkaError where a partition's leader does not tell."""
+    """Log bounds of one cluster. Methods raise KafkaError if a leader does not answer."""
 
     def __init__(
         self, reader: LogReader, leader_of: Callable[[TopicPartition], int | None]
     ) -> None:
         self._reader = reader
         self._leader_of = leader_of
-        self._asking: dict[tuple[int, int], Together[TopicPartition, int | KafkaError]] = {}
-        """By leader and timestamp: a request has one timestamp for a partition, and one broker
-        that does not answer holds up nobody else."""
+        self._asking: dict[tuple[int, int], RequestBatcher[TopicPartition, int | KafkaError]] = {}
+        """Batchers by leader and timestamp. A request has one timestamp per partition, and a broker
+        that does not answer delays no other one."""
 
     async def bounds(self, at: TopicPartition, leader: int | None = None) -> tuple[int, int]:
-        """(log start offset, high watermark), in this order; `leader` where the directory does not
-        know the topic."""
+        """Return (log start offset, high watermark), looked up in this order.
+
+        `leader` is needed for topics that the directory does not know.
+        """
         first = await self._listed(at, EARLIEST, leader)
         return first, await self._listed(at, LATEST, leader)
 
     async def first(self, at: TopicPartition) -> int:
-        """The log start offset."""
+        """Return the log start offset."""
         return await self._listed(at, EARLIEST)
 
     async def end(self, at: TopicPartition) -> int:
-        """The high watermark."""
+        """Return the high watermark."""
         return await self._listed(at, LATEST)
 
     async def at_time(self, at: TopicPartition, timestamp_ms: int) -> int:
-        """Of the first record that is as late as that, -1 where there is none."""
+        """Return the offset of the first record with this timestamp or a later one; -1 if none."""
         return await self._listed(at, timestamp_ms)
 
     async def _listed(self, at: TopicPartition, which: int, leader: int | None = None) -> int:
@@ -57,7 +60,7 @@ class LogOffsets:
             async def ask(partitions: Sequence[TopicPartition]) -> list[int | KafkaError]:
                 return await self._ask(*key, partitions)
 
-            self._asking[key] = Together(ask, count_max=PARTITIONS_PER_REQUEST_MAX)
+            self._asking[key] = RequestBatcher(ask, count_max=PARTITIONS_PER_REQUEST_MAX)
         return _offset(await self._asking[key].ask(at))
 
     async def _ask(

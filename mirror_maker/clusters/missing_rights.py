@@ -1,8 +1,8 @@
-"""What a principal was refused by a cluster, in an operator's words. Pure.
+"""The rights that a principal lacks in a cluster, in an operator's words. Pure.
 
-Each answer that refuses is an operation on a resource, as Kafka's ACLs name them; a later answer
-to the same question takes it back. The error codes alone do not tell which right is missing, and
-what a principal may not describe is not even listed.
+Each response that refuses is about an operation on a resource, as Kafka's ACLs name them. A later
+response to the same request takes it back. Error codes alone do not tell which right is missing,
+and a cluster does not even list what a principal may not describe.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.messages import Fields, get
 
 MISSING_MAX: Final = 1_000
-"""Rights that are kept at once; beyond them the oldest are forgotten."""
+"""Rights that are kept at once; beyond this number the oldest are dropped."""
 FORGOTTEN_MS: Final = 180_000
-"""What was not refused again for so long was not asked for again. Longer than every pause between
-two attempts, where those are the defaults."""
+"""A right that was not refused for this long was not requested again. Longer than every backoff
+with its default."""
 
 _REFUSALS: Final = frozenset(
     {
@@ -39,16 +39,16 @@ class Right(NamedTuple):
     operation: str
     resource: str
     name: str = ""
-    """Empty where the resource needs none: the cluster, any topic."""
+    """Empty if the resource has none: the cluster, any topic."""
 
     @property
     def topic(self) -> str | None:
-        """The topic that it is about, if it is about one."""
+        """Return the topic that the right is about, if any."""
         return self.name if self.resource == _TOPIC else None
 
 
 class MissingRights:
-    """What one principal lacks in one cluster, as far as it has been refused."""
+    """The rights that one principal lacks in one cluster, as far as they were refused."""
 
     def __init__(
         self, alias: str, security: ClientSecurity, *, forgotten_ms: int = FORGOTTEN_MS
@@ -57,10 +57,10 @@ class MissingRights:
         self._principal = principal(security)
         self._forgotten_ms = forgotten_ms
         self._refused_ms: dict[Right, int] = {}
-        """When it was refused last, the oldest first; of the monotonic clock."""
+        """Monotonic time of the last refusal, the oldest first."""
 
-    def heard(self, answers: Iterable[tuple[Right, int]], now_ms: int) -> list[Right]:
-        """Take in answers, each with its error code; what is missing since just now."""
+    def note(self, answers: Iterable[tuple[Right, int]], now_ms: int) -> list[Right]:
+        """Take in results, each with its error code; return the rights that are newly missing."""
         self._forget(now_ms)
         found = []
         for right, code in answers:
@@ -75,7 +75,7 @@ class MissingRights:
         return found
 
     def known(self, now_ms: int) -> list[Right]:
-        """What is missing, in order."""
+        """Return the missing rights, sorted."""
         self._forget(now_ms)
         return sorted(self._refused_ms)
 
@@ -95,7 +95,7 @@ class MissingRights:
 
 
 def principal(security: ClientSecurity) -> str:
-    """How ACLs name who connects like this, as far as the client can know."""
+    """Return the principal as ACLs name it, as far as the client can know it."""
     if security.username is not None:
         return f"User:{security.username}"
     if security.certificate_file is not None:
@@ -108,7 +108,7 @@ def topic_right(operation: str, topic: str) -> Right:
 
 
 def answered_rights(api: ApiKey, fields: Fields, response: Any) -> Iterator[tuple[Right, int]]:
-    """The rights that a request asked for, each with the error code of its answer."""
+    """Yield the rights that a request needed, each with its error code in the response."""
     if api in _TOPIC_APIS:
         operation, attribute = _TOPIC_APIS[api]
         for topic in getattr(response, attribute):
@@ -134,7 +134,7 @@ def answered_rights(api: ApiKey, fields: Fields, response: Any) -> Iterator[tupl
             _refusal(ErrorCode.cluster_authorization_failed, [each.error_code for each in results]),
         )
     elif api is ApiKey.INIT_PRODUCER_ID:
-        # Or IDEMPOTENT_WRITE on the cluster, which alone would do before Kafka 2.8 (KIP-679).
+        # Or IDEMPOTENT_WRITE on the cluster, the only way before Kafka 2.8 (KIP-679).
         yield Right("WRITE", _ANY_TOPIC), response.error_code
 
 
@@ -160,14 +160,14 @@ def _group(operation: str, group_id: str) -> Right:
 
 
 def _code_of(topic: Any) -> int:
-    """Of a topic, or of a partition that was refused for it."""
+    """Return the error of a topic, or of a partition that was refused because of it."""
     code = int(get(topic, "error_code", 0))
     codes = [partition.error_code for partition in get(topic, "partitions", None) or ()]
     return code or _refusal(ErrorCode.topic_authorization_failed, codes)
 
 
 def _code_of_commit(response: Any) -> int:
-    """A refused group is told in every partition."""
+    """Return the refusal of the group, which every partition of the response repeats."""
     codes = [partition.error_code for topic in response.topics for partition in topic.partitions]
     return _refusal(ErrorCode.group_authorization_failed, codes)
 

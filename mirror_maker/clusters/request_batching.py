@@ -1,4 +1,4 @@
-"""Questions of many askers in one request: who asks while one is on its way goes with the next."""
+"""Lookups of many callers in one request: a lookup during a request goes with the next one."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ Answer = TypeVar("Answer")
 
 
 class _Round(Generic[Question, Answer]):
-    """What goes in one request."""
+    """The lookups of one request."""
 
     def __init__(self) -> None:
         self.questions: list[Question] = []
         self.answers: Sequence[Answer] | None = None
         self.error: KafkaError | None = None
         self.is_led = False
-        """Whether one of the askers sends the request for all."""
+        """Whether one of the callers sends the request for all."""
         self.changed = asyncio.Event()
 
 
-class Together(Generic[Question, Answer]):
-    """Guarantee: a question is answered by a request that was sent after it was asked.
+class RequestBatcher(Generic[Question, Answer]):
+    """Guarantee: a lookup is answered by a request that was sent after the call.
 
-    One request at a time. Where it fails with KafkaError it fails for all who are in it; an asker
-    that is cancelled meanwhile takes nothing from the others.
+    One request is in flight at a time. If it fails with KafkaError, it fails for all its callers. A
+    cancelled caller takes nothing from the others.
     """
 
     def __init__(
@@ -37,14 +37,14 @@ class Together(Generic[Question, Answer]):
         *,
         count_max: int,
     ) -> None:
-        """`ask` answers at most `count_max` questions, in their order."""
+        """`ask` answers at most `count_max` lookups, in their order."""
         self._ask = ask
         self._count_max = count_max
         self._open: _Round[Question, Answer] = _Round()
         self._turn = asyncio.Lock()
 
     async def ask(self, question: Question) -> Answer:
-        """Raises KafkaError."""
+        """Return the answer to a lookup. Raises KafkaError."""
         joined = self._open
         index = len(joined.questions)
         joined.questions.append(question)
@@ -64,14 +64,14 @@ class Together(Generic[Question, Answer]):
         joined.is_led = True
         try:
             async with self._turn:
-                await asyncio.sleep(0)  # who was woken by the same answer asks in this moment too
+                await asyncio.sleep(0)  # callers woken by the same response add theirs
                 if joined is self._open:
                     self._open = _Round()
                 joined.answers = await self._ask(joined.questions)
         except KafkaError as error:
             joined.error = error
         finally:
-            # Where it was cancelled another one leads.
+            # After a cancellation another caller leads.
             joined.is_led = False
             changed, joined.changed = joined.changed, asyncio.Event()
             changed.set()

@@ -1,7 +1,7 @@
-"""How fast a link may go: bytes are taken when they come, and waited for before the next. Pure.
+"""Byte rates of a link: bytes count when they arrive, the next request waits. Pure.
 
-What was taken is a debt that time pays off; nothing more is taken while there is one. A fetch or a
-batch is never cut for it, so that for a moment more may pass than the rate; over time it does not.
+The bytes taken are a debt that time pays off; nothing more is taken while there is a debt. A fetch
+or a batch is never split for it, so the rate holds over time and not at every moment.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ class Throttle:
         self._paid_at_ms = 0
 
     def set_rate(self, bytes_per_second: float, now_ms: int) -> None:
-        """From now on; 0 is without a limit."""
+        """Set the rate from now on; 0 is unlimited."""
         self._pay(now_ms)
         self._bytes_per_second = bytes_per_second
         if not bytes_per_second:
             self._debt_bytes = 0.0
 
     def spend(self, size_bytes: int, now_ms: int) -> None:
-        """So much was taken."""
+        """Count bytes that were taken."""
         if self._bytes_per_second:
             self._pay(now_ms)
             self._debt_bytes += size_bytes
 
     def delay_ms(self, now_ms: int) -> int:
-        """How long until something may be taken; 0 is now."""
+        """Return how long to wait before the next bytes; 0 is now."""
         self._pay(now_ms)
         if self._debt_bytes <= 0 or not self._bytes_per_second:
             return 0

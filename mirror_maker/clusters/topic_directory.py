@@ -1,4 +1,4 @@
-"""What a link last learned of both clusters: topic ids and leaders."""
+"""Topic ids and leaders of both clusters, as a link's discovery last saw them."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ Topics = Mapping[str, TopicMetadata]
 
 
 class Directory:
-    """Read model of discovery; `hurry` asks for a fresh one soon."""
+    """The read model of discovery; `hurry` requests a new round."""
 
     def __init__(self) -> None:
         self.source: Topics = {}
         self.target: Topics = {}
         self.hidden_source: Set[str] = frozenset()
-        """Topics that the mirror may not see at the source, where nobody says whether they are
-        there."""
+        """Topics that the mirror may not describe at the source, so it is unknown whether they
+        exist."""
         self.is_loaded = False
         self.asked = asyncio.Event()
-        """Set when somebody cannot wait for the next round of discovery."""
+        """Set when a caller cannot wait for the next regular round."""
         self._changed = asyncio.Event()
         self._found_first: frozenset[TopicPartition] = frozenset()
 
     def update(self, source: Topics, target: Topics, hidden_source: Set[str] = frozenset()) -> bool:
-        """Take over a round of discovery and wake those who wait for one; whether it is news.
+        """Take over a round of discovery and wake its waiters; return whether anything changed.
 
-        A side that says what it said before is given as the same object.
+        A side without a change is the same object as before.
         """
-        is_news = source is not self.source or target is not self.target
-        is_news = is_news or hidden_source != self.hidden_source
+        is_changed = source is not self.source or target is not self.target
+        is_changed = is_changed or hidden_source != self.hidden_source
         self.source, self.target, self.hidden_source = source, target, hidden_source
         if not self.is_loaded:
             self._found_first = frozenset(
@@ -45,18 +45,18 @@ class Directory:
         self.is_loaded = True
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
-        return is_news
+        return is_changed
 
     def hurry(self) -> None:
-        """Something here is out of date."""
+        """Request a round of discovery: something here is out of date."""
         self.asked.set()
 
     async def next_round(self) -> None:
-        """Wait until discovery has brought something newer than what is here now."""
+        """Wait for a round of discovery that is newer than the present state."""
         await self._changed.wait()
 
     def was_found_first(self, source: TopicPartition) -> bool:
-        """Whether the first round of discovery found this source partition."""
+        """Return whether the first round of discovery found this source partition."""
         return source in self._found_first
 
     def source_leader(self, at: TopicPartition) -> int | None:
@@ -66,7 +66,7 @@ class Directory:
         return _leader(self.target, at)
 
     def hidden(self, source: TopicPartition, target: TopicPartition) -> str | None:
-        """Which of the two the mirror may not see, in words; None where it sees both."""
+        """Return in words which of the two the mirror may not describe; None if neither."""
         if source.topic in self.hidden_source:
             return f"{source} at the source"
         copy = self.target.get(target.topic)
@@ -75,7 +75,9 @@ class Directory:
         return None
 
     def source_topic_id(self, topic: str) -> UUID | None:
-        """None where the topic is not there, NO_TOPIC_ID where the cluster has no topic ids."""
+        """Return the topic id: None without the topic, NO_TOPIC_ID if the cluster has no topic
+        ids.
+        """
         return _topic_id(self.source, topic)
 
     def target_topic_id(self, topic: str) -> UUID | None:

@@ -1,9 +1,14 @@
 """Published formats of the mirror: what it writes into topics for others to read.
 
-The offset-map topic of a link, its records (`records`, `record_values`), the map of one partition
-(`offset_map`) and the replay of a whole topic into maps (`map_topic`); the journal of gaps
-(`gaps`). Nothing here does I/O, and nothing here imports the rest of the mirror, so that any reader
-can take this package alone.
+- `records`, `record_values`, `fields`: the records of a link's offset-map topic, as bytes.
+- `offset_map`: the map of one partition. `map_topic`: a whole map topic, replayed.
+- `marks`, `controls`: what else lies in a map topic.
+- `gaps`: the journal of gaps. `receipts`, `verdicts`: what the audit publishes.
+- `naming`, `probe`, `workers`: names of copies and probe topics; where workers are found.
+- `mm2`: MirrorMaker 2's records.
+
+No module here does I/O or imports the rest of the mirror, so any reader can take this package
+alone.
 """
 
 from __future__ import annotations

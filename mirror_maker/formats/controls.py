@@ -1,4 +1,4 @@
-"""What an operator has told a link: what is paused, and how fast it may go. Pure."""
+"""An operator's orders to a link: what is paused, and how fast it may copy. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ UNLIMITED: Final = 0
 
 
 class PausedPart(NamedTuple):
-    """All of a link, a topic of it, or a partition."""
+    """A whole link, a topic of it, or a partition."""
 
     topic: str | None = None
     partition: int | None = None
@@ -21,21 +21,21 @@ class PausedPart(NamedTuple):
 
 
 class StillPausedError(Exception):
-    """What was to be resumed lies in something that is paused as a whole."""
+    """The part to resume lies in a larger part that is paused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Controls:
-    """One link's; every worker of the link follows the last that was written."""
+    """The orders of one link; every worker of the link follows the last that was written."""
 
     paused: frozenset[PausedPart] = frozenset()
     source_bytes_per_second: int | None = None
-    """Rate of reading; UNLIMITED, or None for what the settings say."""
+    """Rate of reading; UNLIMITED, or None for the configured rate."""
     target_bytes_per_second: int | None = None
     """Rate of writing, likewise."""
 
     def pauses(self, topic: str, partition: int) -> bool:
-        """Whether a source partition is paused."""
+        """Return whether a source partition is paused."""
         return bool(self.paused) and not self.paused.isdisjoint(
             (PausedPart(), PausedPart(topic), PausedPart(topic, partition))
         )

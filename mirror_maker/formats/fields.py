@@ -1,7 +1,7 @@
-"""The fields that records of the mirror's own topics are made of, to and from bytes.
+"""The fields of records in the mirror's own topics, to and from bytes.
 
-Numbers are big-endian; a varint is unsigned LEB128, of at most 63 bits; a string is a varint of its
-UTF-8 bytes followed by them; a uuid is 16 bytes.
+Numbers are big-endian. A varint is unsigned LEB128 of at most 63 bits. A string is a varint of its
+UTF-8 length followed by the bytes. A uuid is 16 bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ INT64: Final = struct.Struct(">q")
 
 
 class MapFormatError(ValueError):
-    """The bytes are no record of this format, or of a newer version than this reader."""
+    """The bytes are not a record of this format, or are of a newer version than this reader."""
 
 
 def put_varint(out: bytearray, value: int) -> None:
@@ -36,7 +36,7 @@ def put_string(out: bytearray, value: str) -> None:
 
 
 class Cursor:
-    """Reads fields off the front of some bytes; MapFormatError where they end too soon."""
+    """Reads fields from the front of some bytes; MapFormatError if they end too soon."""
 
     __slots__ = ("_bytes", "_position")
 
@@ -47,7 +47,7 @@ class Cursor:
     def take(self, count: int) -> bytes:
         start, end = self._position, self._position + count
         if end > len(self._bytes):
-            raise MapFormatError(f"{count} bytes at {start}, but only {len(self._bytes)} in all")
+            raise MapFormatError(f"{count} bytes at {start} exceed the {len(self._bytes)} bytes")
         self._position = end
         return self._bytes[start:end]
 
@@ -92,13 +92,13 @@ class Cursor:
             raise MapFormatError("string is not UTF-8") from error
 
     def flag_at_end(self) -> bool:
-        """Whether a last byte 1 follows."""
+        """Return whether one more byte with the value 1 follows."""
         if self._position == len(self._bytes):
             return False
         if self.byte() != 1:
-            raise MapFormatError("a flag that is not 1")
+            raise MapFormatError("the flag is not 1")
         return True
 
     def finish(self) -> None:
         if self._position != len(self._bytes):
-            raise MapFormatError(f"{len(self._bytes) - self._position} bytes too many")
+            raise MapFormatError(f"{len(self._bytes) - self._position} trailing bytes")

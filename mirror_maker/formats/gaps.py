@@ -8,43 +8,42 @@ JSON objects; both carry `"version": 1`.
     value  link, target_topic, source_to, records_count, reason, detail, target_offset,
            noticed_at_ms, worker_id, minor_version, copied_count, target_to, source_next
 
-`minor_version` counts the fields that readers of the same `version` may pass over: 0 where it is
-left out, as are then `kind` and the fields behind it; 1 has them.
+`minor_version` counts the fields that readers of the same `version` may ignore. An absent one is 0;
+then `kind` and the fields behind it are absent too. Version 1 has them.
 
 Meaning, by `kind`:
 
-- `lost` (also where it is left out): the source offsets [source_from, source_to) are not copied.
-  `records_count` is how many copyable records they held, null where nobody can know. `source_to` is
-  null where the gap has no end of its own: the topic was deleted, or its log cut back, and the copy
-  went on anew. The copies of what precedes the gap lie below `target_offset`, those of what follows
-  at or above it.
+- `lost` (the default): the source offsets [source_from, source_to) are not copied. `records_count`
+  is how many copyable records they held, null if unknown. `source_to` is null if the gap has no end
+  of its own: the topic was deleted, or its log was truncated, and the copy started over. Copies of
+  records before the gap lie below `target_offset`, copies of later records at or above it.
 - `copied`: nothing is lost. A worker was killed after it had copied records and before it had
-  written where they are, and by the time of the next one the source no longer had `copied_count` of
-  them. Every copy of the source offsets [source_from, source_to) lies at target offsets
-  [target_offset, target_to). Copies whose records the source still had are not counted. The copied
-  records were the first copyable ones there, but for those of earlier `lost` entries; `source_to`
-  is null where the whole topic is gone. A `lost` entry may have offsets of the same range: nobody
-  knows which of them were copied before their records went.
-
+  written where they are. When the next worker came, the source had lost `copied_count` of them.
+  Every copy of the source offsets [source_from, source_to) lies at target offsets [target_offset,
+  target_to). Copies of records that the source still had are not counted. The copied records were
+  the first copyable ones there, except for those of earlier `lost` entries. `source_to` is null if
+  the whole topic is gone. A `lost` entry may cover offsets of the same range: it is unknown which
+  of them were copied before their records went.
 - `foreign`: nothing is lost. Target offsets [target_offset, target_to) hold records that are no
-  copies which the map knows: others wrote them, or they are doubled, altered or not explained.
-  They stay, and copying goes on. `source_next` of the value is the source offset that came next
-  when they were noticed. `source_from` and `source_to` are both -1 - `target_offset`: versions that
-  know no `kind` take that for an empty gap of its own, and pass over it.
+  copies known to the map: others wrote them, or they are duplicated, altered or unexplained. They
+  stay, and copying continues. `source_next` of the value is the source offset that came next when
+  they were noticed. `source_from` and `source_to` are both -1 - `target_offset`. Versions that do
+  not know `kind` take that for an empty gap of its own and ignore it.
 
-`reason` is one of the mirror's troubles (`out_of_range`, `too_large`, ...), `source_lost`, or what
-an operator has ordered: `repair_recopy`, `repair_fresh`, `repair_skip`. `detail` is a sentence.
-`producer_epoch` is that of the opening under which it was copied: an entry holds under it alone.
+`reason` is one of the mirror's troubles (`out_of_range`, `too_large`, ...), `source_lost`,
+`source_deleted`, or an operator's order: `repair_recopy`, `repair_fresh`, `repair_skip`. `detail`
+is a sentence. `producer_epoch` is that of the opening under which the flow was copied: an entry
+holds under it alone.
 
-A `lost` entry without `source_to` is an order as well: whoever copies the flow under that
-`producer_epoch` opens the next one at `source_from`. With the reason `repair_fresh` everything that
-lies below that opening's target offset is then deleted from the copy (DeleteRecords).
+A `lost` entry without `source_to` is an order too: the worker that copies the flow under that
+`producer_epoch` opens the next one at `source_from`. With the reason `repair_fresh` it then deletes
+everything below that opening's target offset from the copy (DeleteRecords).
 
-Of several entries of a kind and an opening at the same `source_from` (`foreign`: at the same
-`target_offset`) the first in log order holds: two workers may have met the same gap. An entry
-without `source_to` and one that has it do not exclude each other. The nonce
-keeps their entries apart, so that compaction cannot replace one by the other. Nothing is copied
-beyond a gap before its entry was written and read back.
+Of several entries of one kind and opening at the same `source_from` (`foreign`: at the same
+`target_offset`), the first in log order holds: two workers may have met the same gap. An entry
+without `source_to` and one with it do not exclude each other. The nonce keeps the entries of
+different writers apart, so compaction cannot replace one by the other. Nothing beyond a gap is
+copied before its entry was written and read back.
 """
 
 from __future__ import annotations
@@ -62,33 +61,33 @@ from mirror_maker.formats.records import FlowKey
 GAPS_VERSION: Final = 1
 MINOR_VERSION: Final = 1
 SOURCE_LOST_REASON: Final = "source_lost"
-"""The reason of `copied` entries."""
+"""Reason of `copied` entries."""
 REPAIR_RECOPY_REASON: Final = "repair_recopy"
 REPAIR_FRESH_REASON: Final = "repair_fresh"
 REPAIR_SKIP_REASON: Final = "repair_skip"
 REPAIR_REASONS: Final = frozenset({REPAIR_RECOPY_REASON, REPAIR_FRESH_REASON, REPAIR_SKIP_REASON})
-"""Of entries that an operator has ordered."""
+"""Reasons of entries that an operator ordered."""
 
 
 class GapKind(StrEnum):
-    """What an entry of the journal tells."""
+    """What an entry of the journal states."""
 
     LOST = "lost"
-    """Source offsets that are not copied."""
+    """Source offsets are not copied."""
     COPIED = "copied"
-    """Copies whose source is gone, of which the single source offsets are not known."""
+    """Copies exist, but the source offset of each of them is unknown."""
     FOREIGN = "foreign"
-    """Records on the target that the link did not write."""
+    """The target has records that the link did not write."""
 
 
 def gaps_topic_name(link: str) -> str:
-    """Name of the link's journal topic; MM2's pattern for internal topics leaves it alone."""
+    """Return the link's journal topic; MirrorMaker 2's pattern for internal topics excludes it."""
     return f"heliograph-gaps.{link}.internal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """An entry of the journal, by default of source offsets that were not copied."""
+    """An entry of the journal, by default about source offsets that were not copied."""
 
     flow: FlowKey
     producer_epoch: int
@@ -96,7 +95,7 @@ class Gap:
     link: str
     target_topic: str
     source_from: int
-    """With FOREIGN the source offset that came next, as `source_to`."""
+    """With FOREIGN, the source offset that came next, like `source_to`."""
     source_to: int | None
     records_count: int | None
     reason: str
@@ -112,13 +111,13 @@ class Gap:
 
     @property
     def place(self) -> tuple[FlowKey, int, GapKind, int, bool]:
-        """Of several entries with the same place the first in log order holds."""
+        """Return the place; of several entries with the same place the first in log order holds."""
         begin = self.target_offset if self.kind is GapKind.FOREIGN else self.source_from
         return self.flow, self.producer_epoch, self.kind, begin, self.source_to is None
 
 
 def encode_gap(gap: Gap) -> tuple[bytes, bytes]:
-    """Key and value of an entry."""
+    """Return key and value of an entry."""
     value = {
         "version": GAPS_VERSION,
         "link": gap.link,
@@ -143,7 +142,7 @@ def encode_gap(gap: Gap) -> tuple[bytes, bytes]:
 
 
 def encode_gap_key(gap: Gap) -> bytes:
-    """The key alone; a null value under it takes the entry back."""
+    """Return the key; a null value under it deletes the entry."""
     key = {
         "version": GAPS_VERSION,
         "source_topic": gap.flow.source_topic,
@@ -194,16 +193,16 @@ def decode_gap(key: bytes, value: bytes) -> Gap:
             target_to=_optional(v.get("target_to")),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise MapFormatError(f"no journal entry: {error!r}") from error
+        raise MapFormatError(f"not a journal entry: {error!r}") from error
 
 
 def _foreign_key(target_offset: int) -> int:
-    """What stands for the source offset of a FOREIGN entry; no other entry has such an offset."""
+    """Return what stands for the source offset of a FOREIGN entry; no other entry has it."""
     return -1 - target_offset
 
 
 def gap_as_json(gap: Gap) -> dict[str, Any]:
-    """A gap as `/status` and `heliograph gaps` tell it."""
+    """Return a gap as `/status` and `heliograph gaps` show it."""
     return {
         "kind": gap.kind.value,
         "topic": gap.flow.source_topic,
@@ -224,7 +223,9 @@ def gap_as_json(gap: Gap) -> dict[str, Any]:
 def _object(data: bytes) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(data)
     if found["version"] != GAPS_VERSION:
-        raise MapFormatError(f"journal version {found['version']}, {GAPS_VERSION} is known")
+        raise MapFormatError(
+            f"journal version {found['version']}; this reader knows {GAPS_VERSION}"
+        )
     return found
 
 
@@ -233,7 +234,7 @@ def _optional(value: Any) -> int | None:
 
 
 class GapJournal:
-    """A whole journal topic, replayed: feed every record in log order, ask at any time."""
+    """A journal topic, replayed: feed every record in log order, query at any time."""
 
     def __init__(self) -> None:
         self._entries: dict[tuple[str, int], dict[bytes, Gap]] = {}
@@ -249,31 +250,31 @@ class GapJournal:
                 entries.pop(key, None)
             return
         gap = decode_gap(key, value)
-        # A repeated entry keeps its place: the first in log order holds.
+        # A repeated entry keeps its place, because the first in log order holds.
         at = gap.flow.source_topic, gap.flow.partition
         self._entries.setdefault(at, {}).setdefault(key, gap)
         if gap.reason in REPAIR_REASONS:
             self._ordered.add(at)
 
     def take_ordered(self) -> set[tuple[str, int]]:
-        """Source partitions of which an operator's order was read since the last call."""
+        """Return the source partitions with an operator's order since the last call."""
         taken, self._ordered = self._ordered, set()
         return taken
 
     def partition_entries(self, source_topic: str, partition: int) -> list[Gap]:
-        """The entries of a source partition that hold, in the order of their target offsets."""
+        """Return the entries of a source partition that hold, sorted by target offset."""
         holding: dict[tuple[FlowKey, int, GapKind, int, bool], Gap] = {}
         for gap in self._entries.get((source_topic, partition), {}).values():
             holding.setdefault(gap.place, gap)
         return sorted(holding.values(), key=lambda gap: (gap.target_offset, gap.source_from))
 
     def partition_gaps(self, source_topic: str, partition: int) -> list[Gap]:
-        """What of a source partition was not copied, in the order of places on the target."""
+        """Return what of a source partition was not copied, sorted by place on the target."""
         entries = self.partition_entries(source_topic, partition)
         return [entry for entry in entries if entry.kind is GapKind.LOST]
 
     def entries(self, flow: FlowKey, producer_epoch: int, kind: GapKind) -> list[Gap]:
-        """The entries of a kind and an opening of a flow that hold."""
+        """Return the entries that hold, of one kind and opening of a flow."""
         return [
             entry
             for entry in self.partition_entries(flow.source_topic, flow.partition)
@@ -281,10 +282,10 @@ class GapJournal:
         ]
 
     def gaps(self, flow: FlowKey, producer_epoch: int) -> list[Gap]:
-        """What was not copied under an opening of a flow."""
+        """Return what was not copied under an opening of a flow."""
         return self.entries(flow, producer_epoch, GapKind.LOST)
 
     def all_entries(self) -> Iterator[Gap]:
-        """Every entry that holds, by source partition."""
+        """Yield every entry that holds, by source partition."""
         for at in sorted(self._entries):
             yield from self.partition_entries(*at)

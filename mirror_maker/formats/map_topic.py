@@ -1,7 +1,7 @@
-"""A whole offset-map topic, replayed: registrations, openings and one map per flow.
+"""An offset-map topic, replayed: registrations, openings and one map per flow.
 
-Feed every record in log order to `replay`; ask at any time. Nothing that was true turns false by
-more records: maps only grow.
+Feed every record in log order to `replay`; query at any time. More records never falsify an answer,
+because maps only grow.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from uuid import UUID
 
 from mirror_maker.formats.controls import Controls
 from mirror_maker.formats.fields import MapFormatError
-from mirror_maker.formats.marks import LedCopy, MirroredCommit
+from mirror_maker.formats.marks import MirroredCommit, OwnedCopy
 from mirror_maker.formats.offset_map import OffsetMap, Run
 from mirror_maker.formats.record_values import decode_record
 from mirror_maker.formats.records import (
@@ -22,7 +22,7 @@ from mirror_maker.formats.records import (
     Terms,
     commit_key,
     decode_key,
-    led_copy_key,
+    owned_copy_key,
 )
 
 
@@ -33,9 +33,9 @@ class MapTopic:
         self.registrations: list[Registration] = []
         """In log order; the first is the link's."""
         self.terms: dict[str, str] | None = None
-        """What decides which records are copied; None where it was never written down."""
+        """The settings that decide which records are copied; None if they were never written."""
         self.controls = Controls()
-        """What an operator told the link last."""
+        """An operator's last orders to the link."""
         self._registered: set[int] = set()
         self._openings: dict[FlowKey, list[Opening]] = {}
         self._opened: set[bytes] = set()
@@ -43,7 +43,7 @@ class MapTopic:
         self._maps: dict[FlowKey, OffsetMap] = {}
         self._latest: dict[tuple[str, int], FlowKey] = {}
         self._commits: dict[bytes, MirroredCommit] = {}
-        self._led: dict[bytes, LedCopy] = {}
+        self._led: dict[bytes, OwnedCopy] = {}
 
     def replay(self, key: bytes | None, value: bytes | None) -> None:
         """Take in the next record of the topic; a null value deletes. Raises MapFormatError."""
@@ -65,7 +65,7 @@ class MapTopic:
                     self.terms = dict(record.terms)
             case MirroredCommit():
                 self._commits[key] = record
-            case LedCopy():
+            case OwnedCopy():
                 self._led[key] = record
             case Opening():
                 if key not in self._opened:
@@ -88,41 +88,41 @@ class MapTopic:
             self._maps.pop(flow, None)
 
     def mirrored_commit(self, group_id: str, topic: str, partition: int) -> MirroredCommit | None:
-        """What the link last committed for a group in a partition of the target."""
+        """Return what the link last committed for a group in a partition of the target."""
         return self._commits.get(commit_key(group_id, topic, partition))
 
     def mirrored_commits(self) -> Iterator[MirroredCommit]:
-        """All of them, in no order."""
+        """Return all of them, in no order."""
         return iter(self._commits.values())
 
-    def led_copy(self, topic: str) -> LedCopy | None:
-        """Whether the link leads, or led, a topic of this name on the target."""
-        return self._led.get(led_copy_key(topic))
+    def owned_copy(self, topic: str) -> OwnedCopy | None:
+        """Return the mark of a copy that the link owns, or owned, under this name on the target."""
+        return self._led.get(owned_copy_key(topic))
 
-    def led_copies(self) -> Iterator[LedCopy]:
-        """All of them, in no order."""
+    def owned_copies(self) -> Iterator[OwnedCopy]:
+        """Return all of them, in no order."""
         return iter(self._led.values())
 
     @property
     def registration(self) -> Registration | None:
-        """The link's own registration."""
+        """Return the link's own registration."""
         return self.registrations[0] if self.registrations else None
 
     def flows(self) -> Iterator[FlowKey]:
-        """Per source topic and partition the flow that was opened last."""
+        """Return the flow that was opened last, per source topic and partition."""
         return iter(self._latest.values())
 
     def every_flow(self) -> Iterator[FlowKey]:
-        """Every flow that was ever opened, those of deleted topics too; in no order."""
+        """Yield every flow that was ever opened, in no order; those of deleted topics too."""
         yield from dict.fromkeys((*self._openings, *self._blocks))
 
     def latest_flow(
         self, source_topic: str, partition: int, target_topic_id: UUID | None = None
     ) -> FlowKey | None:
-        """The flow of a source partition that was opened last, or None.
+        """Return the flow of a source partition that was opened last, or None.
 
-        With a target topic id only flows into that topic count: a copy that was deleted and made
-        anew is another topic, though the name is the same.
+        With a target topic id only flows into that topic count: a copy that was deleted and
+        re-created is another topic under the same name.
         """
         if target_topic_id is None:
             return self._latest.get((source_topic, partition))
@@ -137,14 +137,14 @@ class MapTopic:
         return found
 
     def target_topic(self, flow: FlowKey) -> str | None:
-        """Name of the target topic that the flow's records give."""
+        """Return the target topic's name, as the flow's records give it."""
         records: Iterable[Opening | Block] = (
             self._openings.get(flow) or self._blocks.get(flow, {}).values()
         )
         return next((record.target_topic for record in records), None)
 
     def opening(self, flow: FlowKey) -> Opening | None:
-        """The opening that holds now: of the highest epoch, the first in log order."""
+        """Return the opening that holds: of the highest epoch, the first in log order."""
         openings = self._openings.get(flow)
         if not openings:
             return None
@@ -152,13 +152,15 @@ class MapTopic:
         return next(opening for opening in openings if opening.producer_epoch == epoch)
 
     def opening_after(self, flow: FlowKey, producer_epoch: int) -> Opening | None:
-        """The opening that holds of the lowest epoch above this one."""
+        """Return the opening that holds of the lowest epoch above this one."""
         holding = self._openings_by_epoch(flow)
         later = [epoch for epoch in holding if epoch > producer_epoch]
         return holding[min(later)] if later else None
 
     def last_block(self, flow: FlowKey, producer_epoch: int) -> Block | None:
-        """The block of that epoch which reaches furthest, the one with most runs among equals."""
+        """Return the block of that epoch that reaches furthest; among equals, the one with most
+        runs.
+        """
         blocks = [
             block
             for block in self._blocks.get(flow, {}).values()
@@ -167,11 +169,11 @@ class MapTopic:
         return max(blocks, key=lambda block: (block.source_next, len(block.runs)), default=None)
 
     def blocks(self, flow: FlowKey) -> list[Block]:
-        """All blocks of a flow, of whatever epoch."""
+        """Return all blocks of a flow, of any epoch."""
         return list(self._blocks.get(flow, {}).values())
 
     def offset_map(self, flow: FlowKey) -> OffsetMap | None:
-        """The map of a flow, None for one that was never opened. Not the caller's to change."""
+        """Return the map of a flow, None if it was never opened. The caller must not change it."""
         if flow not in self._maps:
             built = self.build_offset_map(flow)
             if built is None:
@@ -180,7 +182,7 @@ class MapTopic:
         return self._maps[flow]
 
     def build_offset_map(self, flow: FlowKey) -> OffsetMap | None:
-        """The map of a flow as an object of the caller's own, None for one never opened."""
+        """Build a map of a flow that the caller may change; None if it was never opened."""
         openings = self._openings_by_epoch(flow)
         blocks = sorted(
             self._blocks.get(flow, {}).values(),
@@ -200,26 +202,28 @@ class MapTopic:
         for epoch in sorted({*openings, *(block.producer_epoch for block in blocks)}):
             opening = openings.get(epoch)
             if opening is not None and opening.source_offset < offset_map.source_next:
-                # The source's log was cut back, or an operator has ordered it: from there on it was
-                # copied again.
+                # The source's log was truncated, or an operator ordered a repair: from there on it
+                # was copied again.
                 if opening.source_offset > offset_map.source_start:
-                    offset_map.cut_back(opening.source_offset)
+                    offset_map.truncate(opening.source_offset)
                 else:
-                    offset_map = _begin_again(offset_map, opening)
+                    offset_map = _start_over(offset_map, opening)
             for block in blocks:
                 if block.producer_epoch == epoch:
                     extend_map(offset_map, block)
         return offset_map
 
     def _openings_by_epoch(self, flow: FlowKey) -> dict[int, Opening]:
-        """Per producer epoch the opening that holds."""
+        """Return the opening that holds, per producer epoch."""
         holding: dict[int, Opening] = {}
         for opening in self._openings.get(flow, ()):
             holding.setdefault(opening.producer_epoch, opening)
         return holding
 
     def highest_epoch(self, flow: FlowKey) -> int:
-        """Of all openings of this source partition's name into this target topic; -1: none."""
+        """Return the highest epoch of all openings of this source partition's name into this target
+        topic; -1 without any.
+        """
         return max(
             (
                 opening.producer_epoch
@@ -231,9 +235,9 @@ class MapTopic:
         )
 
 
-def _begin_again(replaced: OffsetMap, opening: Opening) -> OffsetMap:
-    """The map of a generation that copies everything again."""
-    # What others copied lies before it, unless it begins where they did.
+def _start_over(replaced: OffsetMap, opening: Opening) -> OffsetMap:
+    """Return the map of a generation that copies everything again."""
+    # Copies of others lie before the new generation only if both begin at the same offset.
     is_behind_others = opening.source_offset == replaced.source_start
     return OffsetMap(
         opening.source_offset,
@@ -245,7 +249,7 @@ def _begin_again(replaced: OffsetMap, opening: Opening) -> OffsetMap:
 def extend_map(offset_map: OffsetMap, block: Block) -> None:
     """Add what the block knows beyond the map's end; blocks that overlap agree.
 
-    Raises MapFormatError where they do not.
+    Raises MapFormatError if they do not.
     """
     if block.source_start == offset_map.source_start:
         offset_map.begin()
@@ -253,7 +257,7 @@ def extend_map(offset_map: OffsetMap, block: Block) -> None:
         return
     if block.source_start > offset_map.source_next:
         if block.target_start < offset_map.target_next:
-            raise MapFormatError(f"{block.flow}: a block goes back to {block.target_start}")
+            raise MapFormatError(f"{block.flow}: a block begins too low, at {block.target_start}")
         offset_map.skip_unknown(block.source_start, block.target_start)
     for run in block.runs:
         known = max(0, offset_map.source_next - run.source_offset)

@@ -1,7 +1,6 @@
-"""What a link does on its target beside copying records: commits positions, makes copies. Pure.
+"""What a link does on its target besides copying: it commits positions and owns configs. Pure.
 
-Links that copy in the opposite direction read these marks, so that what came from a mirror is not
-taken for what was born there.
+Links of the opposite direction read these marks, so they do not take a mirror's work for native.
 """
 
 from __future__ import annotations
@@ -12,36 +11,36 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirroredCommit:
-    """A position that the link has committed for a group in a partition of its target.
+    """A position that the link commits for a group in a partition of its target.
 
-    Written before the commit. As that may be refused, the position before it counts too, where it
-    was the link's.
+    The mark is written before the commit. The target may refuse the commit, so the position before
+    it counts too, if it was the link's.
     """
 
     group_id: str
     topic: str
-    """Of the target."""
+    """Topic of the target."""
     partition: int
     before: int | None
-    """The position that the link had committed before; None where it was not the link's."""
+    """The position that the link had committed before; None if it was not the link's."""
     wanted: int
 
     def explains(self, offset: int) -> bool:
-        """Whether a position of the group there is the link's doing.
+        """Return whether the link may have caused this position of the group.
 
-        A group that commits the very offset that it was given says nothing new with it.
+        A group that commits the very offset that it was given adds no information.
         """
         return offset in (self.before, self.wanted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LedCopy:
-    """A copy whose configs and ACLs follow the link's source: the link leads it."""
+class OwnedCopy:
+    """A copy that the link owns: its configs and ACLs follow the link's source."""
 
     topic: str
-    """Of the target."""
+    """Topic of the target."""
     target_topic_id: uuid.UUID
     source_topic: str
     source_topic_id: uuid.UUID
-    is_made: bool
-    """Whether the link has made the copy; else its settings say that it leads it."""
+    is_created: bool
+    """Whether the link created the copy; otherwise the setting `leads` names it."""

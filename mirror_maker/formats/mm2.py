@@ -1,40 +1,48 @@
-"""MirrorMaker 2's own records, byte for byte: offset syncs, checkpoints, heartbeats. Pure.
+"""MirrorMaker 2's own records, byte for byte. Pure.
 
-Kafka's protocol primitives, big-endian; STRING is an int16 length and UTF-8. All of them are
-written to partition 0 of compacted topics of one partition. Source: OffsetSync.java,
-Checkpoint.java (apache/kafka, connect/mirror and connect/mirror-client), Heartbeat.java.
+Offset syncs, checkpoints and heartbeats consist of Kafka's protocol primitives, big-endian; STRING
+is an int16 length and UTF-8. They lie in partition 0 of compacted topics of one partition. Source:
+OffsetSync.java (apache/kafka, connect/mirror), Checkpoint.java, Heartbeat.java
+(connect/mirror-client).
+
+The positions of its source tasks lie in Kafka Connect's offsets topic. Key: JSON `[connector name,
+{"cluster": alias, "partition": number, "topic": name}]`. Value: JSON `{"offset": number}`, the last
+offset that was copied and flushed, or null for a reset. Source: MirrorUtils.wrapPartition and
+wrapOffset (connect/mirror).
 """
 
 from __future__ import annotations
 
+import json
 import struct
 from typing import Final, NamedTuple
 
 HEARTBEATS_TOPIC: Final = "heartbeats"
+SOURCE_CONNECTOR: Final = "MirrorSourceConnector"
 _VERSION: Final = 0
 _OFFSETS = struct.Struct(">qq")
 
 
 class Mm2FormatError(Exception):
-    """Bytes that are not such a record."""
+    """The bytes are not a record of MirrorMaker 2."""
 
 
 class OffsetSync(NamedTuple):
     """The record at `upstream_offset` of a source partition lies at `downstream_offset`."""
 
     topic: str
-    """Of the source."""
+    """Topic of the source."""
     partition: int
     upstream_offset: int
     downstream_offset: int
 
 
 class Checkpoint(NamedTuple):
-    """Where a group stands in a copy."""
+    """The position of a group in a copy."""
 
     group: str
     topic: str
-    """Of the target."""
+    """Topic of the target."""
     partition: int
     upstream_offset: int
     downstream_offset: int
@@ -42,46 +50,57 @@ class Checkpoint(NamedTuple):
 
 
 class Heartbeat(NamedTuple):
-    """A sign of life of the flow from one cluster to another."""
+    """A heartbeat of the flow from one cluster to another."""
 
     source_alias: str
     target_alias: str
     timestamp_ms: int
 
 
+class SourcePosition(NamedTuple):
+    """The position of a source task in a source partition."""
+
+    cluster: str
+    """Alias of the source."""
+    topic: str
+    partition: int
+    last_offset: int | None
+    """The last copied offset; None after a reset."""
+
+
 def offset_syncs_topic(other_alias: str) -> str:
-    """Name of the offset syncs on one side; `other_alias` is the cluster of the other side."""
+    """Return the topic of offset syncs on one side; `other_alias` is the other side's cluster."""
     return f"mm2-offset-syncs.{other_alias}.internal"
 
 
 def checkpoints_topic(source_alias: str) -> str:
-    """Name of the checkpoints on the target."""
+    """Return the topic of checkpoints on the target."""
     return f"{source_alias}.checkpoints.internal"
 
 
 def is_heartbeats_topic(topic: str) -> bool:
-    """`heartbeats`, or a copy of it (`A.heartbeats`, `B.A.heartbeats`)."""
+    """Return whether it is `heartbeats` or a copy of it (`A.heartbeats`, `B.A.heartbeats`)."""
     return topic == HEARTBEATS_TOPIC or topic.endswith("." + HEARTBEATS_TOPIC)
 
 
 def encode_offset_sync(sync: OffsetSync) -> tuple[bytes, bytes]:
-    """(key, value); the value has no version."""
+    """Return (key, value); the value has no version."""
     key = _string(sync.topic) + struct.pack(">i", sync.partition)
     return key, _OFFSETS.pack(sync.upstream_offset, sync.downstream_offset)
 
 
 def decode_offset_sync(key: bytes, value: bytes) -> OffsetSync:
-    """Raises Mm2FormatError."""
+    """Read a record. Raises Mm2FormatError."""
     try:
         topic, at = _read_string(key, 0)
         (partition,) = struct.unpack_from(">i", key, at)
         return OffsetSync(topic, partition, *_OFFSETS.unpack_from(value))
     except (struct.error, UnicodeDecodeError) as error:
-        raise Mm2FormatError(f"no offset sync: {error}") from error
+        raise Mm2FormatError(f"not an offset sync: {error}") from error
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> tuple[bytes, bytes]:
-    """(key, value)."""
+    """Return (key, value)."""
     key = (
         _string(checkpoint.group)
         + _string(checkpoint.topic)
@@ -96,7 +115,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> tuple[bytes, bytes]:
 
 
 def decode_checkpoint(key: bytes, value: bytes) -> Checkpoint:
-    """Raises Mm2FormatError."""
+    """Read a record. Raises Mm2FormatError."""
     try:
         group, at = _read_string(key, 0)
         topic, at = _read_string(key, at)
@@ -105,32 +124,50 @@ def decode_checkpoint(key: bytes, value: bytes) -> Checkpoint:
         upstream, downstream = _OFFSETS.unpack_from(value, 2)
         metadata, _ = _read_string(value, 2 + _OFFSETS.size)
     except (struct.error, UnicodeDecodeError) as error:
-        raise Mm2FormatError(f"no checkpoint: {error}") from error
+        raise Mm2FormatError(f"not a checkpoint: {error}") from error
     return Checkpoint(group, topic, partition, upstream, downstream, metadata)
 
 
 def encode_heartbeat(heartbeat: Heartbeat) -> tuple[bytes, bytes]:
-    """(key, value); the record's own timestamp is the same."""
+    """Return (key, value); the record's own timestamp is the same."""
     key = _string(heartbeat.source_alias) + _string(heartbeat.target_alias)
     return key, struct.pack(">hq", _VERSION, heartbeat.timestamp_ms)
 
 
 def decode_heartbeat(key: bytes, value: bytes) -> Heartbeat:
-    """Raises Mm2FormatError."""
+    """Read a record. Raises Mm2FormatError."""
     try:
         source, at = _read_string(key, 0)
         target, _ = _read_string(key, at)
         _check_version(value)
         (timestamp_ms,) = struct.unpack_from(">q", value, 2)
     except (struct.error, UnicodeDecodeError) as error:
-        raise Mm2FormatError(f"no heartbeat: {error}") from error
+        raise Mm2FormatError(f"not a heartbeat: {error}") from error
     return Heartbeat(source, target, timestamp_ms)
+
+
+def decode_source_position(key: bytes | None, value: bytes | None) -> SourcePosition | None:
+    """Read a record of Connect's offsets topic; None for records of other connectors."""
+    try:
+        connector, place = json.loads(key or b"null")
+        # A dedicated MirrorMaker 2 uses the plain name; Strimzi puts both aliases in front.
+        if not str(connector).endswith(SOURCE_CONNECTOR):
+            return None
+        offset = None if value is None else json.loads(value)
+        return SourcePosition(
+            str(place["cluster"]),
+            str(place["topic"]),
+            int(place["partition"]),
+            None if offset is None else int(offset["offset"]),
+        )
+    except (TypeError, ValueError, KeyError):
+        return None
 
 
 def _check_version(value: bytes) -> None:
     (version,) = struct.unpack_from(">h", value)
     if version != _VERSION:
-        raise Mm2FormatError(f"version {version}, only {_VERSION} is known")
+        raise Mm2FormatError(f"record version {version}; this reader knows {_VERSION}")
 
 
 def _string(text: str) -> bytes:

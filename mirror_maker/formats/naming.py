@@ -1,15 +1,15 @@
-"""What the copies of a link are called on the target. Pure.
+"""The names of a link's copies on the target. Pure.
 
-Rules, the first that fits a topic holds:
+The first rule that fits a topic holds:
 
 1. MirrorMaker 2's heartbeats are always `<source alias>.heartbeats`, as in each of its policies.
    The link's probe topic gets a name that stays internal, whatever `map` and `pattern` say: one
-   that all links with `merge` share, or else what `otherwise` says.
+   that all links with `merge` share, or else the name by `otherwise`.
 2. A topic that a pattern of `merge` matches keeps its name, and shares it with other links.
-3. A topic of `map` gets the name that stands there.
+3. A topic of `map` gets the name given there.
 4. A topic that `pattern` matches gets `to`, in which `$1` is the pattern's group.
 5. Every other topic is `<source alias>.<topic>` (MirrorMaker 2's DefaultReplicationPolicy), or
-   keeps its name where `otherwise` is `identity` (its IdentityReplicationPolicy).
+   keeps its name if `otherwise` is `identity` (its IdentityReplicationPolicy).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PATTERNS_CACHED_MAX: Final = 1_000
 
 
 def remote_topic(source_alias: str, topic: str) -> str:
-    """Name of the copy, as DefaultReplicationPolicy.formatRemoteTopic gives it."""
+    """Return the copy's name, as DefaultReplicationPolicy.formatRemoteTopic does."""
     return f"{source_alias}{SEPARATOR}{topic}"
 
 
@@ -38,13 +38,13 @@ class TopicNames:
     """The naming of one link."""
 
     otherwise: Literal["prefixed", "identity"] = "prefixed"
-    """For topics that nothing else names."""
+    """Names of topics that no other rule names."""
     map: Mapping[str, str] = field(default_factory=dict)
     """Source topic to target topic."""
     pattern: str | None = None
     """A regular expression with one group, matched in full."""
     to: str | None = None
-    """Name for what `pattern` matches; `$1` stands for its group."""
+    """Name for topics that `pattern` matches; `$1` stands for its group."""
     merge: tuple[str, ...] = ()
     """Full-match patterns of topics that keep their names and that several links write into."""
 
@@ -54,15 +54,15 @@ class TopicNames:
         if self.pattern is not None and re.compile(self.pattern).groups != 1:
             raise ValueError(f"{self.pattern!r} must have one group")
         if self.to is not None and GROUP_MARK not in self.to:
-            raise ValueError(f"{self.to!r} must have {GROUP_MARK}, or all copies had one name")
+            raise ValueError(f"{self.to!r} must contain {GROUP_MARK}, or all copies had one name")
 
     @property
     def is_prefixed(self) -> bool:
-        """Whether every copy has its source's alias in front, which tells where it came from."""
+        """Return whether every copy has its source's alias in front, which tells its origin."""
         return self == TopicNames()
 
     def target_topic(self, source_alias: str, topic: str) -> str:
-        """Name of a topic's copy."""
+        """Return the name of a topic's copy."""
         if is_heartbeats_topic(topic):
             return remote_topic(source_alias, topic)
         if self.is_merged(topic):
@@ -81,14 +81,19 @@ class TopicNames:
         return topic if self.otherwise == "identity" else remote_topic(source_alias, topic)
 
     def is_merged(self, topic: str) -> bool:
-        """Whether several links write into the topic's copy: `merge` selects it, or it is the probe
-        topic of a link that merges anything."""
+        """Return whether several links write into the topic's copy.
+
+        That is so if `merge` selects the topic, and for the probe topic of a link that merges
+        anything.
+        """
         if is_probe_topic(topic):
             return bool(self.merge)
         return not is_heartbeats_topic(topic) and _matches(self.merge, topic)
 
     def is_shared(self, topic: str) -> bool:
-        """Whether others may write into the topic's copy: it has the name of the original."""
+        """Return whether others may write into the topic's copy, because it has the original's
+        name.
+        """
         if is_heartbeats_topic(topic):
             return False
         if self.is_merged(topic):
@@ -99,17 +104,17 @@ class TopicNames:
         return self.otherwise == "identity" and not is_named
 
     def tells_origin(self, source_alias: str, topic: str) -> bool:
-        """Whether the copy's name has the source's alias in front, so that nothing else is in it.
+        """Return whether the copy's name has the source's alias in front, so nothing else is in it.
 
-        A copy of any other name may have records of several origins: it may be written there, or
-        be copied back.
+        A copy of any other name may hold records of several origins: others may write there, or it
+        may be copied back.
         """
         return self.target_topic(source_alias, topic) == remote_topic(source_alias, topic)
 
     def source_topic(self, source_alias: str, target_topic: str) -> str | None:
-        """Name at the source of a copy, where its name alone tells it; else None.
+        """Return the source topic of a copy if its name alone tells it, else None.
 
-        A name that others share tells nothing, and a pattern is not turned round.
+        A shared name tells nothing, and a pattern is not reversed.
         """
         for source, target in self.map.items():
             if target == target_topic and not _matches(self.merge, source):

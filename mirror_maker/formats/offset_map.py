@@ -1,8 +1,8 @@
 """The exact map between the offsets of one source partition and its copy.
 
-A map is a list of runs: `records_count` records that lie side by side in both logs. What the mirror
-leaves out of the copy (transaction markers, aborted records, compacted holes) separates runs on
-the source side; what others write into the target separates them on the target side.
+A map is a list of runs: `records_count` records that lie side by side in both logs. Records that
+the mirror does not copy (transaction markers, aborted records, compacted ones) separate runs on the
+source side. Records that others write into the target separate them on the target side.
 
 Guarantees:
 
@@ -12,12 +12,11 @@ Guarantees:
   copied record before `o` lies below it and every one from `o` on lies at or above it.
 - *Honest*: past the mirrored end, and where the target no longer has the copies, the answer is
   `pending`. Inside a *hole* it is `inexact` with a safe offset: no copied record from `o` on lies
-  below it. Where others copied before the flow was taken over from them, it is `inexact` and has no
-  offset.
+  below it. In a part that others copied before a take-over, it is `inexact` without an offset.
 
-A hole is a range of source offsets of which the map does not know the single places: the source
-lost records that a killed worker had copied and not mapped, or blocks of the map were lost. Where
-it begins and ends, translation is exact.
+A hole is a range of source offsets whose single places the map does not know. Either the source
+lost records that a killed worker had copied and not mapped, or blocks of the map were lost. At both
+ends of a hole, translation is exact.
 
 Pure: no I/O, no clock.
 """
@@ -40,12 +39,12 @@ class Run(NamedTuple):
 
     @property
     def source_next(self) -> int:
-        """The source offset after the run's last record."""
+        """Return the source offset after the run's last record."""
         return self.source_offset + self.records_count
 
     @property
     def target_next(self) -> int:
-        """The target offset after the run's last record."""
+        """Return the target offset after the run's last record."""
         return self.target_offset + self.records_count
 
 
@@ -55,14 +54,14 @@ class TranslationState(StrEnum):
     EXACT = "exact"
     PENDING = "pending"
     INEXACT = "inexact"
-    """Nobody knows exactly: a safe offset, or none where others copied."""
+    """The exact offset is unknown: a safe offset, or none where others copied."""
 
 
 class Translation(NamedTuple):
     """The answer to `translate`.
 
-    The target offset is given with EXACT, and with INEXACT where a safe one is known: whoever goes
-    on there misses nothing, and may read some records again.
+    The target offset is present with EXACT, and with INEXACT if a safe one is known. A reader that
+    continues at a safe offset misses nothing, and may read some records again.
     """
 
     state: TranslationState
@@ -74,7 +73,7 @@ _INEXACT = Translation(TranslationState.INEXACT, None)
 
 
 class OffsetMap:
-    """The map of one flow; it grows at its end and nowhere else."""
+    """The map of one flow; it grows only at its end."""
 
     __slots__ = ("_counts", "_gone_to", "_holes", "_is_begun", "_sources", "_targets",
                  "has_older_copies", "source_next", "source_start", "target_start")  # fmt: skip
@@ -83,32 +82,32 @@ class OffsetMap:
         self, source_start: int, target_start: int, *, has_older_copies: bool = False
     ) -> None:
         self.has_older_copies = has_older_copies
-        """Whether others copied what lies before `source_start`."""
+        """Whether others copied the records before `source_start`."""
         self.source_start = source_start
         """Source offset from which the flow copies."""
         self.target_start = target_start
         """Target offset from which its copies lie."""
         self.source_next = source_start
-        """What became of every source offset below this one is known."""
-        # 24 bytes a run: a source with many transactions has one run for each.
+        """The fate of every source offset below this one is known."""
+        # Arrays take 24 bytes a run; a source with many transactions has one run for each.
         self._sources = array("q")
         self._targets = array("q")
         self._counts = array("q")
-        # Holes as (start, end). A run of count 0 at the end of each carries the target offset from
-        # which on the copies of what follows lie.
+        # Holes as (start, end). A run of count 0 at the end of each holds the target offset from
+        # which the copies of later records lie.
         self._holes: list[tuple[int, int]] = []
         self._gone_to = source_start
-        """What was copied of the source below this offset has been trimmed."""
+        """Copies of source offsets below this one were trimmed."""
         self._is_begun = False
-        """Whether the first part of the map is there, so that no hole before it was trimmed."""
+        """Whether the first part of the map is present, so no hole before it was trimmed."""
 
     @property
     def target_next(self) -> int:
-        """The target offset after the last mapped record."""
+        """Return the target offset after the last mapped record."""
         return self._targets[-1] + self._counts[-1] if self._targets else self.target_start
 
     def append(self, run: Run) -> None:
-        """Add a run at the end; one that continues the last run on both sides grows it."""
+        """Add a run at the end; one that continues the last run on both sides extends it."""
         assert run.records_count > 0, run
         assert run.source_offset >= self.source_next, (run, self.source_next)
         assert run.target_offset >= self.target_next, (run, self.target_next)
@@ -127,17 +126,17 @@ class OffsetMap:
         self.source_next = run.source_next
 
     def begin(self) -> None:
-        """Say that what was copied first is in the map, and was not trimmed."""
+        """Note that the first copies are in the map and were not trimmed."""
         self._is_begun = True
 
     def advance(self, source_next: int) -> None:
-        """Say that nothing more was copied before `source_next`."""
+        """Note that nothing more was copied before `source_next`."""
         self.source_next = max(self.source_next, source_next)
 
     def skip_unknown(self, source_next: int, target_offset: int) -> None:
-        """Make a hole from the end to `source_next`; what follows lies at `target_offset` or above.
+        """Make a hole from the end to `source_next`; later records lie at `target_offset` or above.
 
-        Whatever was copied of it lies between the last run and `target_offset`.
+        Every copy of the hole lies between the last run and `target_offset`.
         """
         assert source_next > self.source_next, (source_next, self.source_next)
         assert target_offset >= self.target_next, (target_offset, self.target_next)
@@ -149,11 +148,11 @@ class OffsetMap:
         self._counts.append(0)
         self.source_next = source_next
 
-    def cut_back(self, source_next: int) -> None:
-        """Forget what was copied from `source_next` on: the source has other records there now.
+    def truncate(self, source_next: int) -> None:
+        """Forget what was copied from `source_next` on: the source has other records there.
 
-        The copies of the old ones stay on the target and belong to nothing; what is appended next
-        lies behind them.
+        The copies of the old records stay on the target and belong to nothing. The next run lies
+        behind them.
         """
         while self._sources and self._sources[-1] >= source_next:
             self._sources.pop(), self._targets.pop(), self._counts.pop()
@@ -165,9 +164,9 @@ class OffsetMap:
         self.source_next = min(self.source_next, source_next)
 
     def trim(self, target_offset: int) -> None:
-        """Forget the runs that lie wholly below a target offset: their copies are gone.
+        """Forget the runs that lie wholly below a target offset, because their copies are gone.
 
-        What was copied there translates as `pending` from now on.
+        Their source offsets translate as `pending` from then on.
         """
         count = 0
         while count < len(self._targets) - 1 and (
@@ -176,7 +175,7 @@ class OffsetMap:
             count += 1
         if count == 0 or not self._counts[count]:
             return
-        # The last of them becomes the marker at the end of what is not known any more.
+        # The last of them becomes the marker at the end of the forgotten part.
         del self._sources[: count - 1], self._targets[: count - 1], self._counts[: count - 1]
         known_from, gone_to = self._sources[1], self._targets[0] + self._counts[0]
         self._sources[0], self._targets[0], self._counts[0] = known_from, gone_to, 0
@@ -185,7 +184,7 @@ class OffsetMap:
         self._gone_to = known_from
 
     def next_mapped(self, source_offset: int) -> tuple[int, int] | None:
-        """(source offset, target offset) of the first copied record from an offset on."""
+        """Return (source offset, target offset) of the first copied record from an offset on."""
         index = max(0, bisect_right(self._sources, source_offset) - 1)
         for at in range(index, len(self._sources)):
             into = max(0, source_offset - self._sources[at])
@@ -194,14 +193,14 @@ class OffsetMap:
         return None
 
     def translate(self, source_offset: int) -> Translation:
-        """Where a reader of the source that stands at `source_offset` stands on the target."""
+        """Translate the position of a reader of the source into one on the target."""
         if source_offset > self.source_next:
             return _PENDING
         hole = self._hole_at(source_offset)
         if hole is not None:
             if hole[0] < self._gone_to:
                 return _PENDING
-            # As where it begins: whatever was copied of the hole lies at or above that place.
+            # Translate like the start of the hole: all its copies lie at or above that place.
             index = bisect_right(self._sources, hole[0]) - 1
             return Translation(TranslationState.INEXACT, self._end_of(index))
         if source_offset < self.source_start and self.has_older_copies:
@@ -211,18 +210,21 @@ class OffsetMap:
             into = min(source_offset - self._sources[index], self._counts[index])
             if into or not self._counts[index]:
                 return Translation(TranslationState.EXACT, self._targets[index] + into)
-        # At the first record of a run, or before all: right behind what was copied before. What
-        # others wrote in between comes after that place, so that its reader does not miss it.
+        # At the first record of a run, or before all runs: right behind the copies before. Records
+        # that others wrote in between come after that place, so its reader does not miss them.
         return Translation(TranslationState.EXACT, self._end_of(index - 1))
 
     def _end_of(self, index: int) -> int:
-        """The target offset after a run, by its index. Before the first: the flow's first one."""
+        """Return the target offset after a run, by its index; before the first run, the flow's
+        first offset.
+        """
         return self.target_start if index < 0 else self._targets[index] + self._counts[index]
 
     def place_from(self, source_offset: int) -> Translation:
-        """The greatest target offset below which no copied record from `source_offset` on lies.
+        """Return the greatest target offset below which no copied record from `source_offset` on
+        lies.
 
-        `translate` gives the smallest place, this one leaves out what others wrote in between.
+        `translate` returns the smallest such place; this one excludes what others wrote in between.
         """
         smallest = self.translate(source_offset)
         following = self.next_mapped(source_offset)
@@ -234,17 +236,20 @@ class OffsetMap:
         return Translation(TranslationState.EXACT, following[1])
 
     def has_none_from(self, source_offset: int) -> bool:
-        """Whether it is known that nothing between `source_offset` and `source_next` was copied."""
+        """Return whether it is certain that nothing of [source_offset, `source_next`) was
+        copied.
+        """
         is_known = not self._holes or self._holes[-1][1] <= source_offset
         if self.has_older_copies and source_offset < self.source_start:
             is_known = False
         return is_known and self.next_mapped(source_offset) is None
 
     def source_place(self, target_offset: int) -> int:
-        """The greatest source offset before which everything that is copied lies below
-        `target_offset`: where a reader of the target that stands there stands in this source.
+        """Return the greatest source offset before which every copied record lies below
+        `target_offset`.
 
-        What the link left out holds nobody back; what is not known does.
+        A reader at that place of the target is at this place of the source. Records that the link
+        did not copy hold no reader back; unknown ones do.
         """
         index = bisect_right(self._targets, target_offset) - 1
         if index < 0:
@@ -263,8 +268,10 @@ class OffsetMap:
         return min(place, self._holes[hole][0]) if hole < len(self._holes) else place
 
     def covered_to(self, target_offset: int, *, runs_max: int) -> int:
-        """The first offset from `target_offset` on that is not known to be a copy, looking at no
-        more than `runs_max` runs."""
+        """Return the first offset from `target_offset` on that is not a known copy.
+
+        Looks at `runs_max` runs at most.
+        """
         if self.has_older_copies:
             target_offset = max(target_offset, self.target_start)
         first = max(0, bisect_right(self._targets, target_offset) - 1)
@@ -275,7 +282,9 @@ class OffsetMap:
         return target_offset
 
     def count_sources(self, source_from: int, source_to: int, *, runs_max: int) -> int | None:
-        """How many records of [source_from, source_to) are copied; None as in `count_copies`."""
+        """Return how many records of [source_from, source_to) are copied; None as in
+        `count_copies`.
+        """
         hole = bisect_left(self._holes, (source_to, -1)) - 1
         if hole >= 0 and self._holes[hole][1] > source_from:
             return None
@@ -292,9 +301,9 @@ class OffsetMap:
         return count
 
     def count_copies(self, source_offset: int, target_offset: int, *, runs_max: int) -> int | None:
-        """How many copies of records before `source_offset` lie at `target_offset` or above.
+        """Return how many copies of records before `source_offset` lie at `target_offset` or above.
 
-        None where more than `runs_max` runs would have to be looked at, or some are lost.
+        None if that would take more than `runs_max` runs, or if some copies are unknown.
         """
         count = 0
         first = max(0, bisect_right(self._targets, target_offset) - 1)
@@ -309,7 +318,7 @@ class OffsetMap:
         return count
 
     def source_of(self, target_offset: int) -> int | None:
-        """The source offset of the record at `target_offset`; None where it is no copy."""
+        """Return the source offset of the record at `target_offset`; None if it is no copy."""
         index = bisect_right(self._targets, target_offset) - 1
         if index < 0:
             return None
@@ -317,7 +326,9 @@ class OffsetMap:
         return self._sources[index] + into if into < self._counts[index] else None
 
     def hole_of(self, target_offset: int) -> tuple[int, int] | None:
-        """The hole, as source offsets [start, end), to which a copy at this offset may belong."""
+        """Return the hole, as source offsets [start, end), to which a copy at this offset may
+        belong.
+        """
         index = bisect_right(self._targets, target_offset)
         if index == len(self._targets) or self._counts[index]:
             return None  # no hole ends behind it
@@ -327,17 +338,20 @@ class OffsetMap:
         return hole if hole is not None and hole[0] >= self._gone_to else None
 
     def runs(self) -> Iterator[Run]:
-        """Every run, ascending on both sides; none is empty."""
+        """Yield every run, ascending on both sides; none is empty."""
         for run in map(Run, self._sources, self._targets, self._counts):
             if run.records_count:
                 yield run
 
     def holes(self) -> Iterator[tuple[int, int]]:
-        """Every hole whose copies the target may still have, as source offsets [start, end)."""
+        """Yield every hole that the target may still have copies of, as source offsets [start,
+        end).
+        """
         yield from (hole for hole in self._holes if hole[0] >= self._gone_to)
 
     def _hole_at(self, source_offset: int) -> tuple[int, int] | None:
-        # Strictly inside: at its start everything before is known, at its end the marker answers.
+        # Strictly inside: at its start everything before is known, and at its end the marker
+        # applies.
         index = bisect_left(self._holes, (source_offset, -1)) - 1
         if index >= 0 and source_offset < self._holes[index][1]:
             return self._holes[index]

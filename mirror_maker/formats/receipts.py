@@ -1,4 +1,4 @@
-"""Receipts: what a mirror believes of each batch that it wrote, so that a reader can check the log.
+"""Receipts: what a mirror believes of each batch that it wrote, for a check against the log.
 
 Topic: `heliograph-receipts.<link>.internal` on the target, one partition, deleted by age
 (`cleanup.policy=delete`). A record has no key. Its value is binary; numbers are big-endian,
@@ -9,24 +9,24 @@ Topic: `heliograph-receipts.<link>.internal` on the target, one partition, delet
              source_gap signed, source_span varint, target_gap varint, records_count varint,
              crc uint32, timestamp_gap signed
 
-`flow` is `flow_id` of the flow and the link's producer id. `source`, `target` and `timestamp_ms`
-are where the first receipt's gaps count from; those of the next one count from the end of the
-receipt before, and from its timestamp. `sequence` is the first record's; the receipts of one value
-continue it.
+`flow` is `flow_id` of the flow and the link's producer id. The first receipt's gaps count from
+`source`, `target` and `timestamp_ms`. Later gaps count from the end of the receipt before, and from
+its timestamp. `sequence` is the first record's; the receipts of one value continue it.
 
 Meaning: of the source offsets [source_from, source_to) `records_count` records were acknowledged at
 target offsets from `target_offset` on, as one batch with this CRC-32C and this largest timestamp.
-Where several batches name one source range the single offsets are not known (journal: `copied`).
+If several batches name one source range, the single offsets are unknown (journal: `copied`).
 
-A CRC of 0 may also say that compaction took one batch or several before anybody noted their CRCs;
-the timestamp is -1 then.
+A CRC of 0 may also mean that compaction took one or several batches before their CRCs were noted;
+the timestamp is then -1.
 
 Receipts are written before the block of the map that reaches as far. A flow's receipts ascend on
-the target; after a worker was killed, its successor writes receipts for what it found unmapped,
-which may repeat earlier ones.
+the target. After a worker was killed, its successor writes receipts for the unmapped part, which
+may repeat earlier ones.
 
-56 bytes for a receipt that is written alone, 14 for one of ten, 9 for one of many: 9 to 56 MB per
-million batches, and nothing per record. Offsets up to 2^62 are taken.
+A receipt that is written alone takes 56 bytes, one of ten 14, one of many 9. That makes 9 to 56 MB
+per million batches, and nothing per record (`tests/unit/mirror_maker/audit/test_receipts.py`).
+Offsets up to 2^62 are supported.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from mirror_maker.formats.records import FlowKey
 
 RECEIPTS_VERSION: Final = 1
 RECEIPTS_PER_RECORD_MAX: Final = 10_000
-"""A reader refuses a record with more."""
+"""Readers refuse a record with more."""
 NO_CRC: Final = 0
-"""In the receipt of batches that compaction took before anybody wrote down their CRC."""
+"""In the receipt of batches that compaction took before their CRC was noted."""
 _HEAD: Final = struct.Struct(">BQhiqqq")
 _CRC: Final = struct.Struct(">I")
 
 
 def receipts_topic_name(link: str) -> str:
-    """Name of the link's receipts topic; MM2's pattern for internal topics leaves it alone."""
+    """Return the link's receipts topic; MirrorMaker 2's pattern for internal topics excludes it."""
     return f"heliograph-receipts.{link}.internal"
 
 
@@ -62,28 +62,28 @@ class Receipt(NamedTuple):
     target_offset: int
     records_count: int
     crc: int
-    """CRC-32C, as the batch carries it."""
+    """CRC-32C, as in the batch header."""
     timestamp_ms: int
-    """The largest of its records."""
+    """The largest timestamp of its records."""
 
     @property
     def target_next(self) -> int:
-        """The target offset behind it."""
+        """Return the target offset behind the batch."""
         return self.target_offset + self.records_count
 
 
 class Receipts(NamedTuple):
-    """Receipts of one flow, ascending, with sequences that continue."""
+    """Receipts of one flow, ascending, with consecutive sequences."""
 
     flow_id: int
     producer_epoch: int
     sequence: int
-    """Of the first record."""
+    """Sequence of the first record."""
     receipts: tuple[Receipt, ...]
 
 
 def flow_id(flow: FlowKey, producer_id: int) -> int:
-    """64 bits that tell a flow of a link: mmh3 of its names, ids and the link's producer id."""
+    """Return 64 bits that identify a flow of a link: mmh3 of its names, ids and producer id."""
     topic = flow.source_topic.encode()
     identity = struct.pack(">iqH", flow.partition, producer_id, len(topic)) + topic
     identity += flow.source_topic_id.bytes + flow.target_topic_id.bytes
@@ -91,7 +91,7 @@ def flow_id(flow: FlowKey, producer_id: int) -> int:
 
 
 def encode_receipts(entry: Receipts) -> bytes:
-    """The value of a record."""
+    """Return the value of a record."""
     first = entry.receipts[0]
     source, target, timestamp_ms = first.source_from, first.target_offset, first.timestamp_ms
     out = bytearray(
@@ -118,19 +118,19 @@ def encode_receipts(entry: Receipts) -> bytes:
 
 
 def flow_id_of(value: bytes) -> int:
-    """The flow that a value is about, without reading the rest. Raises MapFormatError."""
+    """Return the flow id of a value without decoding the rest. Raises MapFormatError."""
     if len(value) < _HEAD.size or value[0] != RECEIPTS_VERSION:
-        raise MapFormatError(f"no receipts of version {RECEIPTS_VERSION}")
+        raise MapFormatError(f"not receipts of version {RECEIPTS_VERSION}")
     return int.from_bytes(value[1:9], "big")
 
 
 def decode_receipts(value: bytes) -> Receipts:
-    """Read a value. Raises MapFormatError."""
+    """Decode a value. Raises MapFormatError."""
     cursor = Cursor(value)
     head = cursor.take(_HEAD.size)
     version, flow, producer_epoch, sequence, source, target, timestamp_ms = _HEAD.unpack(head)
     if version != RECEIPTS_VERSION:
-        raise MapFormatError(f"receipts version {version}, {RECEIPTS_VERSION} is known")
+        raise MapFormatError(f"receipts version {version}; this reader knows {RECEIPTS_VERSION}")
     count = cursor.varint()
     if not 0 < count <= RECEIPTS_PER_RECORD_MAX:
         raise MapFormatError(f"{count} receipts in a record")
@@ -151,7 +151,7 @@ def decode_receipts(value: bytes) -> Receipts:
 def split_receipts(
     flow: int, producer_epoch: int, sequence: int, receipts: Sequence[Receipt]
 ) -> list[Receipts]:
-    """As few records as readers take."""
+    """Split receipts into as few records as readers accept."""
     made = []
     for start in range(0, len(receipts), RECEIPTS_PER_RECORD_MAX):
         part = tuple(receipts[start : start + RECEIPTS_PER_RECORD_MAX])

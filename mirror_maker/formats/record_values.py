@@ -1,4 +1,6 @@
-"""Whole records of an offset-map topic, to and from bytes (layout and keys: records.py)."""
+"""Whole records of an offset-map topic, to and from bytes (`records.py` has the layout and the
+keys).
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,14 @@ from mirror_maker.formats.fields import (
     put_string,
     put_varint,
 )
-from mirror_maker.formats.marks import LedCopy, MirroredCommit
+from mirror_maker.formats.marks import MirroredCommit, OwnedCopy
 from mirror_maker.formats.offset_map import Run
 from mirror_maker.formats.records import (
     COMMIT_KIND,
     CONTROLS_KIND,
     FORMAT_VERSION,
-    LED_COPY_KIND,
     OPENING_KIND,
+    OWNED_COPY_KIND,
     TERMS_KIND,
     Block,
     DecodedKey,
@@ -35,15 +37,15 @@ from mirror_maker.formats.records import (
 )
 
 RUNS_PER_BLOCK_MAX: Final = 1_000_000
-"""A reader refuses larger blocks; the mirror writes far smaller ones."""
+"""Readers refuse larger blocks; the mirror writes far smaller ones."""
 PAUSED_MAX: Final = 100_000
-"""A reader refuses more paused parts of one link."""
+"""Readers refuse more paused parts of one link."""
 TERMS_MAX: Final = 100
-"""A reader refuses more terms of one link."""
+"""Readers refuse more terms of one link."""
 
 
 def encode_record(record: MapRecord) -> tuple[bytes, bytes]:
-    """Key and value of a record."""
+    """Return key and value of a record."""
     out = bytearray((FORMAT_VERSION,))
     match record:
         case Registration():
@@ -78,11 +80,11 @@ def encode_record(record: MapRecord) -> tuple[bytes, bytes]:
         case MirroredCommit():
             out += INT64.pack(-1 if record.before is None else record.before)
             out += INT64.pack(record.wanted)
-        case LedCopy():
+        case OwnedCopy():
             out += record.target_topic_id.bytes
             put_string(out, record.source_topic)
             out += record.source_topic_id.bytes
-            out.append(record.is_made)
+            out.append(record.is_created)
     return encode_key(record), bytes(out)
 
 
@@ -97,7 +99,7 @@ def decode_record(key: bytes, value: bytes) -> MapRecord:
     elif decoded.kind == TERMS_KIND:
         pairs = cursor.varint()
         if pairs > TERMS_MAX:
-            raise MapFormatError(f"{pairs} terms")
+            raise MapFormatError(f"{pairs} terms, more than {TERMS_MAX}")
         terms = tuple((cursor.string(), cursor.string()) for _ in range(pairs))
         record = Terms(nonce=decoded.nonce, terms=terms)
     elif decoded.kind == COMMIT_KIND:
@@ -109,13 +111,13 @@ def decode_record(key: bytes, value: bytes) -> MapRecord:
             before=None if before < 0 else before,
             wanted=wanted,
         )
-    elif decoded.kind == LED_COPY_KIND:
-        record = LedCopy(
+    elif decoded.kind == OWNED_COPY_KIND:
+        record = OwnedCopy(
             topic=decoded.topic,
             target_topic_id=cursor.uuid(),
             source_topic=cursor.string(),
             source_topic_id=cursor.uuid(),
-            is_made=bool(cursor.byte()),
+            is_created=bool(cursor.byte()),
         )
     elif decoded.flow is None:
         record = _get_registration(decoded, cursor)
@@ -146,7 +148,7 @@ def _get_controls(cursor: Cursor) -> Controls:
     rates = [None if rate < 0 else rate for rate in (cursor.int64(), cursor.int64())]
     count = cursor.varint()
     if count > PAUSED_MAX:
-        raise MapFormatError(f"{count} paused parts")
+        raise MapFormatError(f"{count} paused parts, more than {PAUSED_MAX}")
     paused = set()
     for _ in range(count):
         topic, partition = cursor.string(), cursor.int32()
@@ -192,7 +194,7 @@ def _get_block(key: DecodedKey, flow: FlowKey, cursor: Cursor) -> Block:
     next_sequence = cursor.int32()
     runs_count = cursor.varint()
     if runs_count > RUNS_PER_BLOCK_MAX:
-        raise MapFormatError(f"block of {runs_count} runs")
+        raise MapFormatError(f"a block of {runs_count} runs, more than {RUNS_PER_BLOCK_MAX}")
     runs: list[Run] = []
     source_end, target_end = key.source_start, target_start
     for _ in range(runs_count):
@@ -200,7 +202,7 @@ def _get_block(key: DecodedKey, flow: FlowKey, cursor: Cursor) -> Block:
         target_offset = target_end + cursor.varint()
         run = Run(source_offset, target_offset, cursor.varint())
         if run.records_count == 0:
-            raise MapFormatError("a run of no records")
+            raise MapFormatError("a run has no records")
         runs.append(run)
         source_end, target_end = run.source_next, run.target_next
     if source_end > source_next:

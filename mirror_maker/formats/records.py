@@ -1,17 +1,17 @@
-"""The records of an offset-map topic: what they are, and their keys (record_values.py: the values).
+"""The records of an offset-map topic and their keys (`record_values.py` has the values).
 
 Topic: `heliograph-offset-map.<link>.internal` on the target, one partition, compacted. Keys and
-values start with a version byte, now 1. Numbers are big-endian; `varint` is unsigned LEB128;
-`string` is a varint of its UTF-8 bytes followed by them; a uuid is 16 bytes, all zero where a
-cluster has no topic ids.
+values start with a version byte, 1. Numbers are big-endian. `varint` is unsigned LEB128. `string`
+is a varint of its UTF-8 length followed by the bytes. A uuid is 16 bytes, all zero in a cluster
+without topic ids.
 
     registration  key    version, 1, producer_id int64
                   value  version, link string, source_cluster_id string, target_cluster_id string,
                          producer_epoch int16, registered_at_ms int64, worker_id string
     opening       key    version, 2, flow, producer_id int64, producer_epoch int16, nonce int64
                   value  version, target_topic string, source_offset int64, target_offset int64,
-                         opened_at_ms int64, worker_id string; then 1 as a byte where others
-                         (MirrorMaker 2) copied what lies before source_offset, else nothing
+                         opened_at_ms int64, worker_id string; then the byte 1 if others
+                         (MirrorMaker 2) copied the records before source_offset, else nothing
     block         key    version, 3, flow, producer_id int64, producer_epoch int16,
                          source_start int64, nonce int64
                   value  version, target_topic string, target_start int64, source_next varint
@@ -22,28 +22,35 @@ cluster has no topic ids.
     controls      key    version, 5
                   value  version, source_bytes_per_second int64, target_bytes_per_second int64,
                          paused varint, then per part topic string (empty: the link), partition
-                         int32 (-1: all); a rate of -1 is what the settings say
+                         int32 (-1: all); a rate of -1 is the configured one
     commit        key    version, 6, group string, topic string, partition int32
                   value  version, before int64 (-1: none), wanted int64
-    led copy      key    version, 7, topic string
+    owned copy    key    version, 7, topic string
                   value  version, target_topic_id uuid, source_topic string, source_topic_id uuid,
-                         is_made byte (1: the link has made the copy)
+                         is_created byte (1: the link created the copy)
     flow          source_topic string, partition int32, source_topic_id uuid, target_topic_id uuid
 
-A gap is the distance from the end of the run before, or from the block's starts for the first.
+A gap is the distance from the end of the run before, or from the block's starts for the first run.
 
-Meaning. *Registration*: the producer id that the link writes with on this target; the first in
-log order holds. *Opening*: from `source_offset` on, the flow is copied with (producer id, epoch)
-and sequences from 0, to target offsets from `target_offset` on; per (flow, producer id, epoch) the
-first in log order holds. Where a higher epoch opens below what was copied before, the source's log
-was cut back: from there on, the copies of lower epochs are of records that it no longer has.
-*Block*: of the source offsets [source_start, source_next) exactly the runs were copied, to where
-they say, and the next record has sequence `next_sequence`. Every block is true for ever; blocks of
-one epoch may overlap and then agree. *Terms*: the settings that decide
-which records are copied at all; the first in log order hold, and a link without any copies
-everything. *Controls*: what an operator has told the link; the last hold. *Commit* and *led copy*:
-see `marks.py`; the last under a key holds, and topics are the target's. The nonce keeps the
-records of different writers apart, so that compaction cannot replace a record by another writer's.
+Meaning:
+
+- *Registration*: the producer id that the link writes with on this target. The first in log order
+  holds.
+- *Opening*: from `source_offset` on, the flow is copied with (producer id, epoch) and sequences
+  from 0, to target offsets from `target_offset` on. Per (flow, producer id, epoch) the first in log
+  order holds. If a higher epoch opens below what was copied before, the source's log was truncated:
+  from there on, copies of lower epochs belong to records that it no longer has.
+- *Block*: of the source offsets [source_start, source_next) exactly the runs were copied, to the
+  given places, and the next record has sequence `next_sequence`. Every block is true for ever.
+  Blocks of one epoch may overlap and then agree.
+- *Terms*: the settings that decide which records are copied at all. The first in log order hold. A
+  link without terms copies everything.
+- *Controls*: an operator's orders to the link. The last hold.
+- *Commit* and *owned copy*: see `marks.py`. The last under a key holds, and topics are the
+  target's.
+
+The nonce keeps the records of different writers apart, so compaction cannot replace a record by
+another writer's.
 """
 
 from __future__ import annotations
@@ -54,7 +61,7 @@ from typing import Final, NamedTuple
 
 from mirror_maker.formats.controls import Controls
 from mirror_maker.formats.fields import INT16, INT32, INT64, Cursor, MapFormatError, put_string
-from mirror_maker.formats.marks import LedCopy, MirroredCommit
+from mirror_maker.formats.marks import MirroredCommit, OwnedCopy
 from mirror_maker.formats.offset_map import Run
 
 FORMAT_VERSION: Final = 1
@@ -64,7 +71,7 @@ BLOCK_KIND: Final = 3
 TERMS_KIND: Final = 4
 CONTROLS_KIND: Final = 5
 COMMIT_KIND: Final = 6
-LED_COPY_KIND: Final = 7
+OWNED_COPY_KIND: Final = 7
 
 NO_TOPIC_ID: Final = uuid.UUID(int=0)
 
@@ -93,7 +100,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """Where a flow's sequences begin at 0 for a (producer id, epoch)."""
+    """The place where a flow's sequences begin at 0 for a (producer id, epoch)."""
 
     flow: FlowKey
     producer_id: int
@@ -105,12 +112,12 @@ class Opening:
     opened_at_ms: int
     worker_id: str
     has_older_copies: bool = False
-    """Whether others copied what lies before; where to, this map does not know."""
+    """Whether others copied earlier records; this map does not know where to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """What became of the source offsets [source_start, source_next)."""
+    """What was copied of the source offsets [source_start, source_next)."""
 
     flow: FlowKey
     producer_id: int
@@ -125,19 +132,19 @@ class Block:
 
     @property
     def target_next(self) -> int:
-        """The target offset after the last record of the block."""
+        """Return the target offset after the last record of the block."""
         return self.runs[-1].target_next if self.runs else self.target_start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What decides which records a link copies, as names and values."""
+    """The settings that decide which records a link copies, as names and values."""
 
     nonce: int
     terms: tuple[tuple[str, str], ...]
 
 
-MapRecord = Registration | Opening | Block | Terms | Controls | MirroredCommit | LedCopy
+MapRecord = Registration | Opening | Block | Terms | Controls | MirroredCommit | OwnedCopy
 
 
 MAP_TOPIC_PREFIX: Final = "heliograph-offset-map."
@@ -145,17 +152,17 @@ MAP_TOPIC_SUFFIX: Final = ".internal"
 
 
 def map_topic_name(link: str) -> str:
-    """Name of the link's offset-map topic; MM2's pattern for internal topics leaves it alone."""
+    """Return the link's offset-map topic; MirrorMaker 2's default patterns exclude its name."""
     return f"{MAP_TOPIC_PREFIX}{link}{MAP_TOPIC_SUFFIX}"
 
 
 def is_map_topic(topic: str) -> bool:
-    """Whether a topic is some link's offset-map topic."""
+    """Return whether a topic is some link's offset-map topic."""
     return topic.startswith(MAP_TOPIC_PREFIX) and topic.endswith(MAP_TOPIC_SUFFIX)
 
 
 def encode_key(record: MapRecord) -> bytes:
-    """The key alone; a null value under it deletes the record."""
+    """Return the key of a record; a null value under it deletes the record."""
     if isinstance(record, Registration):
         return bytes((FORMAT_VERSION, REGISTRATION_KIND)) + INT64.pack(record.producer_id)
     if isinstance(record, Controls):
@@ -164,8 +171,8 @@ def encode_key(record: MapRecord) -> bytes:
         return bytes((FORMAT_VERSION, TERMS_KIND)) + INT64.pack(record.nonce)
     if isinstance(record, MirroredCommit):
         return commit_key(record.group_id, record.topic, record.partition)
-    if isinstance(record, LedCopy):
-        return led_copy_key(record.topic)
+    if isinstance(record, OwnedCopy):
+        return owned_copy_key(record.topic)
     kind = OPENING_KIND if isinstance(record, Opening) else BLOCK_KIND
     out = bytearray((FORMAT_VERSION, kind))
     put_string(out, record.flow.source_topic)
@@ -181,7 +188,7 @@ def encode_key(record: MapRecord) -> bytes:
 
 
 def commit_key(group_id: str, topic: str, partition: int) -> bytes:
-    """The key of a group's `MirroredCommit`."""
+    """Return the key of a group's `MirroredCommit`."""
     out = bytearray((FORMAT_VERSION, COMMIT_KIND))
     put_string(out, group_id)
     put_string(out, topic)
@@ -189,15 +196,15 @@ def commit_key(group_id: str, topic: str, partition: int) -> bytes:
     return bytes(out)
 
 
-def led_copy_key(topic: str) -> bytes:
-    """The key of a topic's `LedCopy`."""
-    out = bytearray((FORMAT_VERSION, LED_COPY_KIND))
+def owned_copy_key(topic: str) -> bytes:
+    """Return the key of a topic's `OwnedCopy`."""
+    out = bytearray((FORMAT_VERSION, OWNED_COPY_KIND))
     put_string(out, topic)
     return bytes(out)
 
 
 class DecodedKey(NamedTuple):
-    """A key's fields; those that its kind does not have are None, 0 or empty."""
+    """A key's fields; fields that its kind does not have are None, 0 or empty."""
 
     kind: int
     flow: FlowKey | None
@@ -230,7 +237,7 @@ def decode_key(key: bytes) -> DecodedKey:
             topic=cursor.string(),
             partition=cursor.int32(),
         )
-    elif kind == LED_COPY_KIND:
+    elif kind == OWNED_COPY_KIND:
         decoded = DecodedKey(kind, None, 0, topic=cursor.string())
     elif kind in (OPENING_KIND, BLOCK_KIND):
         flow = FlowKey(cursor.string(), cursor.int32(), cursor.uuid(), cursor.uuid())

@@ -16,21 +16,22 @@ source_topic, partition, source_topic_id, target_topic_id.
     auditor   key    worker_id
               value  at_ms, cpu_share, failure
 
-Meaning. *Progress*: of the copy the target offsets [audited_from, audited_to) were compared with
-the receipts; those of producer epoch `receipt_epoch` reach up to `receipt_to` on the target and to
-`audited_source` at the source. `producer_epoch` and `sequence` are those of the batch that comes
-next in the log. `waiting` receipts are not
-compared yet; all that were acknowledged before `audited_at_ms` are. `source_end` is where the
-source ended then, `target_log_start` where the target began (null: not known). *Bucket*: ten
-minutes of record time (each batch counts with its largest timestamp); `start_ms`, and per verdict
-[records, batches, source_from, source_to, target_from, target_to], offsets null where that side has
-nothing. A bucket stands in the progress record while it grows; that one holds. *Finding*: a batch
-that is LOST, DUPLICATED, ALTERED or FOREIGN. *Auditor*: that the worker's audit runs, and what
-hinders it.
+Meaning:
 
-One worker writes a flow's records, the one that copies it. Where
-`BUCKETS_KEPT_MAX` newer ones are there, a bucket is added to the one that starts at 0, which has
-whatever is older or has no time. Findings are deleted when `FINDINGS_KEPT_MAX` newer ones are.
+- *Progress*: of the copy, the target offsets [audited_from, audited_to) were compared with the
+  receipts. Receipts of producer epoch `receipt_epoch` reach up to `receipt_to` on the target and
+  `audited_source` at the source. `producer_epoch` and `sequence` are those of the next batch in the
+  log. `waiting` receipts are not compared yet; all that were acknowledged before `audited_at_ms`
+  are. `source_end` is the source's end then, `target_log_start` the target's start (null: unknown).
+- *Bucket*: ten minutes of record time; each batch counts with its largest timestamp. `start_ms`,
+  and per verdict [records, batches, source_from, source_to, target_from, target_to]; offsets are
+  null if that side has none. A growing bucket lies in the progress record, and that one holds.
+- *Finding*: a batch that is LOST, DUPLICATED, ALTERED or FOREIGN.
+- *Auditor*: that the worker's audit runs, and what hinders it.
+
+The worker that copies a flow writes its records. When `BUCKETS_KEPT_MAX` newer buckets exist, a
+bucket is added to the one that starts at 0. That one holds everything older, and batches without a
+time. Findings are deleted when `FINDINGS_KEPT_MAX` newer ones exist.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ BUCKET_MS: Final = 600_000
 
 
 def verdicts_topic_name(link: str) -> str:
-    """Name of the link's verdicts topic; MM2's pattern for internal topics leaves it alone."""
+    """Return the link's verdicts topic; MirrorMaker 2's pattern for internal topics excludes it."""
     return f"heliograph-verdicts.{link}.internal"
 
 
@@ -58,7 +59,7 @@ class Verdict(StrEnum):
     """What the audit says of records."""
 
     COMPLETE = "COMPLETE"
-    """The target has them, at their offsets, byte for byte as they were acknowledged."""
+    """The target has them, at their offsets, byte for byte as acknowledged."""
     LATE = "LATE"
     """The source has them, the target does not yet."""
     LOST = "LOST"
@@ -74,11 +75,11 @@ class Verdict(StrEnum):
     CLEANED = "CLEANED"
     """Retention or compaction of the target took them."""
     UNVERIFIED = "UNVERIFIED"
-    """They were not compared: not yet, or because nothing tells what they should be."""
+    """They were not compared: not yet, or because it is unknown what they should be."""
 
 
 FAULTS: Final = frozenset({Verdict.LOST, Verdict.DUPLICATED, Verdict.ALTERED, Verdict.FOREIGN})
-"""Verdicts about something that is wrong."""
+"""Verdicts about a fault."""
 
 
 class Tally(NamedTuple):
@@ -92,7 +93,7 @@ class Tally(NamedTuple):
     target_to: int | None
 
     def plus(self, other: Tally) -> Tally:
-        """Both together."""
+        """Return the sum of both."""
         return Tally(
             self.records_count + other.records_count,
             self.batches_count + other.batches_count,
@@ -109,7 +110,7 @@ Bucket = Mapping[Verdict, Tally]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A batch about which something is wrong."""
+    """A faulty batch."""
 
     verdict: Verdict
     target_from: int
@@ -118,26 +119,26 @@ class Finding:
     source_to: int | None
     records_count: int
     start_ms: int | None
-    """Of its bucket."""
+    """Start of its bucket."""
     detail: str
     noticed_at_ms: int
 
 
 class AuditPlace(NamedTuple):
-    """Where the comparison of a partition stands."""
+    """How far the comparison of a partition has come."""
 
     audited_to: int
     """Everything of the target's log below this offset was compared."""
     receipt_epoch: int = -1
-    """Producer epoch of the last receipt that was compared; -1 before the first."""
+    """Producer epoch of the last compared receipt; -1 before the first."""
     receipt_to: int = -1
     """The target offset behind it."""
     audited_source: int = -1
     """The source offset behind the receipts of that epoch."""
     producer_epoch: int = -1
-    """Of the last batch of ours in the log."""
+    """Epoch of the last batch of ours in the log."""
     sequence: int | None = None
-    """Of the one that comes next."""
+    """Sequence of the next batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,12 +153,12 @@ class Progress:
     waiting: int
     receipts_topic_id: str
     receipts_offset: int
-    """Of that topic: whoever goes on reads from here."""
+    """Offset in the receipts topic from which a successor reads on."""
     source_end: int | None
     target_log_start: int | None
     written_at_ms: int
     buckets: Mapping[int, Bucket]
-    """Those that grow, by their starts."""
+    """Growing buckets, by their starts."""
 
 
 _PROGRESS_PLAIN: Final = tuple(
@@ -172,7 +173,7 @@ class AuditorState:
     worker_id: str
     at_ms: int
     cpu_share: float
-    """Of one core, over the last minute."""
+    """Share of one core, over the last minute."""
     failure: str | None
 
 
@@ -181,7 +182,7 @@ VerdictRecord = tuple[bytes, bytes | None]
 
 
 def progress_record(flow: FlowKey, progress: Progress) -> VerdictRecord:
-    """Key and value."""
+    """Return key and value."""
     value: dict[str, Any] = progress.place._asdict()
     for name in _PROGRESS_PLAIN:
         value[name] = getattr(progress, name)
@@ -190,13 +191,13 @@ def progress_record(flow: FlowKey, progress: Progress) -> VerdictRecord:
 
 
 def bucket_record(flow: FlowKey, start_ms: int, bucket: Bucket | None) -> VerdictRecord:
-    """Key and value; None deletes it."""
+    """Return key and value; None deletes the bucket."""
     key = _key("bucket", flow, start_ms=start_ms)
     return key, None if bucket is None else _dump({"bucket": _encode_bucket(start_ms, bucket)})
 
 
 def finding_record(flow: FlowKey, finding: Finding, *, is_deleted: bool = False) -> VerdictRecord:
-    """Key and value."""
+    """Return key and value."""
     key = _key("finding", flow, verdict=finding.verdict.value, target_from=finding.target_from)
     if is_deleted:
         return key, None
@@ -206,7 +207,7 @@ def finding_record(flow: FlowKey, finding: Finding, *, is_deleted: bool = False)
 
 
 def auditor_record(state: AuditorState) -> VerdictRecord:
-    """Key and value."""
+    """Return key and value."""
     key = _dump({"kind": "auditor", "worker_id": state.worker_id})
     value = {"at_ms": state.at_ms, "cpu_share": state.cpu_share, "failure": state.failure}
     return key, _dump(value)
@@ -221,16 +222,16 @@ class FlowVerdicts:
         self.findings: dict[tuple[Verdict, int], Finding] = {}
         """By verdict and target offset."""
         self.version = 0
-        """Grows with every record about it."""
+        """Grows with every record about the partition."""
 
     def buckets(self) -> dict[int, Bucket]:
-        """By their starts, ascending."""
+        """Return the buckets by their starts, ascending."""
         growing = self.progress.buckets if self.progress is not None else {}
         return dict(sorted({**self.closed, **growing}.items()))
 
 
 class VerdictTopic:
-    """A whole verdicts topic, replayed: feed every record in log order, ask at any time."""
+    """A verdicts topic, replayed: feed every record in log order, query at any time."""
 
     def __init__(self) -> None:
         self._flows: dict[FlowKey, FlowVerdicts] = {}
@@ -245,7 +246,7 @@ class VerdictTopic:
         try:
             self._replay(_object(key), None if value is None else _object(value))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise MapFormatError(f"no record of verdicts: {error!r}") from error
+            raise MapFormatError(f"not a record of verdicts: {error!r}") from error
 
     def _replay(self, k: dict[str, Any], v: dict[str, Any] | None) -> None:
         if k["kind"] == "auditor":
@@ -282,16 +283,16 @@ class VerdictTopic:
                 raise MapFormatError(f"unknown kind of record {kind!r}")
 
     def flow(self, flow: FlowKey) -> FlowVerdicts:
-        """What is known of a flow; empty where nothing is."""
+        """Return what is known of a flow; empty if nothing is."""
         return self._flows.get(flow) or FlowVerdicts()
 
     def older(self, flow: FlowKey) -> list[FlowKey]:
-        """The same partition's flows of other topic ids."""
+        """Return the same partition's flows of other topic ids."""
         known = self._by_partition.get((flow.source_topic, flow.partition), ())
         return [each for each in known if each != flow]
 
     def forgetting(self, flow: FlowKey) -> list[VerdictRecord]:
-        """Records that delete everything about a flow."""
+        """Return the records that delete everything about a flow."""
         known = self.flow(flow)
         return [
             *(bucket_record(flow, start_ms, None) for start_ms in known.closed),
@@ -300,7 +301,7 @@ class VerdictTopic:
         ]
 
     def flows(self) -> Iterator[tuple[FlowKey, FlowVerdicts]]:
-        """Every flow of which something is known."""
+        """Yield every flow of which something is known."""
         yield from self._flows.items()
 
 
@@ -380,7 +381,9 @@ def _flow(k: dict[str, Any]) -> FlowKey:
 def _object(data: bytes) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(data)
     if found["version"] != VERDICTS_VERSION:
-        raise MapFormatError(f"verdicts version {found['version']}, {VERDICTS_VERSION} is known")
+        raise MapFormatError(
+            f"verdicts version {found['version']}; this reader knows {VERDICTS_VERSION}"
+        )
     return found
 
 

@@ -1,11 +1,11 @@
-"""How the workers of a target are found: by the group in which they share their work.
+"""The addresses of a target's workers, in the subscriptions of their group.
 
 A worker joins with a subscription (`mirror_maker.worker.assignment`): a version byte and a JSON
-object; under "http" stands where its status is served:
+object. Its field "http" says where the worker serves its status:
 
     {"http": {"host": "0.0.0.0", "port": 8083, "machine": "ewr-3"}, ...}
 
-Kafka Connect's workers tell their REST address in the same way (ConnectProtocol's WorkerState).
+Kafka Connect's workers publish their REST address in the same way (ConnectProtocol's WorkerState).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FORMAT_VERSION: Final = 1
 
 
 def workers_group_id(target_alias: str) -> str:
-    """The group of a target's workers."""
+    """Return the group of a target's workers."""
     return f"heliograph-mirror-{target_alias}"
 
 
@@ -27,16 +27,17 @@ class WorkerAddress(NamedTuple):
     """Where a worker serves HTTP."""
 
     host: str
-    """What it is bound to: an address, a name, or one that means all addresses of its machine."""
+    """The bind address: an address, a name, or one that means all addresses of its machine."""
     port: int
     machine: str
     """The host name of its machine."""
 
     def url(self, client_host: str, here: str) -> str | None:
-        """How it is reached from the machine that is named `here`, None where it is not.
+        """Return the URL from the machine named `here`; None if the worker is not reachable from
+        it.
 
-        `client_host` is the address that the target's coordinator sees the worker at: it serves
-        where the worker is bound to all of its addresses.
+        `client_host` is the address of the worker as the target's coordinator sees it. It applies
+        if the worker is bound to all of its addresses.
         """
         host = self.host
         if _is_loopback(host):
@@ -49,30 +50,30 @@ class WorkerAddress(NamedTuple):
 
 
 def worker_address(subscription: bytes) -> WorkerAddress | None:
-    """The address in a member's metadata; None where it tells none. Raises ValueError."""
+    """Return the address in a member's metadata; None if there is none. Raises ValueError."""
     return address_of(decode_document(subscription))
 
 
 def address_of(document: dict[str, Any]) -> WorkerAddress | None:
-    """The address in a subscription that is decoded. Raises ValueError."""
-    told = document.get("http")
-    if told is None:
+    """Return the address in a decoded subscription; None if there is none. Raises ValueError."""
+    address = document.get("http")
+    if address is None:
         return None
     try:
-        return WorkerAddress(str(told["host"]), int(told["port"]), str(told["machine"]))
+        return WorkerAddress(str(address["host"]), int(address["port"]), str(address["machine"]))
     except (KeyError, TypeError) as error:
-        raise ValueError(f"no address of a worker: {error!r}") from error
+        raise ValueError(f"not an address of a worker: {error!r}") from error
 
 
 def encode_document(document: object) -> bytes:
-    """The version byte and the JSON."""
+    """Return the version byte and the JSON."""
     return bytes((FORMAT_VERSION,)) + json.dumps(document, separators=(",", ":")).encode()
 
 
 def decode_document(encoded: bytes) -> dict[str, Any]:
-    """What `encode_document` wrote. Raises ValueError."""
+    """Decode what `encode_document` returned. Raises ValueError."""
     if encoded[:1] != bytes((FORMAT_VERSION,)):
-        raise ValueError(f"format version {encoded[:1].hex()}, not {FORMAT_VERSION}")
+        raise ValueError(f"version {encoded[:1].hex()}; this reader knows {FORMAT_VERSION}")
     document = json.loads(encoded[1:])
     if not isinstance(document, dict):
         raise ValueError("not a JSON object")

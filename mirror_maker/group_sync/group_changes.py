@@ -1,9 +1,8 @@
-"""One look at all groups, that works out anew only what may have changed since the last. Pure.
+"""One round over all groups that decides only about what may have changed since the last. Pure.
 
-What becomes of a group's positions follows from four things alone: where it stands at the source,
-the maps of the flows there, where it stands on the target, and its state there. A group of which
-all four are what they were is what it was. The unit is the group: of one that moved in a single
-partition every position is looked at.
+Four things decide about a group: its positions at the source, the maps of the flows there, its
+positions on the target, and its state there. If all four are unchanged, so is the result. The unit
+is the group: if it moved in one partition, all of its positions are decided again.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ class Translated(NamedTuple):
     """A group's positions, translated."""
 
     here: Positions
-    """What they were at the source."""
+    """The positions at the source."""
     exact: Sequence[SyncedPosition]
     shared: Sequence[SyncedPosition]
-    """Those in partitions that others write into as well: MIXED."""
+    """Positions in partitions that others write into as well: MIXED."""
 
 
 class _Settled(NamedTuple):
@@ -41,17 +40,18 @@ class _Settled(NamedTuple):
 
 
 class GroupRound:
-    """What is known of the groups after one look; the next one begins with it.
+    """What is known of the groups after one round; the next round begins with it.
 
-    Mappings and lists are compared by identity: who asks gives what is as it was as the same
-    object (`WatchedGroups`).
+    Mappings and lists are compared by identity: a caller passes unchanged ones as the same object
+    (`WatchedGroups`).
     """
 
     def __init__(
         self, last: GroupRound | None = None, moved: Set[TopicPartition] = frozenset()
     ) -> None:
-        """`last` is a round that was ended, `moved` are the source partitions whose maps may be
-        others since it began, those that came and went among them."""
+        """`last` is a completed round. `moved` are the source partitions whose maps may have
+        changed since it began, including flows that came and went.
+        """
         self._moved = moved
         self._translated_before = {} if last is None else last._translated
         self._settled_before = {} if last is None else last._settled
@@ -64,7 +64,7 @@ class GroupRound:
         here: Positions,
         flow_map: Callable[[TopicPartition], FlowMap | None],
     ) -> Translated:
-        """A group's positions, translated; the same objects where they are as they were."""
+        """Return a group's positions, translated; the same objects if nothing has changed."""
         found = self._translated_before.get(group_id)
         if found is None or found.here is not here or not here.keys().isdisjoint(self._moved):
             positions = translate_positions(group_id, here, flow_map)
@@ -77,7 +77,7 @@ class GroupRound:
         return found
 
     def is_new(self, group_id: str) -> bool:
-        """Whether a group that was translated in this round was translated anew."""
+        """Return whether this round has translated the group again."""
         return self._translated[group_id] is not self._translated_before.get(group_id)
 
     def settled(
@@ -87,8 +87,10 @@ class GroupRound:
         there: Positions | None,
         state: str,
     ) -> Sequence[SyncedPosition] | None:
-        """What became of a group's exact positions, where all is as it was; None where that is to
-        be decided anew. `there` is None where the target did not tell."""
+        """Return the result for a group's exact positions if nothing has changed, else None.
+
+        `there` is None if the target did not answer about the group.
+        """
         last = self._settled_before.get(group_id)
         if (
             last is None
@@ -108,6 +110,7 @@ class GroupRound:
         state: str,
         outcomes: Sequence[SyncedPosition],
     ) -> None:
-        """Note what became of a group of which nothing had to be committed: that is so again
-        while all is as it is."""
+        """Note the result for a group that needed no commit: it stays as long as nothing
+        changes.
+        """
         self._settled[group_id] = _Settled(exact, there, state, outcomes)

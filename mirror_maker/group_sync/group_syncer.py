@@ -1,7 +1,7 @@
-"""Positions of consumer groups follow their source: looked at, translated, committed.
+"""Positions of consumer groups follow their source: requested, translated, committed.
 
-Every worker does it for the partitions that it copies, since it has their maps at hand, up to the
-last acknowledgement. `group_sync.py` decides; here is only asking and telling.
+Every worker does it for the partitions that it copies, because it has their maps up to the last
+acknowledgement. `position_rules.py` decides; this module only requests and commits.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from mirror_maker.formats.marks import MirroredCommit
 from mirror_maker.formats.records import encode_key
 from mirror_maker.group_sync.group_changes import GroupRound
 from mirror_maker.group_sync.mm2_topics import Mm2Topics
+from mirror_maker.group_sync.position_placer import PositionPlacer
 from mirror_maker.group_sync.position_rules import (
     UNKNOWN_STATE,
     FlowMap,
@@ -33,23 +34,21 @@ from mirror_maker.group_sync.position_rules import (
     SyncState,
     decide,
 )
-from mirror_maker.group_sync.shared_groups import SharedGroups
 from mirror_maker.link.link import LinkWorker
 from mirror_maker.metrics.latency import LatencyStats
-from mirror_maker.metrics.latency_text import latency_status
-from mirror_maker.periodic import PeriodicWork, pause_of
+from mirror_maker.periodic import PeriodicTask, pause_of
 from mirror_maker.rules.topic_filter import NameFilter
 
 SHOWN_MAX: Final = 1_000
-"""Positions that the status lists one by one, and those whose latencies are kept."""
+"""Positions that the status lists one by one, and positions whose latencies are kept."""
 
 Commit = tuple[SyncedPosition, CommittedOffset]
-"""What became of a position if the target takes the commit, and the commit."""
+"""The result for a position if the target accepts the commit, and the commit."""
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
-class GroupSync:
+class GroupSyncer:
     """The groups of one link, on one worker; `run` until cancelled."""
 
     def __init__(
@@ -58,7 +57,7 @@ class GroupSync:
         source: KafkaClient,
         sink: KafkaClient,
         mm2_topics: Mm2Topics | None,
-        shared: SharedGroups,
+        shared: PositionPlacer,
     ) -> None:
         settings = link.settings
         self._link = link
@@ -70,19 +69,19 @@ class GroupSync:
         self._filter = NameFilter(settings.groups, settings.groups_exclude)
         self._positions: list[SyncedPosition] = []
         self._seen: set[str] = set()
-        """Groups that the source has listed, and not said to be gone."""
+        """Groups that the source has listed and not reported as deleted."""
         self._rounds_count = 0
         self._asked_ms = 0
-        """When the present round began to ask the source; of the monotonic clock."""
+        """Monotonic time at which the present round began to read from the source."""
         self._latencies: dict[tuple[str, TopicPartition], LatencyStats] = {}
-        """Of positions that moved, the one that moved last at the end; also of some that are
-        looked after elsewhere now, which the status leaves out."""
+        """Latencies of positions that moved, the last one at the end. Some belong to partitions
+        that another worker copies now; the status leaves those out."""
         self._commits = 0
         self._moved = link.watch()
         self._last_round: GroupRound | None = None
         self._here = WatchedGroups(source)
         self._there = WatchedGroups(sink)
-        self._rounds = PeriodicWork(
+        self._rounds = PeriodicTask(
             self.sync,
             link=link.name,
             what_failed="groups not synced",
@@ -92,21 +91,23 @@ class GroupSync:
         self.run = self._rounds.run
 
     async def sync(self) -> None:
-        """One round over all groups that stand in partitions copied here. Raises KafkaError."""
+        """Do one round over all groups with positions in partitions copied here. Raises
+        KafkaError.
+        """
         if any(flow.replicator is not None for flow in self._link.flows.values()):
-            last, self._last_round = self._last_round, None  # what fails is begun from nothing
+            last, self._last_round = self._last_round, None  # a failed round is started over
             this = GroupRound(last, frozenset(self._moved))
             self._moved.clear()
             self._asked_ms = self._link.clock.monotonic_ms()
             self._positions = await self._sync(this)
             self._last_round = this
         else:
-            self._positions, self._last_round = [], None  # others tell of them now
+            self._positions, self._last_round = [], None  # other workers report them
         self._rounds_count += 1
 
     async def _sync(self, this: GroupRound) -> list[SyncedPosition]:
-        """What became of each position. Raises KafkaError."""
-        here = await self._ask_source()
+        """Return the result for each position. Raises KafkaError."""
+        here = await self._source_positions()
         exact: dict[str, Sequence[SyncedPosition]] = {}
         shared: list[SyncedPosition] = []
         for group_id, positions in sorted(here.items()):
@@ -114,8 +115,8 @@ class GroupSync:
             shared += translated.shared
             if translated.exact:
                 exact[group_id] = translated.exact
-        done = await self._bring(exact, this) if exact else []
-        # Last, since these need the maps of other links, which may be in trouble.
+        done = await self._commit_exact(exact, this) if exact else []
+        # Last, because these need the maps of other links, which may be in trouble.
         merged: list[SyncedPosition] = []
         mixed: list[SyncedPosition] = []
         for position in shared:
@@ -140,11 +141,11 @@ class GroupSync:
             done += await self._commit_shared(placed)
         return done
 
-    async def _ask_source(self) -> GroupPositions:
-        """Where the source's groups stand. Raises KafkaError.
+    async def _source_positions(self) -> GroupPositions:
+        """Return the positions of the source's groups. Raises KafkaError.
 
-        A group that may not be described is not listed. Asked for by name it is refused, and one
-        that is gone has no positions.
+        A group that may not be described is not listed. A lookup by name is refused, and a deleted
+        group has no positions.
         """
         listed = {name for name in await self._here.listed() if self._filter.selects(name)}
         self._seen |= listed
@@ -153,7 +154,7 @@ class GroupSync:
         return here
 
     def _note_latency(self, moved: Iterable[tuple[str, TopicPartition]]) -> None:
-        """Positions of groups that the target knows now, since the source was asked for them."""
+        """Note the time from the request to the source until the target has these positions."""
         latency_ms = self._link.clock.monotonic_ms() - self._asked_ms
         for at in moved:
             stats = self._latencies.pop(at, None) or LatencyStats()
@@ -171,18 +172,18 @@ class GroupSync:
             flow.target, flow.replicator.offset_map, not names.tells_origin(alias, at.topic)
         )
 
-    async def _bring(
+    async def _commit_exact(
         self, groups: Mapping[str, Sequence[SyncedPosition]], this: GroupRound
     ) -> list[SyncedPosition]:
-        """Write exact translations where they are wanted; what became of each."""
+        """Write exact translations if they are wanted; return the result for each position."""
         if self._mm2_topics is not None:
             new = {name: found for name, found in groups.items() if this.is_new(name)}
             self._note_latency(await self._mm2_topics.checkpoint(new, groups))
         if not self._settings.sync_group_offsets:
             return [each for found in groups.values() for each in found]
         states = await self._there.listed()
-        # Also of groups that are not listed: a coordinator that has just come up leaves out its
-        # own, and one that is asked for a group that nobody knows says that it has no positions.
+        # Groups that are not listed count too: a coordinator that has just started leaves out its
+        # own. For a group that does not exist the coordinator returns no positions.
         there = await self._there.positions(groups)
         outcomes: list[SyncedPosition] = []
         for group_id, positions in groups.items():
@@ -204,9 +205,9 @@ class GroupSync:
         there: Mapping[TopicPartition, CommittedOffset] | None,
         state: str,
     ) -> tuple[list[SyncedPosition], list[Commit]]:
-        """What became of a group's positions, and what is to be committed for the others.
+        """Return the results for a group's positions, and the commits for the others.
 
-        `there` is None where the target did not tell: a commit might put the group back.
+        `there` is None if the target did not answer: a commit might move the group back.
         """
         outcomes: list[SyncedPosition] = []
         commits: list[Commit] = []
@@ -232,10 +233,10 @@ class GroupSync:
     async def _commit_shared(
         self, positions: Iterable[SyncedPosition], *, are_mixed: bool = False
     ) -> list[SyncedPosition]:
-        """Bring groups to their places in partitions of several origins; what became of each.
+        """Move groups to their places in partitions of several origins; return the results.
 
-        Those in mixed partitions are marked first: a link in the opposite direction must not take
-        them for the group's own.
+        Mixed positions are marked first: a link of the opposite direction must not take them for
+        the group's own.
         """
         groups = _by_group(positions)
         states = await list_groups(self._sink)
@@ -258,7 +259,8 @@ class GroupSync:
                     for position, commit in to_commit[group_id]
                 ]
         if are_mixed:
-            # Of a group that is gone no position is left; one that is just not told of keeps its.
+            # An empty answer means that the group is deleted: drop its marks. Without an answer its
+            # marks stay.
             marked = {mark.group_id for mark in marks}
             gone = [
                 mark
@@ -272,7 +274,7 @@ class GroupSync:
         return outcomes
 
     def _marks(self) -> list[MirroredCommit]:
-        """What was marked in the copies that this worker makes."""
+        """Return the marks in the copies that this worker writes."""
         ours = {flow.target for flow in self._link.flows.values()}
         marks = self._link.map_store.state.mirrored_commits()
         return [mark for mark in marks if TopicPartition(mark.topic, mark.partition) in ours]
@@ -292,7 +294,7 @@ class GroupSync:
         )
 
     async def _write_marks(self, marks: list[MirroredCommit], gone: list[MirroredCommit]) -> None:
-        """Mark what is about to be committed, and forget marks of groups that are gone."""
+        """Mark the coming commits, and delete the marks of deleted groups."""
         if marks or gone:
             store = self._link.map_store
             await store.append(marks, [encode_key(mark) for mark in gone])
@@ -315,16 +317,16 @@ class GroupSync:
                 self._note_latency([(group_id, position.target)])
                 outcomes.append(position)
             elif code == ErrorCode.unknown_member_id:
-                # Somebody joined the group on the target since its state was asked.
+                # A member has joined the group on the target since its state was read.
                 outcomes.append(position._replace(state=SyncState.ACTIVE))
             else:
-                logger.warning("link %s: group %s: %s", self._link.name, group_id, code.name)
+                log.warning("link %s: group %s: %s", self._link.name, group_id, code.name)
                 outcomes.append(position._replace(state=SyncState.REFUSED))
         return outcomes
 
     def status(self) -> dict[str, Any]:
-        """For `/status`: counts by state, and the positions themselves."""
-        told = {(position.group_id, position.target) for position in self._positions}
+        """Return the `/status` of the groups: counts by state, and the positions."""
+        present = {(position.group_id, position.target) for position in self._positions}
         return {
             "enabled": self._settings.sync_group_offsets,
             "failure": self._rounds.failure,
@@ -335,10 +337,10 @@ class GroupSync:
                     "group": group,
                     "target_topic": target.topic,
                     "partition": target.partition,
-                    **latency_status(stats),
+                    **stats.as_json(),
                 }
                 for (group, target), stats in self._latencies.items()
-                if (group, target) in told
+                if (group, target) in present
             ],
             "states": dict(Counter(position.state.value for position in self._positions)),
             "positions": [

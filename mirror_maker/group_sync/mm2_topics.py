@@ -1,11 +1,11 @@
 """MirrorMaker 2's own topics, written for the tools that read them.
 
-Offset syncs of what was acknowledged, checkpoints of groups, heartbeats into both clusters: what
-`MirrorClient` and `RemoteClusterUtils` need. Nothing of the mirror itself depends on them.
+Offset syncs of acknowledged batches, checkpoints of groups and heartbeats into both clusters are
+what `MirrorClient` and `RemoteClusterUtils` need. No part of the mirror depends on them.
 
-MirrorMaker 2 runs a heartbeat connector for every ordered pair of clusters, so that for a flow
-A->B both clusters have a `heartbeats` topic and that of A is copied to B as `A.heartbeats`; a
-link does the same for its pair.
+MirrorMaker 2 runs a heartbeat connector for every ordered pair of clusters. For a flow A->B, both
+clusters have a `heartbeats` topic, and A's is copied to B as `A.heartbeats`. A link does the same
+for its pair.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from mirror_maker.formats.mm2 import (
 )
 from mirror_maker.group_sync.position_rules import SyncedPosition
 from mirror_maker.link.link import LinkWorker
-from mirror_maker.periodic import PeriodicWork, pause_of
+from mirror_maker.periodic import PeriodicTask, pause_of
 
 RECORDS_PER_BATCH_MAX: Final = 5_000
 _TOLERATED: Final = frozenset(
@@ -43,11 +43,11 @@ _TOLERATED: Final = frozenset(
         ErrorCode.cluster_authorization_failed,
     }
 )
-"""Refusals after which the topic is taken to exist, as MirrorMaker 2 does."""
+"""Refusals after which the topic is assumed to exist, as MirrorMaker 2 does."""
 
 Pair = tuple[bytes, bytes]
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class Mm2Topics:
@@ -60,8 +60,8 @@ class Mm2Topics:
         self._link = link
         self._source_alias = settings.source_alias
         self._target_alias = target_alias
-        self._source = CompactedTopics(source, settings.replication_factor)
-        self._sink = CompactedTopics(sink, settings.replication_factor)
+        self._source = CompactedTopicWriter(source, settings.replication_factor)
+        self._sink = CompactedTopicWriter(sink, settings.replication_factor)
         if settings.mm2_topics == "source":
             self._syncs = (self._source, offset_syncs_topic(target_alias))
         else:
@@ -70,11 +70,10 @@ class Mm2Topics:
         self._checkpoints: dict[bool, dict[str, dict[TopicPartition, tuple[int, int]]]] = {
             are_mixed: {} for are_mixed in (False, True)
         }
-        """The offsets that were written last, of the groups that there are and the partitions
-        that are copied here."""
+        """The last written offsets, of existing groups and partitions that this worker copies."""
         limits = link.limits
         self._rounds = [
-            PeriodicWork(
+            PeriodicTask(
                 work,
                 link=link.name,
                 what_failed=f"MM2 {what}",
@@ -88,15 +87,15 @@ class Mm2Topics:
         ]
 
     async def run(self) -> None:
-        """Offset syncs and heartbeats, in rounds of their own: neither waits for the other."""
+        """Write offset syncs and heartbeats in separate rounds, so neither waits for the other."""
         async with asyncio.TaskGroup() as tasks:
             for rounds in self._rounds:
                 tasks.create_task(rounds.run())
 
     async def write_offset_syncs(self) -> None:
-        """What was acknowledged since the last time. Raises KafkaError; then it is kept."""
+        """Write the syncs since the last round. A KafkaError keeps them for the next one."""
         topics, name = self._syncs
-        # What moves while this is written is for the next round, or the round would never end.
+        # Later moves belong to the next round, or this one would never end.
         for at in frozenset(self._moved):
             self._moved.discard(at)
             flow = self._link.flows.get(at)
@@ -118,11 +117,12 @@ class Mm2Topics:
         *,
         are_mixed: bool = False,
     ) -> list[tuple[str, TopicPartition]]:
-        """A checkpoint for each position that moved: of which groups, and where on the target.
+        """Write a checkpoint for each position that moved; return (group, target partition) of
+        each.
 
-        `groups` are those that may have, each with all of its positions (of the kind that
-        `are_mixed` says); `present` are all that there are. Checkpoints of the others stay in the
-        topic: MirrorMaker 2's readers fail on a tombstone (Checkpoint.deserializeRecord).
+        `groups` are those that may have moved, each with all of its positions of the kind that
+        `are_mixed` says. `present` are all existing groups. Checkpoints of other groups stay in the
+        topic, because MirrorMaker 2's readers fail on a tombstone (Checkpoint.deserializeRecord).
         Raises KafkaError.
         """
         written = self._checkpoints[are_mixed]
@@ -148,7 +148,7 @@ class Mm2Topics:
         return moved
 
     async def write_heartbeats(self) -> None:
-        """One into each cluster, by one of the link's workers. Raises KafkaError."""
+        """Write one heartbeat into each cluster, from one worker of the link. Raises KafkaError."""
         if not self._link.is_first_worker:
             return
         now_ms = self._now_ms()
@@ -161,8 +161,8 @@ class Mm2Topics:
         return self._link.clock.now_ms()
 
 
-class CompactedTopics:
-    """Compacted topics of one partition in one cluster, made when first written to."""
+class CompactedTopicWriter:
+    """A writer of compacted topics of one partition, created at the first write."""
 
     def __init__(self, client: KafkaClient, replication_factor: int) -> None:
         self._client = client
@@ -170,9 +170,9 @@ class CompactedTopics:
         self._leaders: dict[str, int] = {}
 
     async def append(self, name: str, pairs: Iterable[Pair], now_ms: int) -> None:
-        """Write records to partition 0; done when acknowledged. Raises KafkaError.
+        """Write records to partition 0; return when they are acknowledged. Raises KafkaError.
 
-        With no records the topic is made all the same: its readers ask for it.
+        The topic is created even without records, because its readers look it up.
         """
         if name not in self._leaders:
             await self._ensure(name)

@@ -1,8 +1,8 @@
 """Which positions of consumer groups are committed on the target, and why others are not. Pure.
 
-A group's position on the source is translated by the flow's map. It is committed on the target
-only for a group that nobody uses there, and only forward, unless the link says otherwise. Whatever
-is not done has a state that status pages show.
+A group's position on the source is translated by the flow's map. It is committed on the target only
+for a group that nobody uses there, and only forward, unless the link says otherwise. Every other
+position has a state that status pages show.
 """
 
 from __future__ import annotations
@@ -16,44 +16,44 @@ from local_cluster.client.model import TopicPartition
 from mirror_maker.formats import OffsetMap, TranslationState
 
 QUIET_STATES: Final = frozenset({"Empty", "Dead"})
-"""States of groups without members (DescribeGroups); their positions may be written."""
+"""States of groups without members (DescribeGroups), whose positions may be written."""
 UNKNOWN_STATE: Final = ""
 NO_LEADER_EPOCH: Final = -1
-"""Epochs of the source mean nothing on the target."""
+"""Leader epochs of the source mean nothing on the target."""
 
 
 class SyncState(StrEnum):
-    """What became of one position."""
+    """The result for one position."""
 
     SYNCED = "synced"
     """The target has the exact translation."""
     CLAMPED = "clamped"
-    """The group is ahead of what is copied; the target has the end of the copy."""
+    """The group is ahead of the copy; the target has the end of the copy."""
     INEXACT = "inexact"
     """The target has a safe position: nothing is skipped, some records may be read again. Without a
-    target offset: the position is older than what this link copied, and is not committed."""
+    target offset, the position is older than what this link copied, and is not committed."""
     PENDING = "pending"
     """No translation is known: the target no longer has those copies."""
     ACTIVE = "active"
-    """The group has members on the target and looks after its position there itself."""
+    """The group has members on the target and commits its position itself."""
     AHEAD = "ahead"
-    """The target has a later position, and moving back is off."""
+    """The target has a later position, and `rewind` is off."""
     MIXED = "mixed"
     """The copy may have records of several origins, and no map has the flow yet."""
     MERGED = "merged"
-    """The target has the greatest safe position in a copy that has records of several origins."""
+    """The target has the greatest safe position in a copy with records of several origins."""
     PARTIAL = "partial"
-    """As `merged`, held back by records of which it is not known how far the group has read."""
+    """Like `merged`, but held back by records of which it is unknown how far the group has read."""
     MIRRORED = "mirrored"
-    """A mirror has committed the position at the source, where the group did not come by it."""
+    """A mirror committed the position at the source; the group did not reach it there."""
     REFUSED = "refused"
-    """The target did not take the commit."""
+    """The target refused the commit."""
     NOT_TOLD = "not_told"
-    """The target did not say where the group stands, so nothing is committed."""
+    """The target did not return the group's position, so nothing is committed."""
 
 
 class SyncedPosition(NamedTuple):
-    """One position of one group, seen from both sides."""
+    """One position of one group, on both sides."""
 
     group_id: str
     source: TopicPartition
@@ -64,11 +64,11 @@ class SyncedPosition(NamedTuple):
     metadata: str
     state: SyncState
     held_by: str | None = None
-    """With MERGED and PARTIAL: whose first unread record is the position: a link, or the target
-    itself."""
+    """With MERGED and PARTIAL: the owner of the first unread record, which is the position: a link,
+    or the target itself."""
     reread_records: int | None = None
-    """With MERGED and PARTIAL: records behind the position that the group has read elsewhere;
-    None where they cannot be counted."""
+    """With MERGED and PARTIAL: records behind the position that the group has read elsewhere; None
+    if they cannot be counted."""
 
 
 class FlowMap(NamedTuple):
@@ -77,7 +77,7 @@ class FlowMap(NamedTuple):
     target: TopicPartition
     offset_map: OffsetMap
     is_shared: bool = False
-    """Whether others may write into the target as well."""
+    """Whether others may write into the target partition too."""
 
 
 def translate_positions(
@@ -85,7 +85,7 @@ def translate_positions(
     positions: Mapping[TopicPartition, CommittedOffset],
     flow_map: Callable[[TopicPartition], FlowMap | None],
 ) -> list[SyncedPosition]:
-    """A group's positions in source partitions of which there is a map, translated."""
+    """Translate a group's positions in source partitions that have a map."""
     translated = []
     for source, position in positions.items():
         flow = flow_map(source)
@@ -123,21 +123,22 @@ def decide(
     *,
     rewind: bool,
 ) -> tuple[SyncedPosition, CommittedOffset | None]:
-    """What to say of a position, and what to commit for it on the target, if anything.
+    """Return the result for a position, and the commit for the target, if any.
 
-    `there` is the target's present position, `target_group_state` is empty for no such group.
+    `there` is the target's present position; `target_group_state` is empty if the group does not
+    exist.
     """
     if position.target_offset is None:
         return position, None
     wanted = CommittedOffset(position.target_offset, NO_LEADER_EPOCH, position.metadata)
     is_shared = position.state in (SyncState.MERGED, SyncState.PARTIAL)
-    # In a shared partition there is no metadata to bring.
+    # Positions in a shared partition have no metadata.
     is_same = there is not None and (is_shared or there.metadata == wanted.metadata)
     if there is not None and is_same and there.offset == wanted.offset:
         return position, None
     if target_group_state != UNKNOWN_STATE and target_group_state not in QUIET_STATES:
         return position._replace(state=SyncState.ACTIVE), None
-    # A safe place falls back when a source cannot be asked: that is no wish to go back.
+    # A safe place falls back while a source does not answer; that is no reason to rewind.
     may_go_back = rewind and not is_shared
     if there is not None and there.offset > wanted.offset and not may_go_back:
         return position._replace(state=SyncState.AHEAD), None

@@ -1,28 +1,28 @@
-"""The greatest safe position of a group in a partition that has records of several origins. Pure.
+"""The greatest safe position of a group in a partition with records of several origins. Pure.
 
-A position says what a group has read where it stands; the records of a shared partition were read
-in different places. The group's position in the whole is the first record that it has not read,
-whoever wrote it: nothing is skipped, and what it has read behind that place is read again, and
-counted. What is read is known per link that writes into the partition:
+A group has read the records of a shared partition in different places, and has a position in each.
+Its position in the whole is the first record that it has not read, whoever wrote it. So nothing is
+skipped. Records behind that place that it has read already are read again, and counted. How far it
+has read is known per link that writes into the partition:
 
-- a topic of `merge` takes records from several sources, and the group has a position at each;
-- under identical names the group stands at one place of a log that has records of all origins too
+- A topic of `merge` gets records from several sources, and the group has a position at each.
+- Under identical names the group has one position, in a log that has records of all origins too
   (`origin_position`): of the clients there, and of every link into it.
 
-Why nothing is skipped although maps are read while others write. First `known_end` is asked, then
-the maps are read, then the ends of the sources. A record that lies below `known_end` was written
-before, and its flow had been opened before that, so the reading has the flow. Of that flow, with
-everything before p at its source read:
+Nothing is skipped although maps are read while others write. First `known_end` is read, then the
+maps, then the ends of the sources. A record below `known_end` was written before, and its flow had
+been opened before that, so the maps have the flow. Let the group have read everything before p at
+that flow's source:
 
-- its map knows the first copy from p on: the position goes no further than that;
-- p lies beyond the map's end: what the map does not know lies behind its last run, and the
-  position goes no further than that run;
-- nothing from p to the end of the source is copied, by the map: no unread record existed when the
-  end was asked, so those that come later are written at `known_end` or above. The flow holds
-  nothing back; without this an idle datacenter would hold a group for ever;
-- no p is known: the position goes no further than the link's first copy.
+- The map knows the first copy from p on: the position goes no further than that.
+- p lies beyond the map's end: copies that the map does not know lie behind its last run, and the
+  position goes no further than that run.
+- By the map, nothing from p to the end of the source is copied: no unread record existed when the
+  end was read, so later ones are written at `known_end` or above. The flow holds nothing back.
+  Without this rule an idle datacenter would hold a group back for ever.
+- p is unknown: the position goes no further than the link's first copy.
 
-Records that were born in the partition itself have their place in it already (`OwnRecords`).
+Records of the partition's own clients have their place in it already (`OwnRecords`).
 """
 
 from __future__ import annotations
@@ -34,40 +34,41 @@ from mirror_maker.formats import OffsetMap, TranslationState
 from mirror_maker.group_sync.position_rules import SyncState
 
 REREAD_RUNS_MAX: Final = 10_000
-"""Runs of one map that are looked at to count what is read again; 24 bytes each."""
+"""Runs of one map that are examined to count what is read again; 24 bytes each."""
 COVER_RUNS_MAX: Final = 10_000
-"""Runs of one map that are passed over at once, and"""
+"""Runs of one map that one step passes over."""
 COVER_TURNS_MAX: Final = 1_000
-"""changes from map to map, in one look for a record that is no copy."""
+"""Steps from map to map, in one search for a record that is no copy."""
 
 
 class SharedFlow(NamedTuple):
-    """One link's part of a partition that several write into."""
+    """One link's part of a partition that several links write into."""
 
     link: str
     offset_map: OffsetMap
     first_place: int
-    """Target offset below which the link has no copies, of deleted source topics neither."""
+    """Target offset below which the link has no copies, including those of deleted source
+    topics."""
     committed: int | None
-    """The group has read everything of the source partition before this; None: nothing known."""
+    """The group has read everything of the source partition before this; None: unknown."""
     source_end: int | None
-    """End of the source partition, asked after `known_end` and the maps; None: unknown."""
+    """End of the source partition, read after `known_end` and the maps; None: unknown."""
 
 
 class OwnRecords(NamedTuple):
-    """What clients write into the shared partition themselves."""
+    """The records that clients write into the shared partition themselves."""
 
     cluster: str
-    """Whose partition it is, for `held_by`."""
+    """The cluster of the partition, for `held_by`."""
     unread_from: int
-    """The group has read every record of theirs before this offset."""
+    """The group has read every such record before this offset."""
     offset_map: OffsetMap | None
-    """How they are copied to where the group stands; None where no link does that, and
-    `unread_from` is the first record that is no copy."""
+    """The map by which they are copied to the group's cluster. None if no link does that;
+    `unread_from` is then the first record that is no copy."""
 
 
 class SafePosition(NamedTuple):
-    """Where a group may go on; no offset where some map does not know."""
+    """Where a group may continue; no offset if a map does not know it."""
 
     state: SyncState
     target_offset: int | None = None
@@ -81,10 +82,10 @@ def safe_position(
     target_log_start: int,
     own: OwnRecords | None = None,
 ) -> SafePosition:
-    """The greatest target offset before which the group has read everything.
+    """Return the greatest target offset before which the group has read everything.
 
-    `flows` are all that write into the partition, `own` what its clients write, where that counts.
-    Below `target_log_start` nothing is left to read.
+    `flows` are all that write into the partition; `own` are its clients' records, if they count.
+    Nothing is left to read below `target_log_start`.
     """
     place, held_by, state = known_end, None, SyncState.MERGED
     if own is not None and own.unread_from < place:
@@ -112,18 +113,19 @@ def safe_position(
 
 
 def origin_position(back: OffsetMap, offset: int) -> int:
-    """How far a group that stands at `offset` of a log has read another cluster's records, which
-    a link with the map `back` copies into that log: their offset at home.
+    """Return how far a group at `offset` of a log has read another cluster's records.
 
-    What that link leaves out (its start, its filter, gaps in its journal) holds no group back.
+    A link with the map `back` copies those into that log; the result is their offset in the other
+    cluster. Records that the link does not copy (by its start, filter or journal) hold no group
+    back.
     """
     return back.source_place(offset)
 
 
 def first_that_is_no_copy(maps: Sequence[OffsetMap], offset: int) -> int:
-    """The first offset from `offset` on that none of all maps into a partition explains.
+    """Return the first offset from `offset` on that no map into a partition explains.
 
-    Too small where the limits above are met; then the next look may begin at the answer.
+    The result is too small if a limit above is reached; the next search may begin there.
     """
     for _ in range(COVER_TURNS_MAX):
         before = offset
@@ -136,7 +138,7 @@ def first_that_is_no_copy(maps: Sequence[OffsetMap], offset: int) -> int:
 
 def _is_read_to_its_end(offset_map: OffsetMap, committed: int, source_end: int | None) -> bool:
     if source_end is None or committed > source_end:
-        return False  # a position behind the end is of another topic of that name
+        return False  # a position behind the end belongs to another topic of that name
     if committed == source_end:
         return True
     return offset_map.source_next >= source_end and offset_map.has_none_from(committed)

@@ -1,8 +1,7 @@
-"""A link learns of its two clusters, again and again, and makes the copies that are missing.
+"""A link learns of its two clusters in rounds, and creates the missing copies.
 
-A round asks for all topics of the source and for the copies on the target. What says the same as
-in the round before is neither decoded nor looked at again, so that a round costs next to nothing
-while nothing changes.
+A round requests all topics of the source and the copies on the target. A response that is the same
+as in the round before is not decoded again, so a round without changes costs next to nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from local_cluster.client.model import ClusterMetadata, NewTopic, TopicMetadata,
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.backoff import Backoff
 from mirror_maker.clusters.topic_directory import Directory
-from mirror_maker.link.owned_copies import LedCopies, copy_pairs
+from mirror_maker.link.owned_copies import OwnedCopies, copy_pairs
 from mirror_maker.link.topic_plan import (
     colliding_topics,
     grown_topics,
@@ -27,20 +26,21 @@ from mirror_maker.link.topic_plan import (
     new_topic,
     select_topics,
 )
-from mirror_maker.periodic import PeriodicWork
+from mirror_maker.periodic import PeriodicTask
 from mirror_maker.ports import Clock, DataSink, DataSource
 from mirror_maker.settings import LinkSettings
 from mirror_maker.stores.link_stores import LinkStores
 
 DISCOVERY_MS_MIN: Final = 100
-"""At least this long between two rounds, however much somebody hurries."""
+"""Shortest time between two rounds, even if a caller hurries."""
 ANSWER_LATE_MS: Final = 5_000
-"""A cluster that owes an answer for so long counts as down; the question itself may take longer."""
+"""A cluster that has not answered for this long counts as down; the request itself may take
+longer."""
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
-class Discovering:
+class TopicDiscovery:
     """The rounds of one link; `run` until cancelled."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Discovering:
         settings: LinkSettings,
         target_alias: str,
         flows: Collection[TopicPartition],
-        led_copies: LedCopies,
+        owned_copies: OwnedCopies,
         on_round: Callable[[Iterable[int], bool], None],
         *,
         source: DataSource,
@@ -60,16 +60,17 @@ class Discovering:
         backoff: Backoff,
         on_opened: Callable[[], Awaitable[None]],
     ) -> None:
-        """`flows` are the link's on this worker, as they come and go: their copies are made here.
-        `led_copies` writes down which. `on_round` hears of the source's brokers, and whether the
-        directory says anything new. `on_opened` does what the link's topics of state say, before
-        anything is known that could be copied."""
+        """`flows` are the link's flows on this worker: it creates their copies. `owned_copies`
+        marks them. `on_round` receives the source's brokers, and whether the directory has changed.
+        `on_opened` follows orders in the link's topics of state, before anything is known that
+        could be copied.
+        """
         self.collisions: Mapping[str, list[str]] = {}
-        """Target topics that two source topics would be copied into, so that neither is."""
+        """Target topics that two source topics would share, so neither is copied."""
         self.wanted: Mapping[str, TopicMetadata] = {}
-        """The source's topics that the link copies, as they were last seen."""
+        """The source topics that the link copies, as last seen."""
         self.left_out: list[str] = []
-        """Topics of the source that the link's patterns mean, and that are not copied."""
+        """Source topics that match the link's patterns and are not copied."""
         self._settings = settings
         self._source_client = source
         self._sink = sink
@@ -77,7 +78,7 @@ class Discovering:
         self._stores = stores
         self._clock = clock
         self._discovery_ms = discovery_ms
-        self.run = PeriodicWork(
+        self.run = PeriodicTask(
             self._look,
             link=settings.name,
             what_failed="discovery",
@@ -85,45 +86,47 @@ class Discovering:
             backoff=backoff,
         ).run
         self._source_failure: str | None = None
-        """Why the last question to the source failed."""
+        """The error of the last request to the source."""
         self._target_failure: str | None = None
-        """The same of the target."""
+        """The same for the target."""
         self._asked_source_ms: int | None = None
-        """Since when the source owes an answer; None while it owes none."""
+        """When the pending request to the source was sent; None without one."""
         self._asked_target_ms: int | None = None
         self._flows = flows
-        self._led_copies = led_copies
-        self._made: set[str] = set()
-        """Topics whose copies were made here, which is to be written down."""
+        self._owned_copies = owned_copies
+        self._created: set[str] = set()
+        """Topics whose copies were created here and are not marked yet."""
         self._on_round = on_round
         self._on_opened = on_opened
         self._has_opened = False
         self._filter = link_topics(settings, target_alias)
         self._named = set(self._filter.plain_names)
-        """What may be missed where it is not listed: by the settings, or because it was seen."""
+        """Topics that may be missing from a listing: named in the settings, or seen before."""
         self._unseen: list[str] = []
         self._asked: ClusterMetadata | None = None
-        """What was said of `_unseen` last."""
+        """The last response about `_unseen`."""
         self._copies: list[str] = []
         self._source: ClusterMetadata | None = None
         self._target: ClusterMetadata | None = None
         self._compared: tuple[object, object] | None = None
-        """What `_missing` and `_grown` are the difference of."""
+        """The inputs that `_missing` and `_grown` were computed from."""
         self._missing: list[str] = []
         self._grown: Mapping[str, int] = {}
 
     @property
     def source_failure(self) -> str | None:
-        """Why the source did not answer last time, or that it has not answered for long."""
+        """Return why the source did not answer last time, or that a response is overdue."""
         return self._late(self._asked_source_ms) or self._source_failure
 
     @property
     def target_failure(self) -> str | None:
-        """The same of the target."""
+        """Return the same for the target."""
         return self._late(self._asked_target_ms) or self._target_failure
 
     def _late(self, asked_ms: int | None) -> str | None:
-        """A process that was stopped keeps its connections: only the missing answer shows it."""
+        """Return that a response is overdue. A stopped process keeps its connections, so only that
+        shows it.
+        """
         if asked_ms is None:
             return None
         waited_ms = self._clock.monotonic_ms() - asked_ms
@@ -136,7 +139,7 @@ class Discovering:
                 await self._directory.asked.wait()
 
     async def _look(self) -> None:
-        """One round. Raises KafkaError."""
+        """Do one round. Raises KafkaError."""
         self._directory.asked.clear()
         try:
             source = await self._look_at_source()
@@ -151,8 +154,8 @@ class Discovering:
         except KafkaError as error:
             self._target_failure = str(error)
             raise
-        is_news = self._directory.update(source.topics, target.topics, hidden)
-        self._on_round(source.brokers, is_news)
+        is_changed = self._directory.update(source.topics, target.topics, hidden)
+        self._on_round(source.brokers, is_changed)
 
     async def _look_at_source(self) -> ClusterMetadata:
         before = self._source
@@ -167,9 +170,9 @@ class Discovering:
         return source
 
     async def _find_hidden(self) -> frozenset[str]:
-        """Topics that the mirror's principal may not see. Raises KafkaError.
+        """Return the topics that the mirror's principal may not describe. Raises KafkaError.
 
-        A cluster does not list them, as if they were not there; asked by name it says so.
+        A cluster does not list them, as if they did not exist; a lookup by name is refused.
         """
         if not self._unseen:
             return frozenset()
@@ -179,12 +182,12 @@ class Discovering:
             if topic.error == ErrorCode.topic_authorization_failed:
                 hidden.add(name)
             elif name not in self._filter.plain_names:
-                self._named.discard(name)  # it is gone, or listed next time
+                self._named.discard(name)  # it was deleted, or is listed next time
         self._unseen = [name for name in self._unseen if name in self._named]
         return frozenset(hidden)
 
     async def _look_at_target(self, source: ClusterMetadata) -> ClusterMetadata:
-        """The copies, those that this worker has to make among them. Raises KafkaError."""
+        """Return the copies, including those that this worker creates. Raises KafkaError."""
         if not self._has_opened:
             await self._stores.open(source.cluster_id)
             await self._on_opened()
@@ -198,12 +201,12 @@ class Discovering:
             self._missing = missing_topics(self.wanted, target, copy_name)
             self._grown = grown_topics(self.wanted, target, copy_name)
             self._compared = self.wanted, target.topics
-        if (self._missing or self._grown) and await self._make_targets():
+        if (self._missing or self._grown) and await self._create_copies():
             target = await self._ask_target(target)
-        if self._made:
-            pairs = copy_pairs(self._made, source.topics, target.topics, self._settings)
-            await self._led_copies.note_made(pairs)
-            self._made.clear()
+        if self._created:
+            pairs = copy_pairs(self._created, source.topics, target.topics, self._settings)
+            await self._owned_copies.note_created(pairs)
+            self._created.clear()
         self._target = target
         return target
 
@@ -226,18 +229,20 @@ class Discovering:
     def _without_collisions(
         self, wanted: Mapping[str, TopicMetadata]
     ) -> Mapping[str, TopicMetadata]:
-        """Leave out topics whose copies would have the same name, and say so."""
+        """Drop topics whose copies would have the same name, and log them."""
         name = self._settings.name
         found = colliding_topics(wanted, self._settings.copy_name)
         if found != self.collisions:
             for target, sources in found.items():
-                logger.error("link %s: %s would both be %s", name, sources, target)
+                log.error("link %s: not copied, %s would both become %s", name, sources, target)
             self.collisions = found
         colliding = {topic for sources in found.values() for topic in sources}
         return {topic: each for topic, each in wanted.items() if topic not in colliding}
 
-    async def _make_targets(self) -> bool:
-        """Create and grow what this worker has flows for; whether anything was changed."""
+    async def _create_copies(self) -> bool:
+        """Create and extend the copies of this worker's flows; return whether anything was
+        changed.
+        """
         copy_name, link = self._settings.copy_name, self._settings.name
         ours = {at.topic for at in self._flows}
         mine = [name for name in self._missing if name in ours]
@@ -245,28 +250,30 @@ class Discovering:
             answers = await self._sink.create_topics(await self._new_topics(mine))
             for name, error in answers.items():
                 if error is not None and error.code != ErrorCode.topic_already_exists:
-                    logger.error("link %s: %s not created: %s", link, name, error)
-            made = {copy for copy, error in answers.items() if error is None}
-            self._made.update(name for name in mine if copy_name(name) in made)
+                    log.error("link %s: %s not created: %s", link, name, error)
+            created = {copy for copy, error in answers.items() if error is None}
+            self._created.update(name for name in mine if copy_name(name) in created)
         copies = map(copy_name, ours)
         growing = {copy: self._grown[copy] for copy in copies if copy in self._grown}
         if growing:
             for name, error in (await self._sink.create_partitions(growing)).items():
                 if error is not None:
-                    logger.error("link %s: %s not grown: %s", link, name, error)
+                    log.error("link %s: partitions of %s not created: %s", link, name, error)
         return bool(mine or growing)
 
     async def _new_topics(self, names: list[str]) -> list[NewTopic]:
-        """The copies to make of these source topics. Raises KafkaError.
+        """Return the copies to create for these source topics. Raises KafkaError.
 
-        None where the source does not tell the configs: a copy with a shorter retention than its
-        source loses records.
+        A topic whose configs the source does not return is left out: a copy with a shorter
+        retention than its source loses records.
         """
         settings = self._settings
         new_topics = []
         for name, configs in (await self._source_client.ask_topic_configs(names)).items():
             if isinstance(configs, KafkaError):
-                logger.error("link %s: configs of %s not told: %s", settings.name, name, configs)
+                log.error(
+                    "link %s: no copy of %s without its configs: %s", settings.name, name, configs
+                )
                 continue
             new_topics.append(
                 new_topic(

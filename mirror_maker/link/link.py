@@ -1,8 +1,8 @@
-"""One link on one worker: its flows as they are assigned, and how the link is.
+"""One link on one worker: its flows as they are assigned, and the state of the link.
 
-Discovering --known flows--> group of workers --assign--> flows
-flows --on_moved--> Fetchers: what is to be fetched; MapFlushing: what is to be mapped;
-                    whoever watches: what has moved since it looked last
+TopicDiscovery --known flows--> group of workers --assign--> flows
+flows --on_moved--> FetcherPool: what to fetch; MapFlusher: what to map;
+                    watchers: what has moved since their last look
 """
 
 from __future__ import annotations
@@ -14,28 +14,22 @@ from collections.abc import Callable, Iterable
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.audit.findings import describe_findings
-from mirror_maker.flow.fetcher import FetcherPool
 from mirror_maker.flow.flow import Flow
 from mirror_maker.formats import gaps_topic_name, map_topic_name
 from mirror_maker.formats.controls import PausedPart
 from mirror_maker.formats.receipts import receipts_topic_name
 from mirror_maker.formats.verdicts import verdicts_topic_name
-from mirror_maker.link.discovery import Discovering
 from mirror_maker.link.link_parts import LinkParts
-from mirror_maker.link.map_flusher import MapFlushing
-from mirror_maker.link.operator_controls import Controlling
-from mirror_maker.link.owned_copies import LedCopies, LinkMarks
-from mirror_maker.link.stalled_partitions import StandingFlow, StandingStill, standing_still
+from mirror_maker.link.stalled_partitions import StalledPartition, StalledPartitions, find_stalled
 from mirror_maker.model import FlowState, LinkFailedError, LinkState
 from mirror_maker.repair.copy_repair import JsonObject
 from mirror_maker.repair.plan import How
-from mirror_maker.stores.target_maps import MapTopics
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class LinkWorker:
-    """What this worker does for one link; `run` until cancelled, then `finish`."""
+    """One worker's part of one link; `run` until cancelled, then `finish`."""
 
     def __init__(
         self,
@@ -44,8 +38,9 @@ class LinkWorker:
         on_known_changed: Callable[[], None],
         missing_rights: Callable[[], list[str]] = list,
     ) -> None:
-        """`missing_rights` tells what the mirror's principals were refused in either cluster, a
-        sentence each."""
+        """`missing_rights` returns what the mirror's principals were refused in either cluster, a
+        sentence each.
+        """
         self.settings = parts.settings
         self.limits = parts.limits
         self.clock = parts.clock
@@ -58,59 +53,20 @@ class LinkWorker:
         self.missing_rights = missing_rights
         self.flows = parts.flows
         self.known: frozenset[TopicPartition] = frozenset()
-        """Source partitions discovered so far; a topic that goes away stays known."""
+        """Source partitions discovered so far; a deleted topic stays known."""
         self.failure: str | None = None
         """Why the link as a whole has stopped."""
-        self.led_copies = LedCopies(
-            parts.settings, self.map_store, MapTopics(parts.clients.source, LinkMarks)
+        self.owned_copies = parts.owned_copies()
+        self._fetchers = parts.fetchers(self._note_poll_failure)
+        self._operator_controls = parts.operator_controls(
+            lambda: self.known, self._fetchers.look_at_all, self._on_ordered
         )
-        self._fetchers = FetcherPool(
-            parts.source_access(),
-            self.flows,
-            limits=parts.limits,
-            clock=parts.clock,
-            new_backoff=parts.new_backoff,
-            on_failure=self._note_poll_failure,
+        self.control = self._operator_controls.control
+        self._discovery = parts.discovery(
+            target_alias, self.owned_copies, self._on_round, self._operator_controls.follow
         )
-        self._controlling = Controlling(
-            parts.settings,
-            self.flows,
-            lambda: self.known,
-            self._fetchers.look_at_all,
-            self._on_ordered,
-            stores=parts.stores,
-            rates=parts.rates,
-            clock=parts.clock,
-            controls_ms=parts.limits.controls_ms,
-            backoff=parts.new_backoff(),
-        )
-        self.control = self._controlling.control
-        self._discovering = Discovering(
-            parts.settings,
-            target_alias,
-            self.flows,
-            self.led_copies,
-            self._on_round,
-            source=parts.clients.source,
-            sink=parts.clients.sink,
-            directory=parts.directory,
-            stores=parts.stores,
-            clock=parts.clock,
-            discovery_ms=parts.limits.discovery_ms,
-            backoff=parts.new_backoff(),
-            on_opened=self._controlling.follow,
-        )
-        self._flushing = MapFlushing(
-            parts.settings.name,
-            self.flows,
-            self._fetchers.look_at_all,
-            stores=parts.stores,
-            map_writes=parts.map_writes,
-            lease=parts.lease,
-            clock=parts.clock,
-            map_flush_ms=parts.limits.map_flush_ms,
-        )
-        self.flush = self._flushing.flush
+        self._flusher = parts.map_flusher(self._fetchers.look_at_all)
+        self.flush = self._flusher.flush
         self.auditor = parts.auditor()
         self._repair = parts.copy_repair()
         self._flow_factory = parts.flow_factory
@@ -130,28 +86,28 @@ class LinkWorker:
 
     @property
     def mirrored_flows(self) -> list[Flow]:
-        """This worker's flows of everything but the probe topic, by source partition.
+        """Return this worker's flows except the probe's, by source partition.
 
-        The probe's flow is no part of the link's state, lag and totals: what happens to it shows in
-        what the aggregator says of the probe.
+        The probe's flow does not count for the link's state, lag and totals: the aggregator reports
+        it.
         """
         probe_topic = self.settings.probe_topic
         return [flow for at, flow in sorted(self.flows.items()) if at.topic != probe_topic]
 
     @property
     def mirrored_partitions(self) -> int:
-        """How many partitions are `known`, without the probe's."""
+        """Return how many partitions are `known`, without the probe's."""
         probe_topic = self.settings.probe_topic
         return sum(at.topic != probe_topic for at in self.known)
 
     @property
     def is_first_worker(self) -> bool:
-        """Whether this worker, among those of the link, does what one of them must do.
+        """Return whether this worker does what one worker of the link must do.
 
-        By what is at the source now, which all of them see alike: `known` is each one's own. Where
-        nothing is to be copied, each of them.
+        That is the worker of the first partition at the source, which all workers see alike;
+        `known` differs among them. If the link has nothing to copy, it is every worker.
         """
-        wanted = self._discovering.wanted
+        wanted = self._discovery.wanted
         names = [name for name, topic in wanted.items() if topic.partitions]
         if not names:
             return True
@@ -160,53 +116,57 @@ class LinkWorker:
 
     @property
     def reason(self) -> str | None:
-        """Why the link is not as well as it could be, in words: the worst of what is known."""
-        collision = next(iter(self._discovering.collisions.items()), None)
-        still = self.standing_still()
-        is_failed = bool(still.worst) and still.worst[0].state is FlowState.FAILED
+        """Return why the link is not well: the worst known problem, in words."""
+        collision = next(iter(self._discovery.collisions.items()), None)
+        stalled = self.stalled()
+        is_failed = bool(stalled.worst) and stalled.worst[0].state is FlowState.FAILED
         return (
             self.failure
             or self.source_failure
             or self.target_failure
             or self._map_failure
-            or (still.sentence() if is_failed else None)
+            or (stalled.sentence() if is_failed else None)
             or self.audit_reason
-            or (f"{' and '.join(collision[1])} would both be {collision[0]}" if collision else None)
+            or (
+                f"{' and '.join(collision[1])} would both become {collision[0]}"
+                if collision
+                else None
+            )
             or next(iter(self.missing_rights()), None)
-            or still.sentence()
+            or stalled.sentence()
             or ("an operator has paused it" if self.state() is LinkState.HELD else None)
         )
 
-    def standing_still(self) -> StandingStill:
-        """This worker's partitions of the link from which nothing is copied, and why."""
-        return standing_still(
-            StandingFlow(at, flow.current_state(), flow.trouble, flow.reason)
+    def stalled(self) -> StalledPartitions:
+        """Return this worker's partitions of the link that copy nothing, and why."""
+        return find_stalled(
+            StalledPartition(at, flow.current_state(), flow.trouble, flow.reason)
             for at, flow in self.flows.items()
         )
 
     @property
     def audit_reason(self) -> str | None:
-        """What the audit found to be wrong in the copies of this worker, or None."""
+        """Return what the audit found wrong in the copies of this worker, or None."""
         return None if self.auditor is None else describe_findings(self.auditor.findings())
 
     @property
     def left_out(self) -> list[str]:
-        """Topics of the source that the link's patterns mean, and that are not copied."""
-        return self._discovering.left_out
+        """Return source topics that match the link's patterns and are not copied."""
+        return self._discovery.left_out
 
     @property
     def source_failure(self) -> str | None:
-        """Why the source, or one of its brokers, did not answer last time."""
-        return self._discovering.source_failure or next(iter(self._poll_failures.values()), None)
+        """Return why the source, or one of its brokers, did not answer last time."""
+        return self._discovery.source_failure or next(iter(self._poll_failures.values()), None)
 
     @property
     def target_failure(self) -> str | None:
-        """Why the target did not answer last time."""
-        return self._discovering.target_failure
+        """Return why the target did not answer last time."""
+        return self._discovery.target_failure
 
     @property
     def _map_failure(self) -> str | None:
-        """Why the map could not be written last time, and what comes of it."""
+        """Return why the map could not be written last time, and the consequence."""
         writes = self.map_writes
         if writes.failure is None:
             return None
@@ -217,26 +177,26 @@ class LinkWorker:
     # -- life -----------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Work until cancelled; a link that cannot be trusted stops, and says why."""
+        """Work until cancelled; a link that cannot be trusted stops and says why."""
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                group.create_task(self._discovering.run())
-                group.create_task(self._flushing.run())
-                group.create_task(self._controlling.run())
+                group.create_task(self._discovery.run())
+                group.create_task(self._flusher.run())
+                group.create_task(self._operator_controls.run())
                 if self.auditor is not None:
                     group.create_task(self.auditor.run())
                 self.assign(self._assigned)
         except* LinkFailedError as errors:
             self.failure = str(errors.exceptions[0])
-            logger.error("link %s stopped: %s", self.name, self.failure)
+            log.error("link %s stopped: %s", self.name, self.failure)
         finally:
             self._group = None
 
     async def finish(self) -> None:
-        """Before a clean stop: nothing more is taken, what is in flight lands, the map is written.
+        """Prepare a clean stop: stop reading, wait for batches in flight, write the map.
 
-        Bounded by `drain_ms_max`; what does not make it is proved from the target next time.
+        This takes at most `drain_ms_max`. The next worker proves the rest from the target.
         """
         limit_s = self.limits.drain_ms_max / 1000
         try:
@@ -244,13 +204,13 @@ class LinkWorker:
                 await asyncio.gather(*(flow.drain() for flow in self.flows.values()))
                 await self.flush()
         except (TimeoutError, KafkaError, LinkFailedError) as error:
-            logger.warning("link %s: stopped without its last map write: %r", self.name, error)
+            log.warning("link %s: stopped without its last map write: %r", self.name, error)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Copy these source partitions, and no others; those kept go on untouched."""
+        """Copy these source partitions and no others; flows that stay are not touched."""
         self._assigned = frozenset(partitions)
         if self._group is None:
-            return  # taken over when the link runs
+            return  # `run` takes it over
         for at in self.flows.keys() - self._assigned - self._leaving:
             self._leaving.add(at)
             self._group.create_task(self._release(self.flows[at]))
@@ -265,41 +225,41 @@ class LinkWorker:
         self._tasks[at] = self._group.create_task(flow.run())
 
     async def _release(self, flow: Flow) -> None:
-        """Hand a flow over: what is in flight lands first, and the map says so."""
+        """Hand a flow over: wait for batches in flight, then write the map."""
         try:
             async with asyncio.timeout(self.limits.drain_ms_max / 1000):
                 await flow.drain()
                 await self.flush()
         except (TimeoutError, KafkaError) as error:
-            logger.warning("%s: handed over without its last map write: %r", flow.source, error)
+            log.warning("%s: handed over without its last map write: %r", flow.source, error)
         self._tasks.pop(flow.source).cancel()
         del self.flows[flow.source]
         self._on_moved(flow)
         self._leaving.discard(flow.source)
         if flow.source in self._assigned:
-            self._take_over(flow.source)  # it came back meanwhile
+            self._take_over(flow.source)  # it was assigned again meanwhile
 
     def _on_moved(self, flow: Flow) -> None:
-        self._flushing.look_at(flow.source)
+        self._flusher.look_at(flow.source)
         self._fetchers.look_at(flow.source)
         for watched in self._watchers:
             watched.add(flow.source)
 
-    def _on_round(self, brokers: Iterable[int], is_news: bool) -> None:
-        """Discovery has looked at both clusters."""
+    def _on_round(self, brokers: Iterable[int], is_changed: bool) -> None:
+        """Take in a round of discovery."""
         if self._group is not None:
             self._fetchers.ensure(brokers, self._group)
-        if not is_news:
+        if not is_changed:
             return
-        # Flows whose topic became another one stop, those whose topic is away are marked.
+        # A flow stops if its topic was re-created, and is marked if its topic is missing.
         for flow in self.flows.values():
             flow.check_topics()
             if flow.session is not None and flow.session.replicator.can_take:
-                self._offer(flow.session)  # its target partition may have got a leader again
+                self._offer(flow.session)  # its target partition may have a leader again
         self._fetchers.look_at_all()
         found = frozenset(
             TopicPartition(name, partition)
-            for name, topic in self._discovering.wanted.items()
+            for name, topic in self._discovery.wanted.items()
             for partition in topic.partitions
         )
         if not found <= self.known:
@@ -312,23 +272,27 @@ class LinkWorker:
         else:
             self._poll_failures[node_id] = failure
 
-    # -- what others ask ------------------------------------------------------------------------
+    # -- for other parts of the worker ----------------------------------------------------------
 
     def watch(self) -> set[TopicPartition]:
-        """Source partitions of flows that moved, came or went: filled here from now on, emptied by
-        the caller."""
+        """Return a set that collects source partitions of flows that moved, came or went.
+
+        The caller empties it.
+        """
         watched = set(self.flows)
         self._watchers.append(watched)
         return watched
 
     def uses(self, topic: str | None) -> bool:
-        """Whether it is one of the link's topics on the target: a copy, or a topic of state."""
+        """Return whether it is one of the link's topics on the target: a copy or a topic of
+        state.
+        """
         names = (map_topic_name, gaps_topic_name, receipts_topic_name, verdicts_topic_name)
         states = {name(self.name) for name in names}
         return topic in self.directory.target or topic in states
 
     def retry(self, topic: str | None, partition: int | None) -> list[TopicPartition]:
-        """Have what stands still tried again now, within a topic or partition if named."""
+        """Retry stalled partitions at once, within a topic or partition if named; return them."""
         return [
             at
             for at, flow in sorted(self.flows.items())
@@ -336,17 +300,20 @@ class LinkWorker:
         ]
 
     async def examine(self, source: TopicPartition) -> JsonObject:
-        """What is wrong with the copy of a partition, whoever copies it, and the ways to go on.
+        """Return what is wrong with the copy of a partition, whoever copies it, and the possible
+        repairs.
 
         Raises NoRepairError, KafkaError.
         """
         return await self._repair.examine(source)
 
     async def repair(self, source: TopicPartition, how: How) -> JsonObject:
-        """Order one of the ways; the worker that copies the partition follows within
-        `controls_ms`. Raises NoRepairError, KafkaError."""
+        """Order a repair; the worker that copies the partition follows within `controls_ms`.
+
+        Raises NoRepairError, KafkaError.
+        """
         document = await self._repair.order(source, how)
-        await self._controlling.follow()
+        await self._operator_controls.follow()
         return document
 
     def _on_ordered(self, source: TopicPartition) -> None:
@@ -354,7 +321,7 @@ class LinkWorker:
             self.flows[source].check_orders()
 
     def state(self) -> LinkState:
-        """One word for the whole link."""
+        """Return the state of the whole link."""
         states = [flow.current_state() for flow in self.mirrored_flows]
         if self.failure is not None or (states and all(s is FlowState.FAILED for s in states)):
             return LinkState.FAILED
@@ -364,7 +331,7 @@ class LinkWorker:
             return LinkState.TARGET_DOWN
         hurt = {FlowState.FAILED, FlowState.PAUSED, FlowState.SOURCE_GONE}
         is_restricted = bool(
-            self._discovering.collisions
+            self._discovery.collisions
             or self.map_writes.failure
             or self.missing_rights()
             or (self.auditor is not None and self.auditor.has_findings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
 from random import Random
 from typing import NamedTuple
@@ -15,14 +15,19 @@ from mirror_maker.clusters.origins import Origins
 from mirror_maker.clusters.throttle import Rates
 from mirror_maker.clusters.topic_directory import Directory
 from mirror_maker.flow.copy_session import BatchTracer, CopySession
-from mirror_maker.flow.fetcher import SourceAccess
+from mirror_maker.flow.fetcher import FetcherPool, SourceAccess
 from mirror_maker.flow.flow import Flow
 from mirror_maker.flow.flow_factory import FlowFactory
+from mirror_maker.link.discovery import TopicDiscovery
+from mirror_maker.link.map_flusher import MapFlusher
+from mirror_maker.link.operator_controls import OperatorControls
+from mirror_maker.link.owned_copies import LinkMarks, OwnedCopies
 from mirror_maker.ports import Clock, DataSink, DataSource, Lease
 from mirror_maker.repair.copy_repair import CopyRepair
 from mirror_maker.repair.examiner import Examiner
 from mirror_maker.resume.source_log import LinkLogs
 from mirror_maker.settings import Limits, LinkSettings
+from mirror_maker.stores.cluster_maps import ClusterMaps
 from mirror_maker.stores.link_stores import LinkStores
 from mirror_maker.stores.map_write_health import MapWrites
 
@@ -108,8 +113,8 @@ class LinkParts:
             on_ready=offer,
         )
 
-    def source_access(self) -> SourceAccess:
-        return SourceAccess(
+    def fetchers(self, on_failure: Callable[[int, str | None], None]) -> FetcherPool:
+        access = SourceAccess(
             link=self.settings.name,
             polls=self.clients.polls,
             requests=self.clients.source,
@@ -117,6 +122,72 @@ class LinkParts:
             origins=self.origins,
             fetch_bytes_max=self._logs.fetch_bytes_max,
             hurry=self.directory.hurry,
+        )
+        return FetcherPool(
+            access,
+            self.flows,
+            limits=self.limits,
+            clock=self.clock,
+            new_backoff=self.new_backoff,
+            on_failure=on_failure,
+        )
+
+    def operator_controls(
+        self,
+        known: Callable[[], Collection[TopicPartition]],
+        on_changed: Callable[[], None],
+        on_ordered: Callable[[TopicPartition], None],
+    ) -> OperatorControls:
+        return OperatorControls(
+            self.settings,
+            self.flows,
+            known,
+            on_changed,
+            on_ordered,
+            stores=self.stores,
+            rates=self.rates,
+            clock=self.clock,
+            controls_ms=self.limits.controls_ms,
+            backoff=self.new_backoff(),
+        )
+
+    def owned_copies(self) -> OwnedCopies:
+        maps = ClusterMaps(self.clients.source, LinkMarks)
+        return OwnedCopies(self.settings, self.stores.map_store, maps)
+
+    def discovery(
+        self,
+        target_alias: str,
+        owned_copies: OwnedCopies,
+        on_round: Callable[[Iterable[int], bool], None],
+        on_opened: Callable[[], Awaitable[None]],
+    ) -> TopicDiscovery:
+        return TopicDiscovery(
+            self.settings,
+            target_alias,
+            self.flows,
+            owned_copies,
+            on_round,
+            source=self.clients.source,
+            sink=self.clients.sink,
+            directory=self.directory,
+            stores=self.stores,
+            clock=self.clock,
+            discovery_ms=self.limits.discovery_ms,
+            backoff=self.new_backoff(),
+            on_opened=on_opened,
+        )
+
+    def map_flusher(self, on_may_take_changed: Callable[[], None]) -> MapFlusher:
+        return MapFlusher(
+            self.settings.name,
+            self.flows,
+            on_may_take_changed,
+            stores=self.stores,
+            map_writes=self.map_writes,
+            lease=self.lease,
+            clock=self.clock,
+            map_flush_ms=self.limits.map_flush_ms,
         )
 
     def copy_repair(self) -> CopyRepair:

@@ -1,8 +1,8 @@
-"""What the flows' maps have gained is written to the link's map topic, now and then.
+"""Writes what the flows' maps have gained to the link's map topic, now and then.
 
-Only flows that said that they moved are looked at. Receipts are written first, so that they reach
-at least as far as the map. Where they cannot be written the map waits for them, but not for long:
-what a proof has to read grows as long as it waits.
+Only flows that reported progress are looked at. Receipts are written first, so that they reach at
+least as far as the map. If they cannot be written, the map waits for them only for a while, because
+a proof reads more the longer it waits.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from mirror_maker.stores.link_stores import LinkStores
 from mirror_maker.stores.map_write_health import MapWrites
 
 RECEIPTS_WAIT_MS_MAX: Final = 10_000
-"""How long the map waits for receipts that cannot be written. What is mapped without them stays
-unverified if the worker dies before they are written."""
+"""How long the map waits for receipts that cannot be written. Batches mapped without them stay
+unverified if the worker dies before it writes them."""
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
-class MapFlushing:
+class MapFlusher:
     """The map's writes of one link; `run` until cancelled."""
 
     def __init__(
@@ -45,8 +45,9 @@ class MapFlushing:
         clock: Clock,
         map_flush_ms: int,
     ) -> None:
-        """`flows` are the link's, as they come and go; `on_may_take_changed` hears when they may
-        take no more from the source because the map is not written, and when they may again."""
+        """`flows` are the link's, as they come and go. `on_may_take_changed` is called when flows
+        must stop reading because the map is not written, and when they may read again.
+        """
         self._link = link
         self._stores = stores
         self._map_writes = map_writes
@@ -58,24 +59,24 @@ class MapFlushing:
         self._moved: dict[TopicPartition, None] = {}
         self._flushing = asyncio.Lock()
         self._unreceipted_since_ms: int | None = None
-        """Since when receipts cannot be written, on the monotonic clock."""
+        """Monotonic time since when receipts cannot be written."""
         self._unreceipted: dict[TopicPartition, None] = {}
-        """What has been mapped without its receipts since then."""
+        """Partitions that were mapped without receipts since then."""
         self._receipts_retry_ms = 0
-        """When those that do not move are tried again, on the monotonic clock."""
+        """Monotonic time at which receipts of idle flows are retried."""
 
     def look_at(self, at: TopicPartition) -> None:
-        """There may be something to write of this partition."""
+        """Note that this partition may have something to write."""
         self._moved[at] = None
 
     async def run(self) -> None:
         while True:
             await self._clock.sleep(self._map_flush_ms)
-            with suppress(KafkaError):  # it is told by `MapWrites`
+            with suppress(KafkaError):  # `MapWrites` reports it
                 await self.flush()
 
     async def flush(self) -> None:
-        """Write what the maps have gained. Raises KafkaError; then it is written later."""
+        """Write what the maps have gained. After a KafkaError it is written later."""
         async with self._flushing:
             if self._moved:
                 check_lease(self._lease)
@@ -85,7 +86,9 @@ class MapFlushing:
             taken = {
                 at: _Taken(flow, flow.replicator)
                 for at, flow in ((at, self._flows.get(at)) for at in moved)
-                if flow is not None and flow.replicator is not None and _has_news(flow.replicator)
+                if flow is not None
+                and flow.replicator is not None
+                and _has_unwritten(flow.replicator)
             }
             if not taken:
                 self._note(None, 0)
@@ -109,7 +112,7 @@ class MapFlushing:
             self._note(None, began_ms)
 
     def _note(self, failure: KafkaError | None, began_ms: int) -> None:
-        """How the write that began then has ended."""
+        """Note the result of the write that began at `began_ms`."""
         writes, name = self._map_writes, self._link
         had_failed, was_overdue = writes.failure is not None, writes.is_overdue
         if failure is None:
@@ -117,14 +120,14 @@ class MapFlushing:
         else:
             writes.failed(failure, began_ms, self._clock.monotonic_ms())
         if failure is not None and not had_failed:
-            logger.warning("link %s: map not written: %s", name, failure)
+            log.warning("link %s: map not written: %s", name, failure)
         if writes.is_overdue and not was_overdue:
-            logger.error("link %s: copies no more until its map is written: %s", name, failure)
+            log.error("link %s: stops copying until its map is written: %s", name, failure)
         if writes.is_overdue != was_overdue:
             self._on_may_take_changed()
 
     async def _write_receipts(self, taken: Mapping[TopicPartition, _Taken]) -> None:
-        """Raises KafkaError while the map is to wait for it."""
+        """Write receipts; raise KafkaError while the map must wait for them."""
         try:
             entries = [entry for each in taken.values() for entry in each.receipts]
             if entries:
@@ -136,7 +139,7 @@ class MapFlushing:
             if now_ms - self._unreceipted_since_ms < RECEIPTS_WAIT_MS_MAX:
                 raise
             if not self._unreceipted:
-                logger.warning("link %s: mapped without its receipts: %s", self._link, error)
+                log.warning("link %s: mapped without its receipts: %s", self._link, error)
             for each in taken.values():
                 each.put_receipts_back()
             self._unreceipted |= dict.fromkeys(taken)
@@ -147,14 +150,14 @@ class MapFlushing:
             self._unreceipted.clear()
 
 
-def _has_news(replicator: PartitionReplicator) -> bool:
-    """Whether there is something to write of its map, or receipts."""
+def _has_unwritten(replicator: PartitionReplicator) -> bool:
+    """Return whether the flow has blocks of its map or receipts to write."""
     receipts = replicator.receipts
     return replicator.block.is_dirty or (receipts is not None and receipts.has_unwritten)
 
 
 class _Taken:
-    """What one flow has to write, and to delete, in the topics of its link."""
+    """What one flow has to write and delete in the topics of its link."""
 
     def __init__(self, flow: Flow, replicator: PartitionReplicator) -> None:
         self._target = flow.target
@@ -166,7 +169,7 @@ class _Taken:
             self.receipts = replicator.receipts.take()
 
     async def note_foreign(self, stores: LinkStores) -> None:
-        """Write into the journal that foreign records were passed over. Raises KafkaError."""
+        """Note in the journal that foreign records were passed over. Raises KafkaError."""
         block = self.blocks[-1]
         opening = stores.map_store.state.opening(block.flow)
         if self._foreign and opening is not None:
@@ -175,13 +178,13 @@ class _Taken:
             self._foreign = []
 
     def put_back(self) -> None:
-        """The writes are not known to have happened."""
+        """Put everything back, because the writes may not have happened."""
         self._replicator.foreign[:0] = self._foreign
         self._replicator.block.put_back(self.blocks, self.block_keys)
         self.put_receipts_back()
 
     def put_receipts_back(self) -> None:
-        """The same of the receipts alone."""
+        """Put only the receipts back."""
         if self._replicator.receipts is not None:
             self._replicator.receipts.put_back(self.receipts)
             self.receipts = []

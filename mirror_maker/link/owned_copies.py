@@ -1,4 +1,4 @@
-"""Finds out which copies a link leads (`config_ownership.py` decides), and writes that down."""
+"""Finds and marks the copies that a link owns; `config_ownership.py` decides."""
 
 from __future__ import annotations
 
@@ -7,20 +7,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from local_cluster.client.model import TopicMetadata
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import MapFormatError, MapTopic, map_topic_name
-from mirror_maker.formats.marks import LedCopy
+from mirror_maker.formats.marks import OwnedCopy
 from mirror_maker.formats.records import (
-    LED_COPY_KIND,
     NO_TOPIC_ID,
+    OWNED_COPY_KIND,
     REGISTRATION_KIND,
     decode_key,
     encode_key,
 )
-from mirror_maker.link.config_ownership import CopyPair, is_chosen, is_made, mark_of, why_not_led
+from mirror_maker.link.config_ownership import (
+    CopyPair,
+    is_claimed,
+    is_created_here,
+    ownership_mark,
+    why_not_owned,
+)
 from mirror_maker.model import LinkFailedError
 from mirror_maker.ports import LogReader
 from mirror_maker.settings import LinkSettings
+from mirror_maker.stores.cluster_maps import ClusterMaps
 from mirror_maker.stores.map_store import MapStore
-from mirror_maker.stores.target_maps import MapTopics
 
 Topics = Mapping[str, TopicMetadata]
 
@@ -28,7 +34,7 @@ Topics = Mapping[str, TopicMetadata]
 def copy_pairs(
     topics: Iterable[str], source: Topics, target: Topics, settings: LinkSettings
 ) -> list[CopyPair]:
-    """The topics that are there on both sides, with their copies."""
+    """Return the topics that exist on both sides, with their copies."""
     pairs = []
     for topic in sorted(topics):
         here, there = source.get(topic), target.get(settings.copy_name(topic))
@@ -39,33 +45,35 @@ def copy_pairs(
     return pairs
 
 
-def opposite_marks(at_source: Iterable[MapTopic], target_cluster_id: str) -> list[LedCopy]:
-    """Marks that links from the target have left at the source."""
+def opposite_marks(at_source: Iterable[MapTopic], target_cluster_id: str) -> list[OwnedCopy]:
+    """Return the marks that links from the target have left at the source."""
     return [
         mark
         for state in at_source
         if state.registration is not None
         and state.registration.source_cluster_id == target_cluster_id != ""
-        for mark in state.led_copies()
+        for mark in state.owned_copies()
     ]
 
 
 class LinkMarks(MapTopic):
-    """Of a map topic only who the link is and which copies it leads: maps may be large."""
+    """A map topic reduced to the link's identity and the copies that it owns; maps may be large."""
 
     def replay(self, key: bytes | None, value: bytes | None) -> None:
-        if key is None or decode_key(key).kind in (REGISTRATION_KIND, LED_COPY_KIND):
+        if key is None or decode_key(key).kind in (REGISTRATION_KIND, OWNED_COPY_KIND):
             super().replay(key, value)
 
 
-async def led_now(
+async def find_owned(
     settings: LinkSettings, pairs: Sequence[CopyPair], source: LogReader, sink: LogReader
 ) -> tuple[list[str], dict[str, str]]:
-    """The topics whose copies the link leads, and why it does not lead others, without writing
-    anything down. Raises KafkaError."""
+    """Return the topics whose copies the link owns, and why it does not own others; write nothing.
+
+    Raises KafkaError.
+    """
     if all(settings.names.tells_origin(settings.source_alias, each.topic) for each in pairs):
         return [each.topic for each in pairs], {}
-    at_source, at_target = MapTopics(source, LinkMarks), MapTopics(sink, LinkMarks)
+    at_source, at_target = ClusterMaps(source, LinkMarks), ClusterMaps(sink, LinkMarks)
     try:
         for topics in (at_source, at_target):
             await topics.find()
@@ -75,32 +83,32 @@ async def led_now(
     own = at_target.states().get(map_topic_name(settings.name), MapTopic())
     target_id = own.registration.target_cluster_id if own.registration is not None else ""
     opposite = opposite_marks(at_source.states().values(), target_id)
-    led, not_led = [], {}
+    owned, not_owned = [], {}
     for pair in pairs:
-        reason = why_not_led(pair, settings, own.led_copy(pair.copy), opposite)
+        reason = why_not_owned(pair, settings, own.owned_copy(pair.copy), opposite)
         if reason is None:
-            led.append(pair.topic)
+            owned.append(pair.topic)
         else:
-            not_led[pair.copy] = reason
-    return led, not_led
+            not_owned[pair.copy] = reason
+    return owned, not_owned
 
 
-class LedCopies:
-    """One link's. Methods raise KafkaError, LinkFailedError, MapFormatError."""
+class OwnedCopies:
+    """The owned copies of one link. Methods raise KafkaError, LinkFailedError, MapFormatError."""
 
-    def __init__(self, settings: LinkSettings, store: MapStore, at_source: MapTopics) -> None:
+    def __init__(self, settings: LinkSettings, store: MapStore, at_source: ClusterMaps) -> None:
         self._settings = settings
         self._store = store
         self._at_source = at_source
-        self.not_led: dict[str, str] = {}
-        """Copies that the link does not lead, and why, of the last question."""
+        self.not_owned: dict[str, str] = {}
+        """Copies that the link does not own, and why, as of the last `find`."""
 
     async def find(self, pairs: Iterable[CopyPair]) -> list[str]:
-        """The topics of these pairs whose copies the link leads."""
+        """Return the topics of these pairs whose copies the link owns."""
         settings, state = self._settings, self._store.state
         pairs = list(pairs)
         unmarked = []
-        opposite: list[LedCopy] = []
+        opposite: list[OwnedCopy] = []
         alias = settings.source_alias
         if not all(settings.names.tells_origin(alias, each.topic) for each in pairs):
             await self._at_source.find()
@@ -108,34 +116,38 @@ class LedCopies:
             opposite = opposite_marks(
                 self._at_source.states().values(), self._store.registration.target_cluster_id
             )
-        led, self.not_led = [], {}
+        owned, self.not_owned = [], {}
         for pair in pairs:
-            own = state.led_copy(pair.copy)
-            reason = why_not_led(pair, settings, own, opposite)
+            own = state.owned_copy(pair.copy)
+            reason = why_not_owned(pair, settings, own, opposite)
             is_own = settings.names.tells_origin(alias, pair.topic)
             if reason is not None:
-                self.not_led[pair.copy] = reason
-            elif is_own or is_made(pair, own) or own == mark_of(pair, is_made=False):
-                led.append(pair.topic)
+                self.not_owned[pair.copy] = reason
+            elif (
+                is_own
+                or is_created_here(pair, own)
+                or own == ownership_mark(pair, is_created=False)
+            ):
+                owned.append(pair.topic)
             else:
-                # First it is written down, and the opposite link asked again: it may say the same.
-                self.not_led[pair.copy] = "it is being written down that this link leads it"
-                unmarked.append(mark_of(pair, is_made=False))
+                # First write the claim, then look at the opposite link again: it may claim it too.
+                self.not_owned[pair.copy] = "this link's claim to it is being written"
+                unmarked.append(ownership_mark(pair, is_created=False))
         stale = [
             encode_key(mark)
-            for mark in state.led_copies()
-            if not mark.is_made and not is_chosen(mark.source_topic, settings)
+            for mark in state.owned_copies()
+            if not mark.is_created and not is_claimed(mark.source_topic, settings)
         ]
         if unmarked or stale:
             await self._store.append(unmarked, stale)
             await self._store.catch_up()
-        return led
+        return owned
 
-    async def note_made(self, pairs: Iterable[CopyPair]) -> None:
-        """The link has made these copies."""
+    async def note_created(self, pairs: Iterable[CopyPair]) -> None:
+        """Mark the copies that the link has created."""
         names, alias = self._settings.names, self._settings.source_alias
         marks = [
-            mark_of(pair, is_made=True)
+            ownership_mark(pair, is_created=True)
             for pair in pairs
             if not names.tells_origin(alias, pair.topic) and not names.is_merged(pair.topic)
         ]

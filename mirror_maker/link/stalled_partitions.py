@@ -1,4 +1,4 @@
-"""Which partitions of a link stand still, and why: the worst first, and only so many. Pure."""
+"""The stalled partitions of a link with their reasons, the worst first, up to a limit. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WORST_FIRST: Final = (
 """States in which nothing is copied. STARTING counts only with a reason: it waits for something."""
 
 
-class StandingFlow(NamedTuple):
+class StalledPartition(NamedTuple):
     """A partition from which nothing is copied."""
 
     source: TopicPartition
@@ -31,9 +31,9 @@ class StandingFlow(NamedTuple):
     reason: str | None
 
     def sentence(self) -> str:
-        """`orders-3 is FAILED (recreated): source topic orders was deleted ...`"""
+        """Return e.g. `orders-3 is FAILED (recreated): source topic orders was deleted ...`."""
         trouble = f" ({self.trouble})" if self.trouble is not None else ""
-        return f"{self.source} is {self.state}{trouble}: {self.reason or 'no reason is known'}"
+        return f"{self.source} is {self.state}{trouble}: {self.reason or 'the reason is unknown'}"
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -45,14 +45,16 @@ class StandingFlow(NamedTuple):
         }
 
 
-class StandingStill(NamedTuple):
-    """Of a link: the worst partitions, and how many more there are."""
+class StalledPartitions(NamedTuple):
+    """The worst partitions of a link, and how many more there are."""
 
-    worst: tuple[StandingFlow, ...]
+    worst: tuple[StalledPartition, ...]
     more: int
 
     def sentence(self) -> str | None:
-        """About the worst one, with the number of the others; None where there is none."""
+        """Return a sentence about the worst one and the number of the others; None if there is
+        none.
+        """
         if not self.worst:
             return None
         others = len(self.worst) - 1 + self.more
@@ -62,8 +64,8 @@ class StandingStill(NamedTuple):
         return f"{self.worst[0].sentence()}; {more}"
 
 
-def standing_still(flows: Iterable[StandingFlow]) -> StandingStill:
-    """The worst of these, by state and then by name."""
+def find_stalled(flows: Iterable[StalledPartition]) -> StalledPartitions:
+    """Return the worst of these, by state and then by name."""
     found = [
         flow
         for flow in flows
@@ -73,4 +75,4 @@ def standing_still(flows: Iterable[StandingFlow]) -> StandingStill:
     worst = heapq.nsmallest(
         SHOWN_MAX, found, key=lambda flow: (_WORST_FIRST.index(flow.state), flow.source)
     )
-    return StandingStill(tuple(worst), len(found) - len(worst))
+    return StalledPartitions(tuple(worst), len(found) - len(worst))

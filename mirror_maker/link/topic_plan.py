@@ -1,4 +1,4 @@
-"""What discovery makes of two clusters' metadata: topics to copy, targets to make. Pure."""
+"""What discovery derives from two clusters' metadata: topics to copy, copies to create. Pure."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ COPIED_CONFIGS: Final = (
     "retention.ms",
     "segment.bytes",
 )
-"""Taken over where they are set on the source topic; sizes and lives of logs follow the source."""
+"""Copied if they are set on the source topic; sizes and lifetimes of logs follow the source."""
 FORCED_CONFIGS: Final = {
-    # Bytes and timestamps must stay as they came, whatever the target's brokers default to.
+    # Bytes and timestamps must not change, whatever the defaults of the target's brokers are.
     "compression.type": "producer",
     "message.timestamp.type": "CreateTime",
 }
 
 CopyName = Callable[[str], str]
-"""What the copy of a source topic is called on the target."""
+"""Returns the target name of the copy of a source topic."""
 
 
 def link_topics(settings: LinkSettings, target_alias: str) -> TopicFilter:
-    """Which topics of its source a link copies."""
+    """Return which topics of its source a link copies."""
     return TopicFilter(
         settings.topics,
         settings.topics_exclude,
@@ -41,7 +41,7 @@ def link_topics(settings: LinkSettings, target_alias: str) -> TopicFilter:
 
 
 def select_topics(source: ClusterMetadata, topic_filter: TopicFilter) -> dict[str, TopicMetadata]:
-    """The source's topics that the link copies, by name."""
+    """Return the source's topics that the link copies, by name."""
     return {
         name: topic
         for name, topic in source.topics.items()
@@ -50,8 +50,11 @@ def select_topics(source: ClusterMetadata, topic_filter: TopicFilter) -> dict[st
 
 
 def left_out_topics(source: ClusterMetadata, topic_filter: TopicFilter) -> list[str]:
-    """Topics that the link's patterns mean and that are not copied: excluded, internal by name, or
-    born in the target. Those of the cluster's own machinery are not told."""
+    """Return topics that match the link's patterns and are not copied.
+
+    They are excluded, internal by name, or born in the target. The cluster's own internal topics
+    are not listed.
+    """
     return sorted(
         name
         for name, topic in source.topics.items()
@@ -60,7 +63,7 @@ def left_out_topics(source: ClusterMetadata, topic_filter: TopicFilter) -> list[
 
 
 def colliding_topics(names: Iterable[str], copy_name: CopyName) -> dict[str, list[str]]:
-    """Target topics that two source topics of the link would be copied into, with those."""
+    """Return the target topics that two source topics of the link would share, with those."""
     sources: dict[str, list[str]] = {}
     for name in sorted(names):
         sources.setdefault(copy_name(name), []).append(name)
@@ -70,14 +73,14 @@ def colliding_topics(names: Iterable[str], copy_name: CopyName) -> dict[str, lis
 def missing_topics(
     wanted: Mapping[str, TopicMetadata], target: ClusterMetadata, copy_name: CopyName
 ) -> list[str]:
-    """Source topics whose copy does not exist."""
+    """Return the source topics whose copy does not exist."""
     return [name for name in sorted(wanted) if _is_missing(target.topics.get(copy_name(name)))]
 
 
 def grown_topics(
     wanted: Mapping[str, TopicMetadata], target: ClusterMetadata, copy_name: CopyName
 ) -> dict[str, int]:
-    """Target topics with fewer partitions than their source, and how many they need."""
+    """Return target topics with fewer partitions than their source, and how many they need."""
     grown = {}
     for name, topic in wanted.items():
         copy = target.topics.get(copy_name(name))
@@ -89,7 +92,7 @@ def grown_topics(
 def new_topic(
     source: TopicMetadata, configs: TopicConfigs, copy_name: CopyName, replication_factor: int
 ) -> NewTopic:
-    """The copy to create, with the source's partition count and settings."""
+    """Return the copy to create, with the source's partition count and settings."""
     copied = {
         name: value
         for name in COPIED_CONFIGS

@@ -1,1 +1,7 @@
-"""metrics."""
+"""What a worker measures, and how it publishes it.
+
+- `lag`: how far a flow is behind. Pure.
+- `latency`: latencies, ages and rates of a flow. Pure.
+- `exposition`: the Prometheus text. Pure.
+- `batch_spans`: OpenTelemetry spans of batches, loaded only for links that want them.
+"""

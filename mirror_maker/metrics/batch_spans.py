@@ -1,18 +1,17 @@
-"""OpenTelemetry spans, where a link wants them: one for each batch, made once it is acknowledged.
+"""OpenTelemetry spans of batches: one per batch, created when it is acknowledged.
 
     fetched ------------- sealed ------------- acknowledged
     start of the span     its event            its end
 
-Nothing is done for a span before that but to note two times, so a batch that is dropped on the way
-(a doubt, a crash, a take-over) leaves none: its successor does. A batch that a predecessor wrote
-and this worker only found on the target has none either; the map is the account of what was copied,
-spans are for looking at how.
+Until then a span costs two timestamps. A batch that is dropped on the way (doubt, crash, take-over)
+leaves no span; its successor does. A batch that a predecessor wrote and this worker only found on
+the target has no span either. The map is the account of what was copied; spans show how.
 
-What becomes of spans is said by OpenTelemetry's own environment variables: the exporter by
-OTEL_TRACES_EXPORTER, the share that is kept by OTEL_TRACES_SAMPLER, the queue by OTEL_BSP_* (2,048
-spans if nothing is said; what does not fit is dropped by the SDK, copying never waits for it).
+OpenTelemetry's own environment variables control where spans go: OTEL_TRACES_EXPORTER the exporter,
+OTEL_TRACES_SAMPLER the share that is kept, OTEL_BSP_* the queue. By default the queue holds 2,048
+spans and the SDK drops more; copying never waits for it.
 
-This module is imported only where a link wants spans.
+Only links that want spans import this module.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ from local_cluster.client.model import TopicPartition
 from mirror_maker.copy.replicator import Outgoing
 
 SERVICE_NAME: Final = "heliograph-mirror"
-"""Where OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES name no other."""
+"""The default of OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES."""
 _EXPORTERS: Final = "opentelemetry_traces_exporter"
-"""The group of entry points in which exporters announce themselves."""
+"""The group of entry points under which exporters register."""
 _OTLP: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
-"""OTEL_EXPORTER_OTLP_PROTOCOL to the exporter's name."""
+"""OTEL_EXPORTER_OTLP_PROTOCOL -> name of the exporter."""
 _NO_PARENT: Final = Context()
 
 
@@ -45,7 +44,7 @@ class BatchSpans:
     """The spans of one link's batches."""
 
     def __init__(self, tracer: Tracer, link: str, now_ns: Callable[[], int] = time.time_ns) -> None:
-        """`now_ns` is wall-clock time in nanoseconds, as OpenTelemetry counts."""
+        """`now_ns` returns wall-clock nanoseconds, as OpenTelemetry counts."""
         self.now_ns = now_ns
         self._tracer = tracer
         self._link = link
@@ -53,7 +52,7 @@ class BatchSpans:
     def acknowledged(
         self, source: TopicPartition, target: TopicPartition, outgoing: Outgoing, base_offset: int
     ) -> None:
-        """The target has the batch at `base_offset`, and the map has it too."""
+        """Record the span of a batch that the target has at `base_offset`, and the map too."""
         prepared = outgoing.prepared
         first, (last, count) = prepared.segments[0][0], prepared.segments[-1]
         span = self._tracer.start_span(
@@ -81,11 +80,12 @@ class BatchSpans:
 
 
 def open_provider(worker_id: str) -> TracerProvider:
-    """Where spans go; `shutdown` sends what is left, for at most 30 s, and blocks meanwhile.
+    """Return the provider that exports spans.
 
-    Raises ValueError where an exporter is asked for that is not installed.
+    Its `shutdown` sends the remaining spans for at most 30 s and blocks meanwhile. Raises
+    ValueError if the configured exporter is not installed.
     """
-    # What the environment says of the resource holds; ours is said where it says nothing.
+    # The environment's resource attributes win; ours are the defaults.
     ours = Resource.create({"service.name": SERVICE_NAME, "service.instance.id": worker_id})
     provider = TracerProvider(
         resource=ours.merge(OTELResourceDetector().detect()), shutdown_on_exit=False
@@ -96,7 +96,7 @@ def open_provider(worker_id: str) -> TracerProvider:
 
 
 def _exporters() -> Iterator[SpanExporter]:
-    """Those of OTEL_TRACES_EXPORTER: names with commas between, `otlp` if there are none."""
+    """Yield the exporters named in OTEL_TRACES_EXPORTER, separated by commas; `otlp` by default."""
     wanted = os.environ.get("OTEL_TRACES_EXPORTER") or "otlp"
     for name in map(str.strip, wanted.split(",")):
         if name == "none":
@@ -107,7 +107,7 @@ def _exporters() -> Iterator[SpanExporter]:
         found = next(iter(entry_points(group=_EXPORTERS, name=name)), None)
         if found is None:
             raise ValueError(
-                f"no OpenTelemetry exporter {name!r} is installed: install "
-                "opentelemetry-exporter-otlp, or set OTEL_TRACES_EXPORTER to one that is there"
+                f"the OpenTelemetry exporter {name!r} is not installed: install "
+                "opentelemetry-exporter-otlp, or set OTEL_TRACES_EXPORTER to an installed one"
             )
         yield found.load()()

@@ -20,7 +20,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.clusters.log_offsets import LogOffsets
 from mirror_maker.clusters.partition_log import READ_COMMITTED, PartitionLog, TargetLog
 from mirror_maker.copy.batch_selection import select_batches
-from mirror_maker.formats.connect_offsets import decode_source_position
+from mirror_maker.formats.mm2 import decode_source_position
 from mirror_maker.model import FlowFailedError
 from mirror_maker.ports import LogReader
 from mirror_maker.resume.source_log import SourceLog

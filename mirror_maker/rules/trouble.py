@@ -76,25 +76,38 @@ UNAUTHORIZED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
-    """A link's policy for each trouble.
-
-    The default is `pause` for what an operator can repair without a loss (a limit of the target, a
-    right). Everything else fails until an operator decides.
+    """What a partition does in each trouble; the other partitions of the link continue. `fail`
+    waits for an operator. `pause` retries by itself. `skip` continues after the gap and records it
+    in the link's journal topic.
     """
 
-    __pydantic_config__ = ConfigDict(extra="forbid")
+    # The default is `pause` for what an operator can repair without a loss (a limit of the target,
+    # a right). Everything else fails until an operator decides.
+    __pydantic_config__ = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     out_of_range: Policy = "fail"
+    """Retention at the source deleted records before they were copied."""
     truncated: Policy = "fail"
+    """The source's log was truncated below the copied offsets."""
     recreated: Policy = "fail"
+    """The source topic was deleted and re-created; `skip` continues with the new topic."""
     corrupt: Policy = "fail"
+    """A source batch fails its CRC, or has a format that cannot be copied."""
     too_large: Policy = "pause"
+    """A single record exceeds the target's limit. Batches above the limit are split."""
     unsupported_codec: Policy = "pause"
+    """The target refuses the codec of a batch."""
     timestamp: Policy = "pause"
+    """The target refuses the timestamp of a record."""
     rejected: Policy = "pause"
+    """The target refuses a record for another reason of its own."""
     unauthorized: Halt = "pause"
+    """The mirror may not read the source, or may not write to the target."""
     foreign: Policy = "fail"
+    """Another producer wrote into a copy that belongs to the link alone; `skip` leaves the records
+    there and continues."""
     target: Halt = "fail"
+    """The target's log contradicts the offset map: records are missing or differ."""
 
     def of(self, trouble: Trouble) -> Policy:
         """Return the policy for a trouble. A defect of the mirror always fails."""

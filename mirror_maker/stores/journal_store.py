@@ -15,13 +15,13 @@ from mirror_maker.rules.gap_ranges import GapRanges
 from mirror_maker.stores.state_topic import StateTopic
 
 ENTRIES_PER_WRITE_MAX: Final = 250
-"""One batch holds them (`state_topic.WRITE_BYTES_MAX`): an entry has less than two kilobytes."""
+"""Entries that fit into one batch (`state_topic.WRITE_BYTES_MAX`): each has less than 2 kB."""
 
 
 class GapStore:
-    """Reads and writes one link's journal. Methods raise KafkaError on trouble.
+    """One link's journal. Methods raise KafkaError.
 
-    The topic must be there: `records` is made by who opens the link.
+    The topic must exist: the link creates `records` when it opens.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class GapStore:
         )
 
     async def catch_up(self) -> None:
-        """Read everything that was acknowledged before this call."""
+        """Read every entry that was acknowledged before this call."""
         await self.records.catch_up()
 
     def new_nonce(self) -> int:
@@ -97,19 +97,16 @@ class GapStore:
         await self.catch_up()
 
     async def note(self, gap: Gap) -> Gap:
-        """Have a gap written down, but for what the journal says of it already; the entry that
-        holds where it begins.
+        """Write what the journal does not yet say of a gap; return the entry that holds at its
+        start.
 
-        A worker that dies before the map is written leaves its entries to the next one, which may
-        find more: what the source lost since, what was copied since.
+        A worker that dies before it writes the map leaves its entries to the next one. That one may
+        find more: records that the source lost since, or copies made since.
         """
         return (await self.note_all([gap]))[0]
 
     async def note_all(self, gaps: Sequence[Gap]) -> list[Gap]:
-        """The same for several, in one write: all of them are there afterwards, or none.
-
-        At most `ENTRIES_PER_WRITE_MAX`.
-        """
+        """Write at most `ENTRIES_PER_WRITE_MAX` gaps in one write: all or none of them."""
         assert len(gaps) <= ENTRIES_PER_WRITE_MAX, len(gaps)
         await self.catch_up()
         missing = [part for gap in gaps for part in self._missing(gap)]
@@ -126,7 +123,7 @@ class GapStore:
         return holding
 
     def _missing(self, gap: Gap) -> list[Gap]:
-        """What of an entry the journal does not say yet."""
+        """Return the parts of an entry that the journal does not say yet."""
         if gap.kind is GapKind.LOST and gap.source_to is not None:
             known = GapRanges(
                 (each.source_from, each.source_to)
@@ -143,12 +140,12 @@ class GapStore:
         holding = self._holding(gap)
         if holding is None:
             return [gap]
-        # The copies of the older entry are among those of this one.
+        # The new entry includes the copies of the older one.
         grows = gap.kind is GapKind.COPIED and _extent(gap) > _extent(holding)
         return [gap] if grows else []
 
     def _holding(self, gap: Gap) -> Gap | None:
-        """The entry in which this one begins."""
+        """Return the entry in which this one begins."""
         is_range = gap.kind is GapKind.LOST and gap.source_to is not None
         for each in self.state.entries(gap.flow, gap.producer_epoch, gap.kind):
             if is_range and each.source_to is not None:
@@ -162,5 +159,5 @@ class GapStore:
 
 
 def _extent(gap: Gap) -> tuple[int, int]:
-    """How much a `copied` entry tells of: of two the greater one was noted later."""
+    """Return the size of a `copied` entry; of two, the larger one was noted later."""
     return gap.copied_count or 0, gap.source_to or 0

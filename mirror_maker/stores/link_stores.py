@@ -9,7 +9,7 @@ from mirror_maker.settings import LinkSettings
 from mirror_maker.stores.audit_topics import AuditTopics
 from mirror_maker.stores.journal_store import GapStore
 from mirror_maker.stores.map_store import MapStore
-from mirror_maker.stores.state_topic import make_topics
+from mirror_maker.stores.state_topic import create_missing_topics
 
 
 class LinkStores:
@@ -57,7 +57,9 @@ class LinkStores:
         gaps, entries = self.journal.records, self.map_store.records
         # The audit's topics are created in the same request. If that fails, their writers report
         # it.
-        failures = await make_topics(self._sink, [gaps, entries, *self.audit_topics.topics])
+        failures = await create_missing_topics(
+            self._sink, [gaps, entries, *self.audit_topics.topics]
+        )
         for needed in (gaps, entries):
             if needed.name in failures:
                 raise failures[needed.name]

@@ -9,7 +9,7 @@ from random import Random
 from typing import Final
 
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.clusters.request_batching import Together
+from mirror_maker.clusters.request_batching import RequestBatcher
 from mirror_maker.formats import (
     FlowKey,
     MapTopic,
@@ -24,16 +24,16 @@ from mirror_maker.model import LinkFailedError
 from mirror_maker.ports import Clock, DataSink
 from mirror_maker.stores.state_topic import StateTopic
 
-SEEN_POLL_MS: Final = 20
-SEEN_POLLS_MAX: Final = 100
+LISTED_POLL_MS: Final = 20
+LISTED_POLLS_MAX: Final = 100
 OPENINGS_PER_WRITE_MAX: Final = 500
-"""Of a few hundred bytes each."""
+"""Openings of one write, a few hundred bytes each."""
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class MapStore:
-    """Reads and writes one link's map topic. Methods raise KafkaError on trouble."""
+    """One link's map topic. Methods raise KafkaError."""
 
     def __init__(
         self,
@@ -46,7 +46,9 @@ class MapStore:
         clock: Clock,
         random: Random,
     ) -> None:
-        """`terms` are the settings that decide which records are copied, without defaults."""
+        """`terms` are the settings that decide which records are copied, without those at their
+        defaults.
+        """
         self.state = MapTopic()
         self.topic = map_topic_name(link)
         self._link = link
@@ -62,14 +64,14 @@ class MapStore:
             clock=clock,
             replay=self.state.replay,
         )
-        self._openings: Together[Opening, None] = Together(
+        self._openings: RequestBatcher[Opening, None] = RequestBatcher(
             self._append_openings, count_max=OPENINGS_PER_WRITE_MAX
         )
         self._registration: Registration | None = None
 
     @property
     def registration(self) -> Registration:
-        """Who the link writes as. Only after `open`."""
+        """Return the identity under which the link writes. Valid after `open`."""
         assert self._registration is not None, "the map store is not open"
         return self._registration
 
@@ -106,10 +108,10 @@ class MapStore:
         )
 
     async def open(self, source_cluster_id: str | None) -> None:
-        """Read the topic, which must be there, and have the link registered.
+        """Read the topic, which must exist, and register the link if it is new.
 
-        Raises LinkFailedError where the link was registered for another source cluster, or with
-        other terms.
+        Raises LinkFailedError if the link was registered for another source cluster or with other
+        terms.
         """
         await self.catch_up()
         if self.state.registration is None:
@@ -119,69 +121,75 @@ class MapStore:
             raise LinkFailedError(f"{self.topic} does not keep what is written to it")
         await self._agree_on_terms()
         if next(self.state.flows(), None) is None:
-            await self._wait_until_seen()
+            await self._wait_until_listed()
         self._registration = registration
         self.check_source(source_cluster_id)
 
     def check_source(self, source_cluster_id: str | None) -> None:
-        """Raises LinkFailedError where the source is not the cluster that was registered."""
+        """Raise LinkFailedError if the source is not the registered cluster."""
         registered = self.registration.source_cluster_id
         if source_cluster_id and registered and source_cluster_id != registered:
             raise LinkFailedError(
                 f"link {self._link} was registered for source cluster {registered}, "
-                f"but its bootstrap address leads to {source_cluster_id}"
+                f"but its bootstrap address leads to cluster {source_cluster_id}"
             )
 
     async def _agree_on_terms(self) -> None:
-        """The terms under which the link first copied hold for ever: others would make another
-        sequence of records of the same source, and what is copied could not be told any more."""
+        """Write the terms of a new link, or check that they are those under which it first copied.
+
+        Other terms would select another sequence of records, and the existing copies could not be
+        told any more.
+        """
         if self.state.terms is None and self._terms and next(self.state.flows(), None) is None:
             await self.append([Terms(nonce=self.new_nonce(), terms=tuple(self._terms.items()))])
             await self.catch_up()
         terms = self.state.terms or {}
         if terms != self._terms:
             raise LinkFailedError(
-                f"link {self._link} was reconfigured: it began to copy with {_shown(terms)}, now "
-                f"it has {_shown(self._terms)}; a link of another name starts anew"
+                f"link {self._link} was reconfigured: it began to copy with {_shown(terms)} and is "
+                f"configured with {_shown(self._terms)}; use a link of another name for these"
             )
 
-    async def _wait_until_seen(self) -> None:
-        """Before anything is copied: wait until every broker of the target lists the map topic.
+    async def _wait_until_listed(self) -> None:
+        """Wait until every broker of the target lists the map topic, before anything is copied.
 
-        Whoever reads the target afterwards, at any broker, can then tell our batches from those
-        that were born there (`origins.py`). Raises KafkaError where a broker
-        is away, or does not list it soon.
+        A later reader of the target, at any broker, can then tell our batches from native ones
+        (`clusters/origins.py`). Raises KafkaError if a broker is down or does not list the topic
+        soon.
         """
         for node_id in (await self._sink.metadata([])).brokers:
-            for _ in range(SEEN_POLLS_MAX):
+            for _ in range(LISTED_POLLS_MAX):
                 if self.topic in await self._sink.topic_ids(node_id, [self.topic]):
                     break
-                await self._clock.sleep(SEEN_POLL_MS)
+                await self._clock.sleep(LISTED_POLL_MS)
             else:
                 message = f"broker {node_id} does not list {self.topic}"
                 raise KafkaError(ErrorCode.leader_not_available, message)
 
     async def catch_up(self) -> None:
-        """Read everything that was acknowledged before this call."""
+        """Read every record that was acknowledged before this call."""
         await self.records.catch_up()
 
     async def append(self, records: Sequence[MapRecord], deleted: Sequence[bytes] = ()) -> None:
-        """Write records, then tombstones for the deleted keys; done when acknowledged.
+        """Write records, then tombstones for the deleted keys; return when they are acknowledged.
 
-        On KafkaError some may be written. To write a record again does no harm.
+        If it raises KafkaError, some may have been written. Writing a record again does no harm.
         """
         pairs: list[tuple[bytes, bytes | None]] = [encode_record(record) for record in records]
         await self.records.append([*pairs, *((key, None) for key in deleted)])
 
     async def append_opening(self, opening: Opening) -> None:
-        """Write it, in one request with those of other flows that begin now; done when
-        acknowledged. It gets a nonce of its own."""
+        """Write an opening in one request with other flows' openings; return when it is
+        acknowledged.
+
+        The opening gets a nonce of its own.
+        """
         await self._openings.ask(opening)
 
     async def _append_openings(self, openings: Sequence[Opening]) -> list[None]:
-        # Whoever asked first may be cancelled meanwhile, and the others write again what is on its
-        # way. With the nonce of the first writing compaction would leave the later place of the
-        # two, and another worker's opening in between would come to hold.
+        # The first caller may be cancelled while the request is in flight; then the others write
+        # the same openings again. With the nonce of the first write, compaction would keep the
+        # later of both places, and an opening of another worker in between would come to hold.
         await self.append([replace(each, nonce=self.new_nonce()) for each in openings])
         return [None] * len(openings)
 
@@ -199,7 +207,7 @@ class MapStore:
         )
         await self.append([registration])
         await self.catch_up()
-        logger.info("link %s writes as producer %s", self._link, self.state.registration)
+        log.info("link %s writes as producer %s", self._link, self.state.registration)
 
 
 def _shown(terms: Mapping[str, str]) -> str:

@@ -1,8 +1,8 @@
-"""A topic of state on the target: one partition, compacted, read whole and appended to.
+"""A topic of state on the target: one partition, compacted, read from its start and appended to.
 
-A read goes to the topic's high watermark, so that everything that was acknowledged before it
-began is seen. Whatever a worker writes it believes only after it has read it back: the first in
-log order holds, and another worker may have been first.
+A read goes to the high watermark, so it returns every record that was acknowledged before it
+began. A worker believes its own write only after it has read it back: the first record in log order
+holds, and another worker may have been first.
 """
 
 from __future__ import annotations
@@ -13,29 +13,30 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from local_cluster.client.model import FetchPosition, NewTopic, TopicPartition
+from local_cluster.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.client.produce_batches import ProduceBatches
-from local_cluster.records.batch import CorruptRecordError, NewRecord, decode_batch, encode_batch
+from local_cluster.client.reader import read_until
+from local_cluster.records.batch import CorruptRecordError, NewRecord, encode_batch
 from local_cluster.records.compress import CompressionError
-from local_cluster.records.header import crc_is_valid, iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import MapFormatError
 from mirror_maker.model import LinkFailedError
 from mirror_maker.ports import Clock, DataSink, LogReader
 
-FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 WRITE_BYTES_MAX: Final = 512 * 1024
-"""Records of one write; below the 1 MB that Kafka takes by default."""
+"""Bytes of the records of one write; below the 1 MB that Kafka accepts by default."""
 COMPACTED: Final = {"cleanup.policy": "compact"}
 Pair = tuple[bytes | None, bytes | None]
 """Key and value of a record."""
-_EARLIEST: Final = -2
 
 
-async def make_topics(sink: DataSink, topics: Sequence[StateTopic]) -> dict[str, KafkaError]:
-    """Make those that are not there, in one request; why one could not be made, by its name.
+async def create_missing_topics(
+    sink: DataSink, topics: Sequence[StateTopic]
+) -> dict[str, KafkaError]:
+    """Create the topics that do not exist, in one request; return the refusals by topic name.
 
-    Raises KafkaError where nobody could be asked.
+    Raises KafkaError if the cluster does not answer.
     """
     found = (await sink.metadata([topic.name for topic in topics])).topics
     missing = [topic for topic in topics if topic.name not in found or found[topic.name].error]
@@ -50,8 +51,10 @@ async def make_topics(sink: DataSink, topics: Sequence[StateTopic]) -> dict[str,
 
 
 class StateReader:
-    """Reads one topic. Methods raise KafkaError on trouble, LinkFailedError where what is there
-    cannot be trusted."""
+    """The reader of one topic of state.
+
+    Methods raise KafkaError, and LinkFailedError if the content cannot be trusted.
+    """
 
     def __init__(
         self,
@@ -59,11 +62,11 @@ class StateReader:
         name: str,
         replay: Callable[[bytes | None, bytes | None], None],
     ) -> None:
-        """`replay` takes key and value of every record, once and in log order; it may raise
+        """`replay` receives key and value of every record, once and in log order; it may raise
         MapFormatError."""
         self.name = name
         self._cluster = cluster
-        self._replay_record = replay
+        self._replay = replay
         self._at = TopicPartition(name, 0)
         self._topic_id: UUID | None = None
         self._leader: int | None = None
@@ -74,70 +77,53 @@ class StateReader:
 
     @property
     def topic_id(self) -> UUID | None:
-        """Of the topic that was read; None before, and in clusters without topic ids."""
+        """Return the id of the topic that was read; None before, and without topic ids."""
         return self._topic_id
 
     async def catch_up(self) -> None:
-        """Read everything that was acknowledged before this call."""
+        """Read every record that was acknowledged before this call."""
         ticket = next(self._tickets)
         async with self._reading:
             if self._last_read_ticket > ticket:
-                return  # somebody else's read began after this call, so it saw all we ask for
+                return  # another caller's read began after this call, so it is recent enough
             began = next(self._tickets)
             try:
                 await self._read()
             except KafkaError:
                 self._leader = None
                 raise
-            # Only now: who waited for a read that failed or was cancelled has seen nothing.
+            # Set only after success: callers that wait for a failed read have seen nothing.
             self._last_read_ticket = began
 
     async def _read(self) -> None:
         leader = await self._find_leader()
         if self._next_offset is None:
-            listed = (await self._cluster.list_offsets({self._at: _EARLIEST}))[self._at]
-            if listed.error:
-                raise KafkaError(listed.error, str(self._at))
-            self._next_offset = listed.offset
-        end: int | None = None
-        while end is None or self._next_offset < end:
-            fetched = (
-                await self._cluster.fetch(
-                    leader,
-                    {self._at: FetchPosition(self._next_offset)},
-                    wait_ms_max=0,
-                    partition_bytes_max=FETCH_BYTES_MAX,
-                )
-            )[self._at]
-            if fetched.error == ErrorCode.offset_out_of_range:
-                raise LinkFailedError(
-                    f"{self.name} no longer has offset {self._next_offset}: it was cut back"
-                )
-            if fetched.error:
-                raise KafkaError(fetched.error, str(self._at))
-            if end is None:
-                end = fetched.high_watermark
-            before = self._next_offset
-            try:
-                self._next_offset = self._replay(fetched.records, before)
-            except (MapFormatError, CorruptRecordError, CompressionError) as error:
-                raise LinkFailedError(f"{self.name} from offset {before}: {error}") from error
-            if self._next_offset == before and before < end:
-                raise KafkaError(ErrorCode.corrupt_message, f"{self._at}: stuck at {before}")
+            self._next_offset = await self._list_offset(leader, EARLIEST_TIMESTAMP)
+        begin = self._next_offset
+        # A new leader answers fetches with a high watermark that lags behind what was acknowledged.
+        # ListOffsets refuses until it has caught up (KIP-207).
+        end = await self._list_offset(leader, LATEST_TIMESTAMP)
+        if end < begin:
+            raise LinkFailedError(f"{self.name} was truncated to {end} below offset {begin}")
+        try:
+            async for header, records in read_until(self._cluster, leader, self._at, begin, end):
+                for record in records:
+                    self._replay(record.key, record.value)
+                self._next_offset = header.next_offset
+        except KafkaError as error:
+            if error.code != ErrorCode.offset_out_of_range:
+                raise
+            raise LinkFailedError(
+                f"{self.name} does not have offset {self._next_offset} any more"
+            ) from error
+        except (MapFormatError, CorruptRecordError, CompressionError) as error:
+            raise LinkFailedError(f"{self.name} from offset {begin}: {error}") from error
 
-    def _replay(self, fetched: memoryview, position: int) -> int:
-        """Take in what was fetched from `position`; the position after it."""
-        for start, header in iter_headers(fetched):
-            if header.next_offset <= position:
-                continue
-            if not crc_is_valid(fetched, start, header):
-                raise MapFormatError(f"the batch at {header.base_offset} fails its CRC")
-            if not header.is_control:
-                for record in decode_batch(fetched, start, header):
-                    if record.offset >= position:
-                        self._replay_record(record.key, record.value)
-            position = header.next_offset
-        return position
+    async def _list_offset(self, leader: int, timestamp: int) -> int:
+        listed = (await self._cluster.list_offsets_of(leader, {self._at: timestamp}))[self._at]
+        if listed.error:
+            raise KafkaError(listed.error, str(self._at))
+        return listed.offset
 
     async def _find_leader(self) -> int:
         if self._leader is None:
@@ -145,7 +131,7 @@ class StateReader:
             if topic.error:
                 raise KafkaError(topic.error, self.name)
             if self._topic_id is not None and topic.topic_id != self._topic_id:
-                raise LinkFailedError(f"{self.name} was deleted and made anew")
+                raise LinkFailedError(f"{self.name} was deleted and re-created")
             if 0 not in topic.partitions or topic.partitions[0].leader < 0:
                 raise KafkaError(ErrorCode.leader_not_available, self.name)
             self._topic_id = topic.topic_id
@@ -154,7 +140,7 @@ class StateReader:
 
 
 class StateTopic(StateReader):
-    """Reads and writes one topic."""
+    """One topic of state, read and written."""
 
     def __init__(
         self,
@@ -166,7 +152,7 @@ class StateTopic(StateReader):
         replay: Callable[[bytes | None, bytes | None], None],
         configs: Mapping[str, str] | None = None,
     ) -> None:
-        """`configs` are for a topic that is to be created; by default it is compacted."""
+        """`configs` apply when the topic is created; the default makes it compacted."""
         super().__init__(sink, name, replay)
         self._configs = COMPACTED if configs is None else configs
         self._sink = sink
@@ -174,12 +160,12 @@ class StateTopic(StateReader):
         self._clock = clock
 
     async def ensure(self) -> None:
-        """Make the topic if it is not there."""
-        for error in (await make_topics(self._sink, [self])).values():
+        """Create the topic if it does not exist."""
+        for error in (await create_missing_topics(self._sink, [self])).values():
             raise error
 
     def new_topic(self) -> NewTopic:
-        """What is to be made."""
+        """Return the topic to create."""
         return NewTopic(
             name=self.name,
             partitions=1,
@@ -188,9 +174,9 @@ class StateTopic(StateReader):
         )
 
     async def append(self, pairs: Sequence[Pair]) -> None:
-        """Write (key, value or None to delete); done when acknowledged.
+        """Write (key, value or None to delete); return when the records are acknowledged.
 
-        On KafkaError some may be written.
+        If it raises KafkaError, some of the records may have been written.
         """
         chunk: list[NewRecord] = []
         size_bytes = 0

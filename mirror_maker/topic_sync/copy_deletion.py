@@ -1,7 +1,7 @@
-"""Topics that are gone at the source: found, asked about, and their copies deleted where wanted.
+"""Finds topics that are gone at the source, and deletes their copies if the link wants that.
 
-`deletion_rules.py` decides. One worker of a link does it, from what the map topic says was
-copied, so that it does not matter who copied it.
+`deletion_rules.py` decides. One worker of a link does it for all, from what the map topic says was
+copied, so it does not matter which worker copied it.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from mirror_maker.group_sync.shared_positions import first_that_is_no_copy
 from mirror_maker.link.link import LinkWorker
 from mirror_maker.link.topic_plan import link_topics
 from mirror_maker.model import LinkFailedError
-from mirror_maker.periodic import PeriodicWork, pause_of
+from mirror_maker.periodic import PeriodicTask, pause_of
 from mirror_maker.rules.topic_filter import is_internal_topic
-from mirror_maker.stores.target_maps import MapTopics
+from mirror_maker.stores.cluster_maps import ClusterMaps
 from mirror_maker.topic_sync.deletion_rules import Fate, GoneTopic, decide_fate
 
 SHOWN_MAX: Final = 200
 """Topics that the status lists one by one."""
 DELETED_REASON: Final = "source_deleted"
-"""In the journal of gaps."""
+"""Reason in the journal of gaps."""
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
-class TopicDeletions:
+class CopyDeleter:
     """The deleted topics of one link, on one worker; `run` until cancelled."""
 
     def __init__(
@@ -43,22 +43,22 @@ class TopicDeletions:
         self._filter = link_topics(link.settings, target_alias)
         self._source = source
         self._sink = sink
-        self._at_target = MapTopics(link.sink)
+        self._maps_at_target = ClusterMaps(link.sink)
         self._gone_since_ms: dict[FlowKey, int] = {}
         self._fates: dict[str, tuple[str, Fate, str]] = {}
         """By topic: its copy, what is done, and why."""
         self._deleted: list[str] = []
-        self._rounds = PeriodicWork(
+        self._rounds = PeriodicTask(
             self.sync,
             link=link.name,
-            what_failed="deleted topics not looked after",
+            what_failed="deleted topics not followed",
             pause=pause_of(link.clock, link.limits.topic_sync_ms),
             backoff=link.new_backoff(),
         )
         self.run = self._rounds.run
 
     async def sync(self) -> None:
-        """One round. Raises KafkaError."""
+        """Do one round. Raises KafkaError."""
         link = self._link
         if not (link.map_store.is_open and link.directory.is_loaded and link.is_first_worker):
             self._fates, self._gone_since_ms = {}, {}
@@ -66,15 +66,16 @@ class TopicDeletions:
         try:
             await self._look(self._gone_flows())
         except KafkaError:
-            self._gone_since_ms = {}  # nobody knows what was there meanwhile
+            self._gone_since_ms = {}  # the topics may have existed meanwhile
             raise
         except (LinkFailedError, MapFormatError) as error:
             self._gone_since_ms = {}
             raise KafkaError(ErrorCode.unknown_server_error, str(error)) from error
 
     def _gone_flows(self) -> dict[str, list[FlowKey]]:
-        """Topics that were copied and are still wanted, but not in the source's list; their
-        flows."""
+        """Return topics that were copied, are still selected and absent at the source, with their
+        flows.
+        """
         link = self._link
         gone: dict[str, list[FlowKey]] = {}
         for flow in link.map_store.state.flows():
@@ -100,19 +101,19 @@ class TopicDeletions:
             copy_id = NO_TOPIC_ID if copy is None else copy.topic_id or NO_TOPIC_ID
             flows = [flow for flow in every_flow if flow.target_topic_id == copy_id]
             if copy is None or copy.error or not flows:
-                continue  # its copy is not there either
+                continue  # its copy does not exist either
             answered = source.topics.get(topic)
             answer = ErrorCode.unknown_server_error if answered is None else answered.error
             since_ms = self._gone_since_ms.get(flows[0], now_ms)
             if answer == ErrorCode.unknown_topic_or_partition:
-                since[flows[0]] = since_ms  # whatever else is said begins the time anew
+                since[flows[0]] = since_ms  # any other answer restarts the time
             evidence = await self._evidence(topic, copy, flows, answer, now_ms - since_ms)
             fate, reason = decide_fate(evidence, link.settings)
             if fate is Fate.DELETED:
                 await self._delete(copy.name, flows, reason)
             fates[topic] = (copy.name, fate, reason)
             if self._fates.get(topic, (None, None))[1] is not fate:
-                logger.warning("link %s: %s is gone: %s: %s", self._link.name, topic, fate, reason)
+                log.warning("link %s: %s is gone: %s: %s", self._link.name, topic, fate, reason)
         self._fates, self._gone_since_ms = fates, since
 
     async def _evidence(
@@ -125,11 +126,13 @@ class TopicDeletions:
     ) -> GoneTopic:
         link = self._link
         settings, state = link.settings, link.map_store.state
-        mark = state.led_copy(copy.name)
-        is_made = (
-            mark is not None and mark.is_made and mark.target_topic_id == flows[0].target_topic_id
+        mark = state.owned_copy(copy.name)
+        is_created = (
+            mark is not None
+            and mark.is_created
+            and mark.target_topic_id == flows[0].target_topic_id
         )
-        other_links, has_own_records = await self._what_else_is_in(copy)
+        other_links, has_own_records = await self._find_other_records(copy)
         return GoneTopic(
             topic=topic,
             copy=copy.name,
@@ -139,7 +142,7 @@ class TopicDeletions:
                 not (each.is_internal or is_internal_topic(name))
                 for name, each in link.directory.source.items()
             ),
-            is_ours=is_made or settings.names.tells_origin(settings.source_alias, topic),
+            is_ours=is_created or settings.names.tells_origin(settings.source_alias, topic),
             has_topic_ids=all(
                 NO_TOPIC_ID not in (flow.source_topic_id, flow.target_topic_id) for flow in flows
             ),
@@ -148,9 +151,9 @@ class TopicDeletions:
             is_held=any(state.controls.pauses(topic, flow.partition) for flow in flows),
         )
 
-    async def _what_else_is_in(self, copy: TopicMetadata) -> tuple[tuple[str, ...], bool]:
-        """Other links that write into a copy; whether something in it is no copy."""
-        # Of partitions that the link never opened too: they are deleted with the others.
+    async def _find_other_records(self, copy: TopicMetadata) -> tuple[tuple[str, ...], bool]:
+        """Return the other links that write into a copy, and whether a record in it is no copy."""
+        # Partitions that the link never opened count too: they are deleted with the others.
         topic_id = copy.topic_id or NO_TOPIC_ID
         ids = {TopicPartition(copy.name, partition): topic_id for partition in copy.partitions}
         listed = [
@@ -160,20 +163,20 @@ class TopicDeletions:
             if answer.error:
                 raise KafkaError(answer.error, copy.name)
         ends, starts = listed
-        await self._at_target.find()
-        await self._at_target.read()
+        await self._maps_at_target.find()
+        await self._maps_at_target.read()
         own_topic = self._link.map_store.topic
         others: set[str] = set()
         has_own_records = False
-        for at, parts in self._at_target.parts(ids).items():
+        for at, parts in self._maps_at_target.parts(ids).items():
             others.update(part.link for part in parts if part.link != own_topic)
-            maps = [each for part in parts for each in self._at_target.maps(part)]
+            maps = [each for part in parts for each in self._maps_at_target.maps(part)]
             covered = first_that_is_no_copy(maps, starts[at].offset)
             has_own_records |= covered < ends[at].offset
         return tuple(sorted(others)), has_own_records
 
     async def _delete(self, copy: str, flows: Sequence[FlowKey], reason: str) -> None:
-        """First the journal says it, then it is done. Raises KafkaError."""
+        """Write it into the journal, then delete the copy. Raises KafkaError."""
         link = self._link
         state = link.map_store.state
         for flow in flows:
@@ -195,13 +198,13 @@ class TopicDeletions:
         error = (await self._sink.delete_topics([copy])).get(copy)
         if error is not None and error.code != ErrorCode.unknown_topic_or_partition:
             raise error
-        mark = state.led_copy(copy)
+        mark = state.owned_copy(copy)
         if mark is not None:
             await link.map_store.append([], [encode_key(mark)])
         self._deleted.append(copy)
 
     def status(self) -> dict[str, Any]:
-        """For `/status`: topics that are gone, and what is done about their copies."""
+        """Return the `/status` of topics that are gone, and of their copies."""
         settings = self._link.settings
         return {
             "mirrored": settings.deletions == "mirror",

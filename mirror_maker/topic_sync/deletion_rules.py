@@ -1,15 +1,16 @@
-"""What becomes of a copy whose source topic is gone. Pure.
+"""What happens to a copy whose source topic is gone. Pure.
 
-It is always reported. It is deleted only where the link says `deletions: mirror`, and only where
-the source itself says that there is no such topic, at every look for `deletion_grace_ms`; never
+It is always reported. It is deleted only if the link has `deletions: mirror`, and the source itself
+says at every look for `deletion_grace_ms` that the topic does not exist. A copy is kept, or the
+time starts over:
 
-- while the source does not answer, answers as another cluster, or hides the topic (a principal
-  without DESCRIBE is told the same of topics that are there);
-- where the source shows no topic at all: a cluster that lost everything is no reason to;
-- where another link writes into the copy, or it is a topic of `merge`;
-- where the link has neither made the copy nor alone may write under its name;
-- where the copy has records that are no copies: they would be lost, and exist nowhere else;
-- where a side has no topic ids, which tell one topic of a name from the next.
+- while the source does not answer, is another cluster, or hides the topic (a principal without
+  DESCRIBE gets the same response for existing topics);
+- while the source shows no topic at all, because it may have lost everything;
+- if another link writes into the copy, or the topic is one of `merge`;
+- if the link neither created the copy nor has its name for itself;
+- if the copy has records that are no copies: they exist nowhere else and would be lost;
+- if a side has no topic ids, which tell two topics of one name apart.
 """
 
 from __future__ import annotations
@@ -22,46 +23,46 @@ from mirror_maker.settings import LinkSettings
 
 
 class Fate(StrEnum):
-    """What is done about one copy."""
+    """What happens to one copy."""
 
     REPORTED = "reported"
-    """Nothing, since the link does not mirror deletions."""
+    """Nothing, because the link does not mirror deletions."""
     UNSURE = "unsure"
-    """Nothing, since the source does not say that the topic is gone."""
+    """Nothing, because the source does not say that the topic is gone."""
     KEPT = "kept"
-    """Nothing, since the copy is more than a copy, or not the link's."""
+    """Nothing, because the copy may hold more than copies, or is not the link's."""
     WAITING = "waiting"
     """It will be deleted when the topic has been gone for long enough."""
     DELETED = "deleted"
 
 
 class GoneTopic(NamedTuple):
-    """A topic that was copied, and that the source's list of topics no longer has."""
+    """A topic that was copied and is absent from the source's list of topics."""
 
     topic: str
     copy: str
     answer: int
-    """Error code of the source, asked for this topic by name."""
+    """Error code of the source for this topic by name."""
     gone_ms: int
-    """For how long the source has said at every look that there is no such topic."""
+    """How long the source has said at every look that the topic does not exist."""
     source_shows_topics: bool
-    """Whether there are others."""
+    """Whether the source lists other topics."""
     is_ours: bool
-    """Whether the link has made the copy, or its name tells where it came from."""
+    """Whether the link created the copy, or the copy's name tells its origin."""
     has_topic_ids: bool
     other_links: tuple[str, ...]
-    """That write into the copy too."""
+    """Other links that write into the copy."""
     has_own_records: bool
-    """Whether something in the copy is not known to be a copy."""
+    """Whether the copy holds records that are not known to be copies."""
     is_held: bool
     """Whether an operator has paused it."""
 
 
 def decide_fate(gone: GoneTopic, settings: LinkSettings) -> tuple[Fate, str]:
-    """What to do about a copy that is there, and why."""
+    """Decide what to do about an existing copy, and why."""
     if gone.answer != ErrorCode.unknown_topic_or_partition:
-        said = ErrorCode(gone.answer).name if gone.answer else "it is there"
-        return Fate.UNSURE, f"the source does not say that it is gone: {said}"
+        answer = ErrorCode(gone.answer).name if gone.answer else "it exists"
+        return Fate.UNSURE, f"the source does not say that it is gone: {answer}"
     if settings.deletions != "mirror":
         return Fate.REPORTED, "`deletions: mirror` would delete its copy"
     kept = _why_kept(gone, settings)

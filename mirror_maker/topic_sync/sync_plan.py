@@ -1,15 +1,15 @@
 """What must change on the target so that copies have their sources' configs and ACLs. Pure.
 
-By difference: what is as it should be is not touched. What only the target has is taken away only
-where the link says `deletions: mirror`, and no ACL of who may write into a copy; otherwise the
-change is listed as withheld. A prefixed ACL is the source's for as long as that has the pattern.
+Only differences are changed. Configs and ACLs that only the target has are removed only with
+`deletions: mirror`; otherwise the change is listed as withheld. An ACL that lets a principal write
+into a copy is never removed. A prefixed ACL stays as long as the source has its pattern.
 
-Configs follow MirrorMaker 2: what is set on the source topic is set on the copy, but for the names
-that are excluded. ACLs follow it too: topics only, never who may write (ALLOW WRITE), and who may
-do everything may read. Beyond it, prefixed patterns and `*` are carried over where copies have
-prefixed names; a pattern for topics of other names becomes one literal ACL per topic.
+Configs follow MirrorMaker 2's rules: configs set on the source topic are set on the copy, except
+for the excluded names. ACLs follow its rules too: only ACLs of topics, never ALLOW WRITE, and ALLOW
+ALL becomes ALLOW READ. In addition, prefixed patterns and `*` are carried over if copies have
+prefixed names. For other names a pattern becomes one literal ACL per topic.
 
-All of it for copies that the link leads (`config_ownership.py`), and no others.
+All of this applies only to copies that the link owns (`link/config_ownership.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ALL_TOPICS: Final = "*"
 
 
 class ChangeKind(StrEnum):
-    """What is done."""
+    """What is changed."""
 
     SET_CONFIG = "set_config"
     RESET_CONFIG = "reset_config"
@@ -38,7 +38,7 @@ class ChangeKind(StrEnum):
 
 
 class Change(NamedTuple):
-    """One difference between what is and what should be."""
+    """One difference between the present and the wanted state."""
 
     kind: ChangeKind
     resource: str
@@ -48,7 +48,7 @@ class Change(NamedTuple):
     before: str | None
     after: str | None
     withheld: bool
-    """Not done, because the link does not mirror deletions."""
+    """Not applied, because the link does not mirror deletions."""
     acl: Acl | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class Change(NamedTuple):
 def config_changes(
     copy: str, source: TopicConfigs, target: TopicConfigs, settings: LinkSettings
 ) -> Iterator[Change]:
-    """What must change in the configs of one copy."""
+    """Yield what must change in the configs of one copy."""
     synced = NameFilter(settings.configs, settings.configs_exclude)
     wanted = {
         name: value
@@ -83,7 +83,7 @@ def config_changes(
 
 
 def wanted_acls(source: Iterable[Acl], topics: Iterable[str], settings: LinkSettings) -> set[Acl]:
-    """The ACLs that the copies of these topics should have."""
+    """Return the ACLs that the copies of these topics should have."""
     chosen = list(topics)
     return {
         acl._replace(resource_name=name, pattern_type=int(pattern))
@@ -95,13 +95,13 @@ def wanted_acls(source: Iterable[Acl], topics: Iterable[str], settings: LinkSett
 def acl_changes(
     source: Iterable[Acl], target: Iterable[Acl], topics: Iterable[str], settings: LinkSettings
 ) -> Iterator[Change]:
-    """What must change in the ACLs of the target. Only ACLs on copies are looked at.
+    """Yield what must change in the ACLs on copies.
 
-    A prefixed one stays for as long as the source has its pattern, whether a topic is copied by it
-    at present or not: which topics there are may be hidden, or not known yet.
+    A prefixed ACL stays as long as the source has its pattern, even if no topic is copied by it at
+    present: topics may be hidden or not known yet.
 
-    Those of who may write into a copy are never taken away: a sync gives nobody that right, so it
-    was given at the target. The mirror itself has it.
+    ACLs of writers into a copy are never removed: a sync never grants that right, so the target
+    granted it. The mirror's own principal has one.
     """
     here, there, chosen = set(source), set(target), list(topics)
     wanted = wanted_acls(here, chosen, settings)
@@ -117,7 +117,7 @@ def acl_changes(
 
 
 def _carried_over(source: Iterable[Acl]) -> Iterator[Acl]:
-    """What is to follow of a source's ACLs, as it would be on a topic of the same name."""
+    """Yield the source's ACLs that follow, as they would be on a topic of the same name."""
     for acl in source:
         if acl.resource_type != ResourceType.TOPIC:
             continue
@@ -129,7 +129,7 @@ def _carried_over(source: Iterable[Acl]) -> Iterator[Acl]:
 
 
 def _prefix(acl: Acl) -> str | None:
-    """With what the names of topics begin that the ACL is about; None where it names one."""
+    """Return the prefix of the topic names that the ACL covers; None if it names one topic."""
     if acl.pattern_type == PatternType.PREFIXED:
         return acl.resource_name
     is_all = acl.pattern_type == PatternType.LITERAL and acl.resource_name == ALL_TOPICS
@@ -137,7 +137,7 @@ def _prefix(acl: Acl) -> str | None:
 
 
 def _prefixed_acls(source: Iterable[Acl], settings: LinkSettings) -> set[Acl]:
-    """The prefixed ACLs of copies that this source may have been the reason for."""
+    """Return the prefixed ACLs on copies that this source may explain."""
     if not settings.names.is_prefixed:
         return set()
     return {
@@ -157,8 +157,8 @@ def _copied_patterns(
     if prefix is not None:
         matching = [name for name in topics if name.startswith(prefix)]
         if settings.names.is_prefixed:
-            # A pattern of no topic that is copied may be of our own making, one cluster back;
-            # carried on, it would come round with another alias in front for ever.
+            # A pattern without a copied topic may be our own, from one cluster before. Carried on,
+            # it would travel in circles and gain an alias each time.
             if matching:
                 yield settings.source_alias + SEPARATOR + prefix, PatternType.PREFIXED
             return
@@ -182,7 +182,7 @@ def _is_on_copies(acl: Acl, copies: set[str], settings: LinkSettings) -> bool:
 
 
 def _lets_write(acl: Acl, copies: Iterable[str], settings: LinkSettings) -> bool:
-    """Whether it gives the right to write into a copy, or under the name of one to come."""
+    """Return whether the ACL grants writes into a copy, or under a future copy's name."""
     if acl.resource_type != ResourceType.TOPIC or acl.permission != Permission.ALLOW:
         return False
     if acl.operation not in (Operation.WRITE, Operation.ALL):
@@ -203,7 +203,7 @@ def _acl_change(kind: ChangeKind, acl: Acl, *, withheld: bool) -> Change:
 
 
 def _set_on_topic(configs: TopicConfigs) -> Mapping[str, str]:
-    """What was set on the topic itself, with values that are told."""
+    """Return the configs set on the topic itself, if their values are visible."""
     return {
         name: value
         for name, (value, is_default) in configs.items()

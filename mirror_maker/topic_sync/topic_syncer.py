@@ -1,4 +1,6 @@
-"""Configs and ACLs of copies follow their sources: asked, compared (`sync_plan.py`), applied."""
+"""Configs and ACLs of copies follow their sources: described, compared (`sync_plan.py`),
+applied.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from mirror_maker.formats import MapFormatError
 from mirror_maker.link.link import LinkWorker
 from mirror_maker.link.owned_copies import copy_pairs
 from mirror_maker.model import LinkFailedError
-from mirror_maker.periodic import PeriodicWork, pause_of
+from mirror_maker.periodic import PeriodicTask, pause_of
 from mirror_maker.settings import LinkSettings
 from mirror_maker.topic_sync.sync_plan import Change, ChangeKind, acl_changes, config_changes
 
@@ -22,21 +24,20 @@ TOPICS_PER_REQUEST_MAX: Final = 500
 SHOWN_MAX: Final = 200
 """Changes that the status lists one by one."""
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 async def plan_configs(
     source: KafkaClient, sink: KafkaClient, settings: LinkSettings, topics: Iterable[str]
 ) -> tuple[list[Change], dict[str, KafkaError]]:
-    """What must change in the configs of these topics' copies, which the link leads; of which
-    copies nobody can say, and why.
+    """Return what must change in the configs of these topics' copies, which the link owns.
 
-    Topics without a copy are left out: what they are made with is their source's already. Raises
-    KafkaError.
+    The second value names the copies whose configs one side does not return, and why. Topics
+    without a copy are left out: copies are created with their source's configs. Raises KafkaError.
     """
     names = sorted(topics)
     changes: list[Change] = []
-    untold: dict[str, KafkaError] = {}
+    unknown: dict[str, KafkaError] = {}
     for start in range(0, len(names), TOPICS_PER_REQUEST_MAX):
         copies = {settings.copy_name(name): name for name in names[start:][:TOPICS_PER_REQUEST_MAX]}
         described = (await sink.metadata(sorted(copies))).topics
@@ -52,20 +53,20 @@ async def plan_configs(
         for copy, name in sorted(present.items()):
             wanted, found = here[name], there[copy]
             if isinstance(wanted, KafkaError):
-                untold[copy] = wanted
+                unknown[copy] = wanted
             elif isinstance(found, KafkaError):
-                untold[copy] = found
+                unknown[copy] = found
             else:
                 changes += config_changes(copy, wanted, found, settings)
-    return changes, untold
+    return changes, unknown
 
 
 async def plan_acls(
     source: KafkaClient, sink: KafkaClient, settings: LinkSettings, topics: Collection[str]
 ) -> list[Change]:
-    """What must change in the ACLs on these topics' copies, which the link leads.
+    """Return what must change in the ACLs on these topics' copies, which the link owns.
 
-    Raises KafkaError: security_disabled where a side has no authorizer.
+    Raises KafkaError: security_disabled if a side has no authorizer.
     """
     here = await describe_acls(source, ResourceType.TOPIC)
     there = await describe_acls(sink, ResourceType.TOPIC)
@@ -73,7 +74,9 @@ async def plan_acls(
 
 
 async def apply_changes(sink: KafkaClient, changes: Sequence[Change]) -> dict[Change, KafkaError]:
-    """Do everything that is not withheld; what was refused, and why. Raises KafkaError."""
+    """Apply all changes that are not withheld; return the refused ones, and why. Raises
+    KafkaError.
+    """
     doing = [change for change in changes if not change.withheld]
     refused: dict[Change, KafkaError] = {}
     by_topic: dict[str, list[Change]] = {}
@@ -101,25 +104,25 @@ async def apply_changes(sink: KafkaClient, changes: Sequence[Change]) -> dict[Ch
     return refused
 
 
-class TopicSync:
+class TopicSyncer:
     """The configs and ACLs of one link, on one worker; `run` until cancelled.
 
-    Each worker looks after the topics whose partition 0 it copies, and the one that copies the
-    first partition of all after the ACLs.
+    Each worker syncs the topics whose partition 0 it copies. The worker of the first partition of
+    all syncs the ACLs.
     """
 
     def __init__(self, link: LinkWorker, source: KafkaClient, sink: KafkaClient) -> None:
         self._link = link
-        self._led_copies = link.led_copies
+        self._owned_copies = link.owned_copies
         self._settings = link.settings
         self._source = source
         self._sink = sink
         self._applied = 0
         self._withheld: list[Change] = []
         self._refused: dict[Change, KafkaError] = {}
-        self._untold: dict[str, KafkaError] = {}
+        self._unknown: dict[str, KafkaError] = {}
         self._authorizer_missing = False
-        self._rounds = PeriodicWork(
+        self._rounds = PeriodicTask(
             self.sync,
             link=link.name,
             what_failed="configs and ACLs not synced",
@@ -129,38 +132,38 @@ class TopicSync:
         self.run = self._rounds.run
 
     async def sync(self) -> None:
-        """One round, once it is known what is copied. Raises KafkaError."""
+        """Do one round, if it is known what is copied. Raises KafkaError."""
         link = self._link
         if not (link.map_store.is_open and link.directory.is_loaded):
             return
         changes: list[Change] = []
-        led = await self._find_led()
+        owned = await self._find_owned()
         if self._settings.sync_configs:
             own = {at.topic for at in self._link.flows if at.partition == 0}
-            planned, self._untold = await plan_configs(
-                self._source, self._sink, self._settings, own & led
+            planned, self._unknown = await plan_configs(
+                self._source, self._sink, self._settings, own & owned
             )
             changes += planned
         if self._settings.sync_acls and self._link.is_first_worker:
-            changes += await self._plan_acls(led)
+            changes += await self._plan_acls(owned)
         refused = await apply_changes(self._sink, changes)
         for change in changes:
             if not change.withheld and change not in refused:
-                logger.info("link %s: %s", self._link.name, change.as_json())
+                log.info("link %s: %s", self._link.name, change.as_json())
                 self._applied += 1
         for change, error in refused.items():
             if change not in self._refused:
-                logger.warning("link %s: refused: %s: %s", self._link.name, change.name, error)
+                log.warning("link %s: refused: %s: %s", self._link.name, change.name, error)
         self._withheld = [change for change in changes if change.withheld]
         self._refused = refused
 
-    async def _find_led(self) -> set[str]:
-        """The topics whose copies the link leads. Raises KafkaError."""
+    async def _find_owned(self) -> set[str]:
+        """Return the topics whose copies the link owns. Raises KafkaError."""
         directory = self._link.directory
         known = {at.topic for at in self._link.known}
         pairs = copy_pairs(known, directory.source, directory.target, self._settings)
         try:
-            return set(await self._led_copies.find(pairs))
+            return set(await self._owned_copies.find(pairs))
         except (LinkFailedError, MapFormatError) as error:
             raise KafkaError(ErrorCode.unknown_server_error, str(error)) from error
 
@@ -176,7 +179,7 @@ class TopicSync:
         return planned
 
     def status(self) -> dict[str, Any]:
-        """For `/status`: how much was done, and what was not."""
+        """Return the `/status` of this sync: how much was changed, and what was not."""
         return {
             "configs": self._settings.sync_configs,
             "acls": self._settings.sync_acls,
@@ -185,11 +188,11 @@ class TopicSync:
             "applied": self._applied,
             "not_led": [
                 {"copy": copy, "reason": reason}
-                for copy, reason in list(self._led_copies.not_led.items())[:SHOWN_MAX]
+                for copy, reason in list(self._owned_copies.not_owned.items())[:SHOWN_MAX]
             ],
             "configs_not_told": [
                 {"copy": copy, "reason": str(error)}
-                for copy, error in list(self._untold.items())[:SHOWN_MAX]
+                for copy, error in list(self._unknown.items())[:SHOWN_MAX]
             ],
             "withheld": [change.as_json() for change in self._withheld[:SHOWN_MAX]],
             "refused": [

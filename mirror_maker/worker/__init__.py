@@ -1,1 +1,7 @@
-"""worker."""
+"""The worker process.
+
+- `assignment`: which worker copies which partitions. Pure.
+- `worker_group`: the group of a target's workers, as one member sees it.
+- `service`: composes clients, links and syncs; runs and stops them.
+- `status`, `http`: the JSON status, and the port that serves it and takes an operator's orders.
+"""

@@ -1,9 +1,9 @@
-"""Which worker copies which partitions: balanced and sticky. Pure.
+"""Which worker copies which partitions: a balanced, sticky assignment. Pure.
 
-Workers share the flows of a target by the group protocol. Each tells what it has; the leader
-gives out everything, moving as little as possible, and each flow to a worker that has its link:
-while links are added or taken away, workers run with different settings. Two workers may hold the
-same flow for a moment: the conditional append makes that safe, only wasteful.
+Workers share the flows of a target through the group protocol. Each member reports what it owns;
+the leader assigns everything and moves as little as possible. A flow goes only to a worker that has
+its link, because workers run with different settings while links are added or removed. Two workers
+may own the same flow for a moment. The conditional append makes that safe, only wasteful.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ class FlowName(NamedTuple):
 
 
 class Subscription(NamedTuple):
-    """What a worker says when it joins."""
+    """What a member sends when it joins."""
 
     owned: frozenset[FlowName]
     known: frozenset[FlowName]
-    """Every flow that it has discovered; the leader gives out the union."""
+    """Every flow that the member has discovered; the leader assigns the union."""
     attempt: int = 0
-    """Grows with each join of a process: the coordinator starts a rebalance for a member that
-    joins again only where something in its subscription has changed."""
+    """Grows with each join of a process. When a member joins again, the coordinator starts a
+    rebalance only if its subscription has changed."""
     address: WorkerAddress | None = None
-    """Where its status is served, for whoever describes the group."""
+    """Where the worker serves its status, for clients that describe the group."""
     links: frozenset[str] | None = None
-    """The links that it has; None where it does not say (an older version): all of them."""
+    """The links of the worker; None (an older version) means all links."""
 
     def has(self, link: str) -> bool:
-        """Whether it can copy flows of this link."""
+        """Return whether the worker can copy flows of this link."""
         return self.links is None or link in self.links
 
 
 class Assignment(NamedTuple):
-    """What a worker gets."""
+    """What a member is assigned."""
 
     flows: frozenset[FlowName]
     known_digest: int
-    """Of everything that was given out, to all workers."""
+    """Digest of all flows assigned to all workers."""
 
 
 def assign_sticky(members: Mapping[str, Subscription]) -> dict[str, set[FlowName]]:
-    """Give every known flow to one member that has its link; moves are few.
+    """Assign every known flow to one member that has its link, with few moves.
 
-    Loads differ by one at most where every member has every link, otherwise by no more than it
-    takes. A flow whose link no member has is given to nobody. Deterministic in its input.
+    Loads differ by at most one if every member has every link, otherwise by as little as possible.
+    A flow whose link no member has is assigned to nobody. The result depends only on the input.
     """
     assigned: dict[str, set[FlowName]] = {name: set() for name in sorted(members)}
     shared: dict[tuple[str, ...], list[FlowName]] = {}
@@ -67,7 +67,7 @@ def assign_sticky(members: Mapping[str, Subscription]) -> dict[str, set[FlowName
         if flow.link not in able:
             able[flow.link] = tuple(name for name in assigned if members[name].has(flow.link))
         shared.setdefault(able[flow.link], []).append(flow)
-    # What few can have goes first: the others' loads make up for it.
+    # Flows that few members can have go first; the other flows then even out the loads.
     for names in sorted(shared, key=lambda names: (len(names), names)):
         if names:
             _share(shared[names], names, members, assigned)
@@ -80,10 +80,10 @@ def _share(
     members: Mapping[str, Subscription],
     assigned: dict[str, set[FlowName]],
 ) -> None:
-    """Give each of these flows to one of these members, filling up from the lowest load."""
+    """Assign each of these flows to one of these members, filling up from the lowest load."""
     free = set(flows)
     owned = {name: sorted(members[name].owned & free) for name in names}
-    # Those who would have most keep the larger shares, so that fewest flows move.
+    # The members with most flows get the larger shares, so fewest flows move.
     loads = [(len(assigned[name]), -len(assigned[name]) - len(owned[name]), name) for name in names]
     heapq.heapify(loads)
     limits = {name: len(assigned[name]) for name in names}
@@ -102,17 +102,19 @@ def _share(
 
 
 def digest(flows: Iterable[FlowName]) -> int:
-    """A number that tells sets of flows apart."""
+    """Return a checksum of a set of flows."""
     return zlib.crc32(encode_document(_nested(flows)))
 
 
 def encode_assignment(assignment: Assignment) -> bytes:
-    """The version byte, then JSON {"flows": {link: {topic: [partition, ...]}}, "known": digest}."""
+    """Encode the version byte, then JSON {"flows": {link: {topic: [partition, ...]}}, "known":
+    digest}.
+    """
     return encode_document({"flows": _nested(assignment.flows), "known": assignment.known_digest})
 
 
 def decode_assignment(encoded: bytes) -> Assignment:
-    """Read an assignment; empty bytes assign nothing. Raises ValueError."""
+    """Decode an assignment; empty bytes assign nothing. Raises ValueError."""
     if not encoded:
         return Assignment(frozenset(), 0)
     document = decode_document(encoded)
@@ -120,7 +122,7 @@ def decode_assignment(encoded: bytes) -> Assignment:
 
 
 def encode_subscription(subscription: Subscription) -> bytes:
-    """What a member sends when it joins."""
+    """Encode what a member sends when it joins."""
     address = subscription.address
     return encode_document(
         {
@@ -134,7 +136,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 
 def decode_subscription(encoded: bytes) -> Subscription:
-    """Read what a member sent. Raises ValueError."""
+    """Decode what a member sent. Raises ValueError."""
     document = decode_document(encoded)
     links = document.get("links")
     return Subscription(
@@ -147,7 +149,7 @@ def decode_subscription(encoded: bytes) -> Subscription:
 
 
 def assign(subscriptions: Sequence[tuple[str, bytes]]) -> dict[str, bytes]:
-    """The leader's step, from (member id, subscription) to assignments. Raises ValueError."""
+    """Do the leader's step: from (member id, subscription) to assignments. Raises ValueError."""
     members = {name: decode_subscription(encoded) for name, encoded in subscriptions}
     known = digest({flow for member in members.values() for flow in member.known})
     return {

@@ -1,16 +1,16 @@
-"""The worker's own HTTP port: health, readiness, status, metrics, and an operator's retry.
+"""The worker's HTTP port: health, readiness, status, metrics and an operator's orders.
 
-`/healthz` says that the process answers, `/readyz` that it takes part in its group. Neither asks
-whether a far cluster is up: a remote outage must not have workers restarted. `POST /retry` has
-partitions that stand still tried again at once: `?link=NAME`, narrowed by `&topic=` and
-`&partition=`. `POST /pause` and `/resume` take the same; `POST /throttle?link=NAME` takes
-`&source_bytes_per_second=` and `&target_bytes_per_second=`, 0 for no limit. These three are kept
-on the target, and every worker of the link follows.
-
-`GET /repair?link=&topic=&partition=` says what is wrong with the copy of one partition, whichever
-worker copies it, and the ways to go on. `POST` with `&how=recopy|fresh|skip` orders one of them:
-the order is in the link's journal, and the worker that copies the partition follows. 409 says why
-nothing can be done.
+- `GET /healthz`: the process answers. `GET /readyz`: it is a member of its group. Neither depends
+  on a remote cluster, because an outage there must not restart workers.
+- `GET /status`, `GET /metrics`: JSON and Prometheus text.
+- `POST /retry?link=NAME[&topic=][&partition=]`: retry stalled partitions at once.
+- `POST /pause` and `/resume` take the same parameters. `POST /throttle?link=NAME` takes
+  `&source_bytes_per_second=` and `&target_bytes_per_second=`; 0 is unlimited. These orders are
+  stored on the target, and every worker of the link follows them.
+- `GET /repair?link=&topic=&partition=`: what is wrong with the copy of a partition, whichever
+  worker copies it, and the possible repairs. `POST` with `&how=recopy|fresh|skip` orders one of
+  them: the order is in the link's journal, and the worker that copies the partition follows. 409
+  says why a repair is impossible.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ from aiohttp import web
 
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats.controls import Controls, PausedPart, StillPausedError
+from mirror_maker.metrics.exposition import render_metrics
 from mirror_maker.repair.examiner import NoRepairError
 from mirror_maker.repair.plan import How
-from mirror_maker.worker.status import JsonObject, controls_status, render_metrics
+from mirror_maker.worker.status import JsonObject, controls_status
 
 METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _RATES: Final = ("source_bytes_per_second", "target_bytes_per_second")
 
-_REPAIR_WANTED: Final = (
-    f"wanted: ?link=NAME&topic=NAME&partition=NUMBER, to order with POST also &how={'|'.join(How)}"
+_REPAIR_EXPECTED: Final = (
+    f"expected: ?link=NAME&topic=NAME&partition=NUMBER, with POST also &how={'|'.join(How)}"
 )
 
 ControlsChange = Callable[[Controls], Controls]
 
 
 class StatusServer:
-    """Serves one worker's status on a socket that listens."""
+    """The HTTP server of one worker, on a listening socket."""
 
     def __init__(
         self,
@@ -49,8 +50,9 @@ class StatusServer:
         control: Callable[[str, ControlsChange], Awaitable[Controls]],
         repair: Callable[[str, str, int, How | None], Awaitable[JsonObject]],
     ) -> None:
-        """`retry` takes link, topic and partition, and says what it had tried again; LookupError
-        for a link that is not there. `repair` takes link, topic, partition and how."""
+        """`retry` takes link, topic and partition, and returns what it retried; `repair` takes
+        link, topic, partition and how. Both raise LookupError for an unknown link.
+        """
         self._retry = retry
         self._repair = repair
         self._control = control
@@ -97,13 +99,13 @@ class StatusServer:
         query = request.query
         partition = query.get("partition")
         if "link" not in query or not (partition is None or partition.isdecimal()):
-            raise web.HTTPBadRequest(text="wanted: ?link=NAME[&topic=NAME][&partition=NUMBER]")
+            raise web.HTTPBadRequest(text="expected: ?link=NAME[&topic=NAME][&partition=NUMBER]")
         try:
             retried = self._retry(
                 query["link"], query.get("topic"), None if partition is None else int(partition)
             )
         except LookupError as error:
-            raise web.HTTPNotFound(text=f"no link {error}") from error
+            raise web.HTTPNotFound(text=f"this worker has no link {error}") from error
         return web.json_response({"retried": retried})
 
     async def _post_pause(self, request: web.Request) -> web.Response:
@@ -117,7 +119,7 @@ class StatusServer:
     async def _post_throttle(self, request: web.Request) -> web.Response:
         rates = {name: request.query[name] for name in _RATES if name in request.query}
         if "link" not in request.query or not rates or not all(map(str.isdecimal, rates.values())):
-            raise web.HTTPBadRequest(text=f"wanted: ?link=NAME and one of {', '.join(_RATES)}")
+            raise web.HTTPBadRequest(text=f"expected: ?link=NAME and one of {', '.join(_RATES)}")
         source, target = (int(rates[name]) if name in rates else None for name in _RATES)
 
         def change(controls: Controls) -> Controls:
@@ -140,19 +142,19 @@ class StatusServer:
         try:
             how = How(request.query.get("how", ""))
         except ValueError as error:
-            raise web.HTTPBadRequest(text=_REPAIR_WANTED) from error
+            raise web.HTTPBadRequest(text=_REPAIR_EXPECTED) from error
         return await self._on_repair(request, how)
 
     async def _on_repair(self, request: web.Request, how: How | None) -> web.Response:
         query = request.query
         if not {"link", "topic"} <= query.keys() or not query.get("partition", "").isdecimal():
-            raise web.HTTPBadRequest(text=_REPAIR_WANTED)
+            raise web.HTTPBadRequest(text=_REPAIR_EXPECTED)
         try:
             document = await self._repair(
                 query["link"], query["topic"], int(query["partition"]), how
             )
         except LookupError as error:
-            raise web.HTTPNotFound(text=f"no link {error}") from error
+            raise web.HTTPNotFound(text=f"this worker has no link {error}") from error
         except NoRepairError as error:
             raise web.HTTPConflict(text=str(error)) from error
         except KafkaError as error:
@@ -163,11 +165,11 @@ class StatusServer:
         try:
             controls = await self._control(request.query["link"], change)
         except LookupError as error:
-            raise web.HTTPNotFound(text=f"no link {error}") from error
+            raise web.HTTPNotFound(text=f"this worker has no link {error}") from error
         except StillPausedError as error:
             raise web.HTTPConflict(text=str(error)) from error
         except KafkaError as error:
-            raise web.HTTPServiceUnavailable(text=f"not known to be written: {error}") from error
+            raise web.HTTPServiceUnavailable(text=f"it may not be written: {error}") from error
         return web.json_response(controls_status(controls))
 
     async def _metrics(self, request: web.Request) -> web.Response:
@@ -182,5 +184,5 @@ def _part(request: web.Request) -> PausedPart:
     topic, partition = query.get("topic"), query.get("partition")
     is_partition = partition is None or (partition.isdecimal() and topic is not None)
     if "link" not in query or not is_partition:
-        raise web.HTTPBadRequest(text="wanted: ?link=NAME[&topic=NAME[&partition=NUMBER]]")
+        raise web.HTTPBadRequest(text="expected: ?link=NAME[&topic=NAME[&partition=NUMBER]]")
     return PausedPart(topic, None if partition is None else int(partition))

@@ -1,7 +1,7 @@
-"""One worker process: clients, links, senders, group, HTTP port, and the clean stop.
+"""One worker process: clients, links, senders, group, HTTP port and the clean stop.
 
-Connections: a broker answers the requests of one connection in order, so whatever may be answered
-late has a client of its own: long polls (per source), produced data, and the group's joins.
+A broker answers the requests of one connection in order. So every kind of request that may wait has
+a client of its own: long polls (one per source), produced data, and the group's joins.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from mirror_maker.flow.flow import Flow
 from mirror_maker.flow.sender import SenderPool
 from mirror_maker.formats.controls import Controls
 from mirror_maker.formats.workers import WorkerAddress
-from mirror_maker.group_sync.group_syncer import GroupSync
+from mirror_maker.group_sync.group_syncer import GroupSyncer
 from mirror_maker.group_sync.mm2_topics import Mm2Topics
-from mirror_maker.group_sync.shared_groups import SharedGroups
-from mirror_maker.group_sync.source_positions import SourcePositions
+from mirror_maker.group_sync.position_placer import PositionPlacer
+from mirror_maker.group_sync.source_group import SourceGroupCommitter
 from mirror_maker.link.link import LinkWorker
 from mirror_maker.link.link_parts import AuditResources, LinkClients, LinkParts
 from mirror_maker.model import FlowState
 from mirror_maker.ports import Clock, SystemClock
 from mirror_maker.repair.plan import How
 from mirror_maker.settings import LinkSettings, MirrorSettings
-from mirror_maker.topic_sync.copy_deletion import TopicDeletions
-from mirror_maker.topic_sync.topic_syncer import TopicSync
+from mirror_maker.topic_sync.copy_deletion import CopyDeleter
+from mirror_maker.topic_sync.topic_syncer import TopicSyncer
 from mirror_maker.worker.status import link_status
 from mirror_maker.worker.worker_group import WorkerGroup
 
@@ -51,25 +51,25 @@ if TYPE_CHECKING:
     from mirror_maker.worker.http import StatusServer
 
 FIRST_DISCOVERY_MS_MAX: Final = 2_000
-"""How long the first join waits for the links to find their topics, to save a rebalance."""
+"""How long the first join waits until the links have found their topics, to save a rebalance."""
 FIRST_DISCOVERY_POLL_MS: Final = 20
 COPYING_FIRST_MS_MAX: Final = 1_000
-"""How long those who ask a worker for something wait at its start, so that it copies sooner."""
+"""How long a starting worker delays its HTTP port, so that it copies sooner."""
 CONTROL_MS_MAX: Final = 8_000
-"""How long an operator's order waits for the target; whoever gave it waits for longer."""
+"""How long an operator's order waits for the target; its client waits longer."""
 RETRIES_BEFORE_FORGOTTEN: Final = 3
-"""What was not refused again for so many of the longest pauses was not asked for again."""
+"""A refused right is forgotten if it was not refused again for this many of the longest pauses."""
 
 Done = TypeVar("Done")
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class MirrorService:
     """A mirror worker; `run` until `stop` is called or another process takes its place."""
 
     def __init__(self, settings: MirrorSettings) -> None:
-        """Raises ValueError where spans are to go to an exporter that is not installed."""
+        """Raises ValueError if the exporter of spans is not installed."""
         self._settings = settings
         self._clock: Clock = SystemClock()
         self._random = Random()
@@ -84,13 +84,13 @@ class MirrorService:
         if budget.share:
             self._audit = AuditResources(self._target_client("audit"), budget, time.thread_time_ns)
         self._mm2_topics: dict[str, Mm2Topics] = {}
-        self._group_syncs: dict[str, GroupSync] = {}
-        self._topic_syncs: dict[str, TopicSync] = {}
-        self._deletions: dict[str, TopicDeletions] = {}
-        self._source_positions: dict[str, SourcePositions] = {}
+        self._group_syncs: dict[str, GroupSyncer] = {}
+        self._topic_syncs: dict[str, TopicSyncer] = {}
+        self._deletions: dict[str, CopyDeleter] = {}
+        self._source_positions: dict[str, SourceGroupCommitter] = {}
         self._tracing: TracerProvider | None = None
-        # Questions about groups may wait for a coordinator; they have connections of their own.
-        self._shared_groups = SharedGroups(self._target_client("shared"), settings.target_alias)
+        # Requests about groups may wait for a coordinator, so they have connections of their own.
+        self._position_placer = PositionPlacer(self._target_client("shared"), settings.target_alias)
         self._links = [self._link(link) for link in settings.links]
         self._group.attach(self._links)
         self._stop = asyncio.Event()
@@ -101,7 +101,7 @@ class MirrorService:
         self._stop.set()
 
     async def run(self) -> None:
-        """Work until stopped. Raises GroupFencedError where another process is this worker."""
+        """Work until stopped. Raises GroupFencedError if another process runs as this worker."""
         settings = self._settings
         listener = _listen(settings.http_host, settings.http_port)
         port: int = listener.getsockname()[1]
@@ -121,7 +121,7 @@ class MirrorService:
                     *(tasks.create_task(each.run()) for each in self._source_positions.values()),
                 ]
                 await self._stop.wait()
-                logger.info("stopping")
+                log.info("stopping")
                 await asyncio.gather(*(link.finish() for link in self._links))
                 background[0].cancel()
                 with suppress(asyncio.CancelledError):
@@ -141,7 +141,7 @@ class MirrorService:
                 await asyncio.to_thread(self._tracing.shutdown)
 
     def status(self) -> dict[str, Any]:
-        """What `/status` answers."""
+        """Return the JSON of `/status`."""
         membership = self._group.membership
         return {
             "worker_id": self._settings.worker_id,
@@ -167,11 +167,10 @@ class MirrorService:
         }
 
     async def control(self, link: str, change: Callable[[Controls], Controls]) -> Controls:
-        """What `POST /pause` and its like do, for `CONTROL_MS_MAX` at most. Raises LookupError,
-        KafkaError, and what `change` raises.
+        """Do `POST /pause` and its like, for at most `CONTROL_MS_MAX`.
 
-        Where that ends without an answer nobody knows whether it was written: it may take effect
-        when the target answers again.
+        Raises LookupError, KafkaError, and what `change` raises. After a timeout the order may
+        still take effect, when the target answers again.
         """
         worker = {worker.name: worker for worker in self._links}[link]
         return await self._in_time(worker.control(change))
@@ -179,16 +178,16 @@ class MirrorService:
     async def repair(
         self, link: str, topic: str, partition: int, how: How | None
     ) -> dict[str, Any]:
-        """What `/repair` does: examines, and with `how` orders, for `CONTROL_MS_MAX` at most.
+        """Do `/repair`: examine, or with `how` order a repair, for at most `CONTROL_MS_MAX`.
 
-        Raises LookupError for a link that is not there, NoRepairError, KafkaError.
+        Raises LookupError for an unknown link, NoRepairError, KafkaError.
         """
         worker = {worker.name: worker for worker in self._links}[link]
         at = TopicPartition(topic, partition)
         return await self._in_time(worker.examine(at) if how is None else worker.repair(at, how))
 
     async def _in_time(self, work: Awaitable[Done]) -> Done:
-        """Raises KafkaError where the clusters do not answer, and what the work raises."""
+        """Await the work; KafkaError if the clusters do not answer, and what the work raises."""
         try:
             async with asyncio.timeout(CONTROL_MS_MAX / 1000):
                 return await work
@@ -201,7 +200,7 @@ class MirrorService:
             ) from error
 
     def retry(self, link: str, topic: str | None, partition: int | None) -> list[dict[str, Any]]:
-        """What `POST /retry` does. Raises LookupError for a link that is not there."""
+        """Do `POST /retry`. Raises LookupError for an unknown link."""
         workers = {worker.name: worker for worker in self._links}
         return [
             {"topic": at.topic, "partition": at.partition}
@@ -230,7 +229,9 @@ class MirrorService:
         return MissingRights(alias, security, forgotten_ms=forgotten_ms)
 
     def _missing_rights(self, link: str, at_source: MissingRights) -> list[str]:
-        """What a link is refused, a sentence each; at the target not what only others write to."""
+        """Return what a link is refused, a sentence each; at the target only what the link itself
+        needs.
+        """
         now_ms = self._clock.monotonic_ms()
         sentences = [at_source.sentence(right) for right in at_source.known(now_ms)]
         for right in self._target_rights.known(now_ms):
@@ -273,12 +274,10 @@ class MirrorService:
         )
         map_store = worker.map_store
         if link.sync_configs or link.sync_acls:
-            self._topic_syncs[link.name] = TopicSync(worker, source, self._sink)
-        self._deletions[link.name] = TopicDeletions(
-            worker, source, self._sink, settings.target_alias
-        )
+            self._topic_syncs[link.name] = TopicSyncer(worker, source, self._sink)
+        self._deletions[link.name] = CopyDeleter(worker, source, self._sink, settings.target_alias)
         if link.source_group:
-            self._source_positions[link.name] = SourcePositions(
+            self._source_positions[link.name] = SourceGroupCommitter(
                 worker, source_client("positions"), link.source_group
             )
         if link.translates_groups:
@@ -287,16 +286,16 @@ class MirrorService:
             if link.mm2_topics != "off":
                 mm2_topics = Mm2Topics(worker, groups, self._sink, settings.target_alias)
                 self._mm2_topics[link.name] = mm2_topics
-            self._shared_groups.add(link.name, map_store, groups)
-            self._group_syncs[link.name] = GroupSync(
-                worker, groups, self._sink, mm2_topics, self._shared_groups
+            self._position_placer.add(link.name, map_store, groups)
+            self._group_syncs[link.name] = GroupSyncer(
+                worker, groups, self._sink, mm2_topics, self._position_placer
             )
         else:
-            self._shared_groups.add(link.name, map_store, None)
+            self._position_placer.add(link.name, map_store, None)
         return worker
 
     def _spans(self, link: str) -> BatchSpans:
-        """Loads OpenTelemetry, which nobody else here does."""
+        """Return the spans of a link; only this method loads OpenTelemetry."""
         from mirror_maker.metrics.batch_spans import BatchSpans, open_provider
 
         if self._tracing is None:
@@ -313,10 +312,10 @@ class MirrorService:
         await self._group.membership.run()
 
     async def _announce(self, ready_file: Path, listener: socket.socket) -> None:
-        """Answer questions, and say so when this worker takes part in its group.
+        """Serve HTTP, and write the ready file when this worker is a member of its group.
 
-        What serves HTTP is nearly half of all that a worker imports. While a thread loads it, every
-        answer that copying waits for would be taken in late: only one thread runs at a time.
+        The HTTP modules are nearly half of all that a worker imports. While a thread imports them,
+        every response that copying waits for is delayed, because only one thread runs at a time.
         """
         await self._let_copying_begin()
         self._http = (await asyncio.to_thread(_http_server))(
@@ -333,10 +332,10 @@ class MirrorService:
             "http_port": port,
         }
         _replace(ready_file, json.dumps(document))
-        logger.info("running, http on %s:%d", self._settings.http_host, port)
+        log.info("running, http on %s:%d", self._settings.http_host, port)
 
     async def _let_copying_begin(self) -> None:
-        """Wait until every flow of this worker has begun, but not for long."""
+        """Wait until every flow of this worker has begun, for at most `COPYING_FIRST_MS_MAX`."""
         waited_ms = 0
         while waited_ms < COPYING_FIRST_MS_MAX and not (
             self._group.is_joined
@@ -347,14 +346,14 @@ class MirrorService:
 
 
 def _has_begun(flow: Flow) -> bool:
-    """Whether it has copied something, found nothing to copy, or cannot."""
+    """Return whether the flow has copied something, has nothing to copy, or cannot copy."""
     if flow.current_state() in (FlowState.STARTING, FlowState.CATCHING_UP, FlowState.RUNNING):
         return flow.totals().records > 0 or flow.lag().records == 0
     return True
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Whoever connects waits until somebody serves. Raises OSError."""
+    """Return a listening socket; clients wait until the server starts. Raises OSError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return socket.create_server((host, port), family=family)
 

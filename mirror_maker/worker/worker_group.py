@@ -1,4 +1,4 @@
-"""Which of the target's flows are this worker's: the group of workers, seen from one of them."""
+"""The group of a target's workers, as one member sees it: which flows are assigned to it."""
 
 from __future__ import annotations
 
@@ -21,30 +21,31 @@ from mirror_maker.worker.assignment import (
     encode_subscription,
 )
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class WorkerGroup:
-    """Joins the group, tells it what was discovered, hands assignments to the links."""
+    """Joins the group, reports what was discovered, and hands assignments to the links."""
 
     def __init__(self, settings: MirrorSettings, client: KafkaClient) -> None:
-        """`client` is used for nothing else: a join holds its connection."""
+        """`client` must not be used for anything else: a join occupies its connection."""
         self._links: dict[str, LinkWorker] = {}
         self._owned: frozenset[FlowName] = frozenset()
-        self._told_digest = 0
+        self._reported_digest = 0
         self._attempts = 0
         self.is_joined = False
         self.address: WorkerAddress | None = None
-        """Told to the group; set before `membership.run`."""
+        """Part of the subscription; set it before `membership.run`."""
         self.unknown_links: tuple[str, ...] = ()
-        """Links that this worker was given flows of and does not have: nobody copies those."""
+        """Links that this worker does not have but was assigned flows of. No worker copies those
+        flows."""
         self.membership = GroupMembership(
             client,
             GroupOptions(
                 group_id=workers_group_id(settings.target_alias),
                 protocol_type=PROTOCOL_TYPE,
                 protocol_name=PROTOCOL_NAME,
-                # A worker that was killed and comes back takes its place again at once.
+                # A worker that was killed takes its place again at once when it restarts.
                 group_instance_id=settings.worker_id,
                 session_timeout_ms=settings.session_timeout_ms,
                 rebalance_timeout_ms=settings.session_timeout_ms,
@@ -56,15 +57,15 @@ class WorkerGroup:
         )
 
     def is_valid(self) -> bool:
-        """The lease: whether the group still counts this worker in."""
+        """Return whether the lease holds: the group still counts this worker as a member."""
         return self.membership.is_lease_valid()
 
     def attach(self, links: Sequence[LinkWorker]) -> None:
-        """The links to share out, before `membership.run`."""
+        """Set the links to share, before `membership.run`."""
         self._links = {link.name: link for link in links}
 
     def on_known_changed(self) -> None:
-        """Discovery found more partitions: have them shared out."""
+        """Request a rebalance, because discovery found more partitions."""
         if self.is_joined:
             self.membership.rejoin()
 
@@ -76,35 +77,38 @@ class WorkerGroup:
         )
 
     def subscription(self) -> bytes:
-        """What this worker says when it joins."""
+        """Return what this worker sends when it joins."""
         known = self._known()
-        self._told_digest = digest(known)
+        self._reported_digest = digest(known)
         self._attempts += 1
         return encode_subscription(
             Subscription(self._owned, known, self._attempts, self.address, frozenset(self._links))
         )
 
-    def _tell_unknown(self) -> None:
-        """The leader gives flows to workers that have their link, but one of an older version
-        does not look at that."""
+    def _report_unknown(self) -> None:
+        """Log flows of links that this worker does not have.
+
+        A leader assigns flows only to workers that have their link, but an older version does not
+        check.
+        """
         ours = [flow for flow in self._owned if flow.link not in self._links]
         self.unknown_links = tuple(sorted({flow.link for flow in ours}))
         if ours:
-            logger.error(
-                "%d flows of links that this worker does not have are given to it and not copied "
-                "by anybody: %s; give every worker of this target the same links and version",
+            log.error(
+                "no worker copies %d flows: they are assigned to this worker, which does not have "
+                "their links: %s; configure every worker of this target alike, with one version",
                 len(ours),
                 ", ".join(self.unknown_links),
             )
 
     async def on_assignment(self, given: GroupAssignment) -> None:
-        """Hand what a generation gives this worker to its links. Raises ValueError."""
+        """Hand the assignment of a generation to the links. Raises ValueError."""
         assignment = decode_assignment(given.assignment)
         self._owned = assignment.flows
         known = self._known()
-        self._tell_unknown()
-        logger.info(
-            "generation %d: %d flows of %d known",
+        self._report_unknown()
+        log.info(
+            "generation %d: %d of %d known flows are assigned",
             given.generation_id,
             len(self._owned),
             len(known),
@@ -117,10 +121,10 @@ class WorkerGroup:
             )
         was_joined, self.is_joined = self.is_joined, True
         known_digest = digest(known)
-        # More may have been discovered while the join was under way. And a static member that
-        # comes back is given its old assignment without anybody looking at what it knows now.
+        # Discovery may have found more during the join. And a static member that comes back gets
+        # its old assignment without a look at what it knows at present.
         restored = not was_joined and not self.membership.is_leader
-        if known_digest != self._told_digest or (
+        if known_digest != self._reported_digest or (
             restored and known_digest != assignment.known_digest
         ):
             self.membership.rejoin()

@@ -111,7 +111,7 @@ async def test_mirror_client_answers(
                 "translateOffsets": "{a.t-0=37}",
                 "remoteTopics": "[a.heartbeats, a.t]",
                 # From Kafka 4.0 on its policy calls few names internal, and ours are not among
-                # them (KIP-1074); the README says what hides them.
+                # them (KIP-1074); docs/operations/groups.md says what hides them.
                 "allRemoteTopics": f"[a.heartbeats, a.t, {', '.join(STATE_TOPICS)}]",
                 "allWithPolicy": "[a.heartbeats, a.t]",
             }

@@ -18,7 +18,7 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.backoff import Backoff
 from mirror_maker.formats import MapTopic, OffsetMap, Run
-from mirror_maker.group_sync.group_syncer import GroupSync
+from mirror_maker.group_sync.group_syncer import GroupSyncer
 from mirror_maker.group_sync.position_rules import SyncedPosition
 from mirror_maker.ports import SystemClock
 from mirror_maker.settings import Limits, LinkSettings
@@ -96,8 +96,8 @@ class World:
         self.link.copy(TopicPartition("never idle", 0))
         self.sync = self.new_sync(self.target, self.checkpoints)
 
-    def new_sync(self, target: GroupsDouble, checkpoints: CheckpointsDouble) -> GroupSync:
-        return GroupSync(
+    def new_sync(self, target: GroupsDouble, checkpoints: CheckpointsDouble) -> GroupSyncer:
+        return GroupSyncer(
             cast("Any", self.link),
             cast("Any", self.source),
             cast("Any", target),

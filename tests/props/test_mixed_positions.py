@@ -81,7 +81,7 @@ class World:
                 self.links[direction].flush()
 
     def place(self, direction: Direction, offset: int, known_end: int) -> SafePosition:
-        """As `shared_groups` puts it together."""
+        """As `PositionPlacer` assembles it."""
         source, target = direction
         back = {each[0]: link.written for each, link in self.links.items() if each[1] == source}
         flows = []

@@ -1,4 +1,4 @@
-"""The table of rights in mirror_maker/README.md, read, and made into ACLs."""
+"""The table of docs/operations/rights.md, parsed and turned into ACLs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from local_cluster.client.admin.acls import Acl, Operation, PatternType, Permiss
 from mirror_maker.formats.probe import probe_topic_name
 from mirror_maker.formats.workers import workers_group_id
 
-README: Final = Path(__file__).parents[2] / "mirror_maker" / "README.md"
+DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "operations" / "rights.md"
 TABLE_HEAD: Final = "| where | on | operations |"
 READER, WRITER = "reader", "writer"
 """The mirror's principals at the source and at the target."""
 USERS: Final = {"source": READER, "target": WRITER}
 KAFKA_CLUSTER: Final = "kafka-cluster"
-"""What ACLs on the cluster name it."""
+"""The cluster's name in ACLs."""
 _SENTENCE: Final = re.compile(
     r"User:(?P<user>\w+) may not (?P<operation>[A-Z_]+) (?:(?P<kind>topic|group) (?P<name>\S+)"
     r"|(?P<whole>any topic|the cluster)) at \w+"
@@ -25,7 +25,7 @@ _SENTENCE: Final = re.compile(
 
 
 class Resource(NamedTuple):
-    """What an ACL is about."""
+    """The resource of an ACL."""
 
     kind: ResourceType
     name: str
@@ -39,7 +39,7 @@ class Resource(NamedTuple):
 
 
 class TableRow(NamedTuple):
-    """A row as it stands in the README."""
+    """A row of the table."""
 
     where: str
     on: str
@@ -51,7 +51,7 @@ class TableRow(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """A sentence of the mirror, understood."""
+    """A parsed sentence of the mirror."""
 
     side: str
     operation: Operation
@@ -60,8 +60,8 @@ class Refusal(NamedTuple):
 
 
 def read_table() -> list[TableRow]:
-    """The rows of the README's table."""
-    lines = README.read_text().splitlines()
+    """Return the rows of the table."""
+    lines = DOCUMENT.read_text().splitlines()
     start = lines.index(TABLE_HEAD) + 2
     rows = []
     for line in lines[start : lines.index("", start)]:
@@ -83,7 +83,7 @@ def resources_of(
     source_group: str,
     probed_link: str,
 ) -> list[Resource]:
-    """What a row means for a mirror that copies these topics; KeyError for a row that is new."""
+    """Return a row's resources for a mirror that copies these topics; KeyError for a new row."""
     by_prefix = PatternType.PREFIXED
 
     def topic(name: str) -> Resource:
@@ -121,7 +121,7 @@ def resources_of(
 
 
 def acl_of(user: str, resource: Resource, operation: Operation) -> Acl:
-    """What allows it."""
+    """Return the ACL that allows it."""
     return Acl(
         resource.kind,
         resource.name,
@@ -134,7 +134,7 @@ def acl_of(user: str, resource: Resource, operation: Operation) -> Acl:
 
 
 def implied_by(operations: Iterable[Operation]) -> frozenset[Operation]:
-    """What goes with these operations in Kafka's authorizers, they themselves included."""
+    """Return these operations and those that they imply in Kafka's authorizers."""
     found = set(operations)
     if found & {Operation.READ, Operation.WRITE, Operation.ALTER, Operation.DELETE}:
         found.add(Operation.DESCRIBE)
@@ -144,7 +144,7 @@ def implied_by(operations: Iterable[Operation]) -> frozenset[Operation]:
 
 
 def understand(sentence: str) -> Refusal:
-    """What a sentence of `rights_missing` says."""
+    """Parse a sentence of `rights_missing`."""
     found = _SENTENCE.fullmatch(sentence)
     assert found is not None, sentence
     side = next(side for side, user in USERS.items() if user == found["user"])

@@ -6,6 +6,7 @@ Each daemon is given a frozen settings object as a JSON file; none reads the top
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from aggregator.settings import AggregatorSettings
@@ -15,7 +16,6 @@ from local_cluster.client.auth.security import ClientSecurity
 from local_cluster.settings import BrokerSettings
 from local_cluster.settings import Listener as BrokerListener
 from local_cluster.settings import dump_settings as broker_json
-from mirror_maker.rules.trouble import Policies
 from mirror_maker.settings import LinkSettings as MirrorLink
 from mirror_maker.settings import MirrorSettings
 from mirror_maker.settings import dump_settings as mirror_json
@@ -236,10 +236,7 @@ def _mirror_link(topology: Topology, link: Link, security: Securities) -> Mirror
         source_security=security[link.source],
         topics=tuple(topics.include),
         topics_exclude=tuple(topics.exclude),
-        start=link.settings.start,
-        replication_factor=link.settings.replication_factor,
-        on_unmapped_target=link.settings.on_unmapped_target,
-        on=Policies(**link.on.model_dump()),
+        on=link.on,
         names=link.topic_names,
         origin=link.effective_origin,
         filter=link.filter,
@@ -248,20 +245,14 @@ def _mirror_link(topology: Topology, link: Link, security: Securities) -> Mirror
         groups_exclude=tuple(link.groups.exclude),
         sync_group_offsets=link.groups.sync,
         rewind_group_offsets=link.groups.rewind,
-        source_bytes_per_second=link.settings.source_bytes_per_second,
-        target_bytes_per_second=link.settings.target_bytes_per_second,
         sync_configs=link.configs.sync,
         configs=tuple(link.configs.include),
         configs_exclude=tuple(link.configs.exclude),
         sync_acls=link.acls.sync,
         leads=tuple(link.leads),
         deletions=link.deletions,
-        deletion_grace_ms=link.settings.deletion_grace_ms,
-        coalesce_batches=link.settings.coalesce_batches,
-        trace_batches=link.settings.trace_batches,
-        source_group=link.settings.source_group,
-        mm2_topics=link.settings.mm2_topics,
         probe=topology.is_probed(link),
+        **asdict(link.settings),
     )
 
 

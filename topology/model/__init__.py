@@ -9,7 +9,7 @@ and how an entry becomes a process (render.py).
 from __future__ import annotations
 
 from topology.model.cluster import Broker, BrokerCount, Cluster, PlacedBroker
-from topology.model.link import Link, LinkNames, LinkTroubles, TopicFilter
+from topology.model.link import Link, LinkNames, TopicFilter
 from topology.model.topology import Topology
 from topology.model.zookeeper import ZooKeeperChroot, ZooKeeperProcess
 
@@ -19,7 +19,6 @@ __all__ = [
     "Cluster",
     "Link",
     "LinkNames",
-    "LinkTroubles",
     "PlacedBroker",
     "TopicFilter",
     "Topology",

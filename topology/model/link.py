@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, Tag, WithJsonSchema
 
 from mirror_maker.formats.naming import GROUP_MARK, TopicNames
 from mirror_maker.rules.rule_settings import RecordFilter, Transforms
-from mirror_maker.rules.start_position import check_start
+from mirror_maker.rules.trouble import Policies
 from mirror_maker.settings import (
     CONFIGS_EXCLUDE_DEFAULT,
     GROUPS_EXCLUDE_DEFAULT,
     TOPICS_EXCLUDE_DEFAULT,
+    LinkTuning,
 )
 from topology.model.scalars import (
-    BROKERS_MAX,
     TOPIC_PATTERN,
     Entry,
     Name,
@@ -26,22 +25,6 @@ from topology.model.scalars import (
     check_pattern,
     mapping_or,
 )
-
-
-def _start_text(value: Any) -> Any:
-    """YAML reads an unquoted time as one; without a zone it is UTC's, as YAML has it."""
-    if isinstance(value, datetime):
-        return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
-    return value
-
-
-def _check_start(value: str) -> str:
-    try:
-        return check_start(value)
-    except ValueError:
-        raise ValueError(
-            "earliest, latest, mm2, mm2:TOPIC or a time such as 2026-01-01T00:00:00Z"
-        ) from None
 
 
 def _check_naming_pattern(value: str) -> str:
@@ -101,37 +84,6 @@ Merge = Annotated[
 ]
 
 
-class LinkTuning(Entry):
-    """How a link copies."""
-
-    start: Annotated[str, BeforeValidator(_start_text), AfterValidator(_check_start)] = "earliest"
-    """Where a partition begins that was never copied: earliest, latest, a time such as
-    2026-01-01T00:00:00Z, or mm2 (where a MirrorMaker 2 stopped; mm2:TOPIC names its offsets)."""
-    source_bytes_per_second: Annotated[int, Field(strict=True, ge=0)] = 0
-    """Rate of reading from the source, 0 without a limit; `heliograph mirror throttle` changes it
-    while the link runs."""
-    target_bytes_per_second: Annotated[int, Field(strict=True, ge=0)] = 0
-    """Rate of writing to the target, likewise."""
-    replication_factor: Annotated[int, Field(strict=True, ge=-1, le=BROKERS_MAX)] = -1
-    """Replicas of the topics created on the target; -1 takes the target's default."""
-    on_unmapped_target: Literal["fail", "append"] = "fail"
-    """What to do where the target partition holds records that no offset map explains."""
-    deletion_grace_ms: Annotated[int, Field(strict=True, gt=0)] = 600_000
-    """How long a topic must have been gone at the source before its copy is deleted, with
-    `deletions: mirror`."""
-    coalesce_batches: bool = True
-    """Copy runs of tiny batches as one batch each; the records stay what they are."""
-    trace_batches: bool = False
-    """Make an OpenTelemetry span of each batch; where they go is said by the OTEL_* variables of
-    the worker's environment (OTEL_TRACES_EXPORTER and its like)."""
-    source_group: str = ""
-    """A group at the source for which the link's positions are committed, so that ordinary lag
-    tools see them; empty for none. No consumer may use it."""
-    mm2_topics: Literal["off", "source", "target"] = "off"
-    """Write MirrorMaker 2's topics as well (offset syncs, checkpoints, heartbeats), with the
-    offset syncs on this side, for tools that read them."""
-
-
 class LinkGroups(Entry):
     """Which consumer groups a link looks at, and what it does for them."""
 
@@ -143,40 +95,6 @@ class LinkGroups(Entry):
     """Names or regular expressions of groups, matched in full."""
     exclude: list[TopicPattern] = list(GROUPS_EXCLUDE_DEFAULT)
     """Groups left out; default: MirrorMaker 2's, and the mirrors' own."""
-
-
-TroublePolicy = Literal["fail", "pause", "skip"]
-TroubleHalt = Literal["fail", "pause"]
-
-
-class LinkTroubles(Entry):
-    """What a partition in trouble does; the others of the link go on in any case. `fail` waits for
-    an operator, `pause` is tried again by itself, `skip` goes on behind the gap and writes it into
-    the link's journal topic."""
-
-    out_of_range: TroublePolicy = "fail"
-    """The source's retention took records before they were copied."""
-    truncated: TroublePolicy = "fail"
-    """The source's log was cut back below what was copied."""
-    recreated: TroublePolicy = "fail"
-    """The source topic was deleted and made anew; `skip` goes on with the new one."""
-    corrupt: TroublePolicy = "fail"
-    """A source batch fails its CRC, or has a format that cannot be copied."""
-    too_large: TroublePolicy = "pause"
-    """A single record is larger than the target takes; larger batches are split."""
-    unsupported_codec: TroublePolicy = "pause"
-    """The target refuses the codec of a batch."""
-    timestamp: TroublePolicy = "pause"
-    """The target refuses the timestamp of a record."""
-    rejected: TroublePolicy = "pause"
-    """The target refuses a record for another reason of its own."""
-    unauthorized: TroubleHalt = "pause"
-    """The source may not be read, or the target not written."""
-    foreign: TroublePolicy = "fail"
-    """Somebody else wrote into a copy that the link shares with nobody; `skip` leaves the records
-    there and goes on."""
-    target: TroubleHalt = "fail"
-    """The target's log contradicts the offset map: it lost records, or has other ones."""
 
 
 class LinkConfigs(Entry):
@@ -223,7 +141,7 @@ class Link(Entry):
     """What is changed in each record that is copied, in order."""
     groups: LinkGroups = LinkGroups()
     """Consumer groups that may fail over along the link."""
-    on: LinkTroubles = LinkTroubles()
+    on: Policies = Policies()
     """What to do about each trouble of a partition: fail, pause or skip."""
     configs: LinkConfigs = LinkConfigs()
     """Configs that follow the source."""

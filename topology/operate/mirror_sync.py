@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.clusters.cluster_client import MirrorClient
-from mirror_maker.link.owned_copies import copy_pairs, led_now
+from mirror_maker.link.owned_copies import copy_pairs, find_owned
 from mirror_maker.link.topic_plan import link_topics, select_topics
 from mirror_maker.settings import LinkSettings, MirrorSettings, parse_settings
 from mirror_maker.topic_sync.sync_plan import Change
@@ -103,7 +103,7 @@ async def _sync(settings: MirrorSettings, link: LinkSettings, *, dry_run: bool) 
         here, there = await source.metadata(None), await sink.metadata(None)
         selected = select_topics(here, link_topics(link, settings.target_alias))
         pairs = copy_pairs(selected, here.topics, there.topics, link)
-        topics, not_led = await led_now(link, pairs, source, sink)
+        topics, not_led = await find_owned(link, pairs, source, sink)
         changes: list[Change] = []
         untold: dict[str, KafkaError] = {}
         if link.sync_configs:

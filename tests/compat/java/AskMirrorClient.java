@@ -32,7 +32,7 @@ public class AskMirrorClient {
         }
     }
 
-    /** As the README of mirror_maker has it. */
+    /** As docs/operations/groups.md has it. */
     public static class HeliographReplicationPolicy extends DefaultReplicationPolicy {
         @Override
         public boolean isInternalTopic(String topic) {

@@ -105,7 +105,7 @@ async def _check_logins(secure: SecureKafka, directory: Path) -> None:
 
 
 async def _allow_what_the_readme_says(secure: SecureKafka, admin: KafkaClient) -> None:
-    """The table "Rights" of mirror_maker/README.md, for a link without syncs."""
+    """The table of docs/operations/rights.md, for a link without syncs."""
     topic, prefixed = ResourceType.TOPIC, PatternType.PREFIXED
     await secure.allow(admin, "reader", topic, "t", [Operation.READ, Operation.DESCRIBE_CONFIGS])
     await secure.allow(admin, "writer", ResourceType.GROUP, "heliograph-mirror-b", [Operation.READ])

@@ -1,5 +1,8 @@
-"""A compacted topic with tombstones, cleaned before it is copied, and again before the map is
-written. Each codec has a partition of its own."""
+"""A compacted topic with tombstones, cleaned before it is copied and again before the map is
+written.
+
+Each codec has a partition of its own.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ TOPIC_CONFIG: Final = {
     "cleanup.policy": "compact",
     "segment.ms": str(SEGMENT_MS),
     "min.cleanable.dirty.ratio": "0.0",
-    # A tombstone stays for all of the test, with its delete horizon.
+    # A tombstone stays during the whole test, with its delete horizon.
     "delete.retention.ms": "600000",
 }
 NEVER_MS: Final = 3_600_000
@@ -53,7 +56,7 @@ async def clients(peers: Peers) -> AsyncIterator[tuple[KafkaClient, KafkaClient]
 
 
 class Writer:
-    """Updates keys of every partition, each batch with a tombstone among its records."""
+    """Updates keys of every partition; each batch has a tombstone among its records."""
 
     def __init__(self, client: KafkaClient) -> None:
         self._client = client
@@ -64,7 +67,7 @@ class Writer:
             for codec in Codec:
                 await produce_to(self._client, _at(codec), self._batch(codec))
         await asyncio.sleep(2 * SEGMENT_MS / 1000)
-        for codec in Codec:  # the active segment is not cleaned: begin another
+        for codec in Codec:  # the active segment is not cleaned, so roll it
             await produce_to(self._client, _at(codec), self._batch(codec))
 
     def _batch(self, codec: Codec) -> bytearray:
@@ -74,7 +77,7 @@ class Writer:
             self._serial += 1
             key = b"k%d" % (self._serial % KEYS)
             value = None if index == 1 else b"v%d" % self._serial
-            # Times run backwards within a batch: none of them is the base by chance.
+            # Timestamps descend within a batch, so none of them is the base timestamp by chance.
             records.append(NewRecord(now_ms - 10 * index, key, value))
         return encode_batch(records, codec=codec)
 
@@ -94,7 +97,9 @@ async def _headers(client: KafkaClient, at: TopicPartition) -> list[BatchHeader]
 
 
 async def _until_cleaned(client: KafkaClient, before: int) -> None:
-    """Wait until the cleaner has given a batch from an offset on its delete horizon, everywhere."""
+    """Wait until the cleaner has given one batch per partition, from an offset on, a delete
+    horizon.
+    """
     async with asyncio.timeout(WAIT_SECONDS_MAX):
         for codec in Codec:
             while not any(
@@ -109,9 +114,9 @@ async def _until_copied(
     before: dict[Codec, list[Record]],
     worker: MirrorProcess,
 ) -> dict[Codec, list[Record]]:
-    """Wait until every record of the source has a copy; which of those `before` have one.
+    """Wait until every record of the source has a copy; return which of `before` have one.
 
-    The cleaner goes on meanwhile: a record that it takes before the mirror comes has no copy.
+    The cleaner runs meanwhile: a record that it removes before the mirror reads it has no copy.
     """
     source, target = clients
     copied: dict[Codec, list[Record]] = {}
@@ -131,7 +136,7 @@ async def _until_copied(
 
 
 def _in_order_of(records: list[Record], wanted: Sequence[tuple[object, ...]]) -> list[Record]:
-    """The records with these contents, as far as they come in this order."""
+    """Return the records with these contents, as far as they come in this order."""
     rest = iter(wanted)
     content = next(rest, None)
     found = []
@@ -143,7 +148,7 @@ def _in_order_of(records: list[Record], wanted: Sequence[tuple[object, ...]]) ->
 
 
 async def _check_times(target: KafkaClient, codec: Codec) -> None:
-    """The first record from any time on is found, by the batches' own times."""
+    """Check that the first record from any time on is found by the batches' own times."""
     copies = await read_records(target, _copy(codec))
     for timestamp_ms in sorted({record.timestamp_ms for record in copies}):
         here = (await target.list_offsets({_copy(codec): timestamp_ms}))[_copy(codec)]
@@ -189,5 +194,5 @@ async def test_cleaned_before_it_is_copied_and_again_before_it_is_mapped(
 
 
 def _union(earlier: list[Record], later: list[Record]) -> list[Record]:
-    """What was in the log at either time, in its order."""
+    """Return the records that the log had at either time, in their order."""
     return sorted({record.offset: record for record in (*earlier, *later)}.values())

@@ -1,5 +1,7 @@
-"""`heliograph mirror pause|resume|throttle` tells a real worker, and its successor after kill -9;
-a link with a filter and transforms is killed in mid-stream."""
+"""`heliograph mirror pause|resume|throttle` orders a real worker, and its successor after kill -9.
+
+A link with a filter and transforms is killed in mid-stream.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ RATE = 20_000
 TOPIC = ("--link", "a-b", "--topic", "t")
 BATCH_BYTES = 10_000
 BATCHES = 300
-"""At that rate, what one test writes would take minutes."""
+"""At that rate, the records of one test would take minutes."""
 Brokers = tuple[BrokerProcess, BrokerProcess]
 
 
@@ -53,7 +55,7 @@ async def brokers(zookeeper: str, tmp_path: Path) -> AsyncIterator[Brokers]:
 
 
 def command_for(worker: MirrorProcess, directory: Path) -> HeliographCommand:
-    """The command, with a deployment that has this worker."""
+    """Return the command, with a deployment that has this worker."""
     command = HeliographCommand(directory)
     daemon = Daemon(
         key="m", role="mirror", label="", argv=(), ready_file=worker.settings.ready_file
@@ -72,13 +74,13 @@ def copy_of(at: TopicPartition) -> TopicPartition:
 
 async def create(client: KafkaClient, *names: str) -> None:
     for name in names:
-        # The records have a time of their own; by time they would be deleted.
+        # The records have old timestamps; retention by time would delete them.
         new = NewTopic(name=name, partitions=1, configs={"retention.ms": "-1"})
         assert (await client.create_topics([new]))[name] is None
 
 
 async def check_equal(source: KafkaClient, target: KafkaClient, at: TopicPartition) -> None:
-    """Both logs and the map, record by record."""
+    """Compare both logs and the map, record by record."""
     originals = await read_records(source, at)
     copies = await read_records(target, copy_of(at))
     assert [r[1:] for r in copies] == [r[1:] for r in originals]
@@ -126,7 +128,7 @@ async def test_a_topic_is_paused_and_resumed_over_a_kill(brokers: Brokers, tmp_p
             await worker.start()
             await worker.until(lambda: is_copied(U0))
             await worker.until(is_held)
-            assert len(await read_records(target, copy_of(T0))) == 1, "nobody resumed it"
+            assert len(await read_records(target, copy_of(T0))) == 1, "it was not resumed"
             resumed = await asyncio.to_thread(command.run, "mirror", "resume", *TOPIC)
             assert resumed["paused"] == []
             await worker.until(lambda: is_copied(T0))
@@ -163,7 +165,7 @@ async def test_a_rate_holds_over_a_kill_and_is_lifted_while_the_link_runs(
             for _ in range(2):
                 before = await copied()
                 await worker.until(partial(has_more_than, before))
-                assert await copied() < BATCHES, "it would take minutes"
+                assert await copied() < BATCHES, "the rate still holds"
                 await worker.kill()
                 await worker.start()
             controls = (await worker.link())["controls"]
@@ -186,7 +188,7 @@ RULES: dict[str, Any] = {
 
 
 def by_the_rules(record: Record) -> Record | None:
-    """What RULES make of it, said another way."""
+    """Return what RULES make of it, computed in another way."""
     document = json.loads(record.value or b"")
     if document["kind"] == "test":
         return None

@@ -1,4 +1,4 @@
-"""A topic deleted at the source: its copy goes after the stated time, and nothing else does."""
+"""A topic deleted at the source: its copy is deleted after the grace period, and nothing else."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def is_there(client: KafkaClient, topic: str) -> bool:
     return not (await client.metadata([topic])).topics[topic].error
 
 
-async def test_a_deleted_topic_is_deleted_after_a_while(zookeeper: str, tmp_path: Path) -> None:
+async def test_the_copy_of_a_deleted_topic_is_deleted(zookeeper: str, tmp_path: Path) -> None:
     async with (
         running_broker(zookeeper, tmp_path / "source", cluster="source") as source_broker,
         running_broker(zookeeper, tmp_path / "target", cluster="target") as target_broker,
@@ -49,7 +49,7 @@ async def test_a_deleted_topic_is_deleted_after_a_while(zookeeper: str, tmp_path
         ) as worker:
             for name in topics:
                 await until_copied(target, TopicPartition(f"a.{name}", 0), 10)
-            # A copy that somebody writes into himself is kept.
+            # A copy that another producer writes into is kept.
             await write(target, TopicPartition("a.own", 0), 1)
             deleted = await source.delete_topics(["gone", "own"])
             assert deleted == {"gone": None, "own": None}

@@ -1,4 +1,6 @@
-"""What cannot be copied, with real processes: cut, paused for, or skipped and written down."""
+"""Records that cannot be copied, with real processes: split, waited for, or skipped and
+journaled.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ async def brokers(zookeeper: str, tmp_path: Path) -> AsyncIterator[Brokers]:
 
 
 async def write(client: KafkaClient, *values: bytes) -> None:
-    """One batch."""
+    """Write one batch."""
     leader = (await client.metadata([T0.topic])).topics[T0.topic].partitions[0].leader
     batch = encode_batch([NewRecord(1_700_000_000_000 + n, b"k", v) for n, v in enumerate(values)])
     answer = await produce_once(client, leader, T0, batch)
@@ -65,7 +67,7 @@ async def until_copied(client: KafkaClient, worker: MirrorProcess, count: int) -
 
 
 async def journal(target: BrokerProcess) -> list[dict[str, object]]:
-    """What `heliograph gaps` shows."""
+    """Return the output of `heliograph gaps`."""
     deployment = Deployment(
         name="test",
         topology_file="-",
@@ -85,7 +87,7 @@ async def test_batches_too_large_are_split_and_records_too_large_skipped(
     ):
         await create(source, "t")
         await create(target, "a.t", max_message_bytes=str(LIMIT_BYTES))
-        assert await journal(target_broker) == [], "there is no journal yet"
+        assert await journal(target_broker) == [], "the journal does not exist yet"
         small = [b"%04d" % n * 100 for n in range(200)]  # 80 kB in one batch
         large = b"large" * LIMIT_BYTES
         await write(source, *small[:100])
@@ -213,7 +215,7 @@ async def delete_records(client: KafkaClient, before_offset: int) -> None:
 async def test_records_deleted_at_the_source_before_the_map_was_written(
     are_more_lost: bool, brokers: Brokers, tmp_path: Path
 ) -> None:
-    """A worker is killed after it has copied them. The journal does not tell them as lost."""
+    """A worker is killed after it has copied them. The journal does not report them as lost."""
     source_broker, target_broker = brokers
     bootstraps = source_broker.bootstrap, target_broker.bootstrap
     async with (

@@ -1,4 +1,6 @@
-"""Consumer groups fail over: their positions follow, exactly, forward, and only where nobody is."""
+"""Consumer groups fail over: their positions follow exactly, forward, and only for unused
+groups.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,7 @@ async def test_a_group_fails_over_and_re_reads_nothing(brokers: Brokers, tmp_pat
                 consumed.append(message.key)
                 if len(consumed) == 37:
                     break
-            # The group is in use at the source all the while: that is no hindrance.
+            # Members at the source do not prevent the sync.
             await consumer.commit({ConsumedPartition("t", 0): 37})
             await until_position(target, "app", 37)
             await consumer.stop()
@@ -125,14 +127,14 @@ async def test_states_of_positions_are_shown_and_nothing_is_overwritten(
         ) as worker:
             await until_position(target, "ahead", 20)
             await until_position(target, "beyond", 50)
-            # It goes on at the target by itself, and its source is left behind.
+            # The group continues at the target, ahead of its source.
             await commit(target, "ahead", COPY, 45)
             await commit(source, "ahead", T0, 22)
             await until_synced(
                 worker, "ahead", lambda at: at["state"] == "ahead" and at["source_offset"] == 22
             )
             assert await position(target, "ahead", COPY) == 45
-            # Members on the target: their positions are theirs.
+            # With members on the target, the group keeps its own positions.
             consumer = AIOKafkaConsumer(
                 "a.t", bootstrap_servers=target_broker.bootstrap, group_id="active",
                 enable_auto_commit=False,
@@ -146,7 +148,7 @@ async def test_states_of_positions_are_shown_and_nothing_is_overwritten(
             assert await position(target, "active", COPY) == before
             await consumer.stop()
             await until_position(target, "active", 33)
-            # Beyond what is copied: the end of the copy, and said so, until more is copied.
+            # A position beyond the copy is clamped to its end until more is copied.
             await commit(source, "beyond", T0, 80)
             await until_synced(worker, "beyond", lambda at: at["state"] == "clamped")
             assert await position(target, "beyond", COPY) == 50
@@ -157,7 +159,7 @@ async def test_states_of_positions_are_shown_and_nothing_is_overwritten(
             assert 'heliograph_mirror_group_positions{link="a-b",state="synced"}' in metrics
 
 
-async def test_back_only_with_the_flag(brokers: Brokers, tmp_path: Path) -> None:
+async def test_a_position_goes_back_only_with_rewind(brokers: Brokers, tmp_path: Path) -> None:
     source_broker, target_broker = brokers
     async with (
         KafkaClient(source_broker.bootstrap) as source,

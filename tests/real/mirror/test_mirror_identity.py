@@ -39,7 +39,7 @@ class BothWays:
         self.born: dict[str, list[bytes]] = {name: [] for name in clients}
 
     async def produce(self, count: int) -> None:
-        """Both sides write, as an idempotent producer does and as an old one does."""
+        """Write on both sides, as an idempotent producer and as an old one."""
         for name, client in self.clients.items():
             for idempotent in (True, False):
                 start = len(self.born[name])
@@ -57,7 +57,7 @@ class BothWays:
                 self.born[name] += values
 
     async def until_complete(self) -> None:
-        """Wait until each side has as many records as there are, then look at every one."""
+        """Wait until each side has the total number of records, then check every one."""
         total = sum(map(len, self.born.values()))
         for name, client in self.clients.items():
             with contextlib.suppress(TimeoutError):
@@ -72,7 +72,7 @@ class BothWays:
                 assert here == born, (name, origin, self.workers[name].log_text()[-4000:])
 
     async def until_everything_was_read(self) -> None:
-        """Wait until each link has looked at all there is at its source, its own copies too."""
+        """Wait until each link has read everything at its source, including its own copies."""
         total = sum(map(len, self.born.values()))
         for worker in self.workers.values():
             async with asyncio.timeout(WAIT_SECONDS_MAX):
@@ -90,11 +90,11 @@ async def both_ways(zookeeper: str, tmp_path: Path) -> AsyncIterator[BothWays]:
 async def running_both_ways(
     zookeeper: str, tmp_path: Path, limits: Limits | None = None, **link_settings: Any
 ) -> AsyncIterator[BothWays]:
-    """Two clusters with a worker for each direction; the topic is made in the east."""
+    """Run two clusters with a worker for each direction; the topic is created in the east."""
     quick = {"group.initial.rebalance.delay.ms": "0"}
     async with running_clusters(zookeeper, tmp_path, "east", "west", config=quick) as running:
         bootstraps, clients = running
-        # Only one side has the topic; the other link has nothing to read until it is copied.
+        # Only one side has the topic, so the other link has nothing to read until it is copied.
         await create(clients["east"], "orders", 1)
         workers = {}
         for source, target in (("east", "west"), ("west", "east")):
@@ -148,7 +148,7 @@ async def test_every_record_is_on_each_side_once(both_ways: BothWays) -> None:
 async def test_configs_follow_the_side_that_had_the_topic_first(
     zookeeper: str, tmp_path: Path
 ) -> None:
-    """And do not come back, though both directions sync them."""
+    """They do not come back, though both directions sync them."""
 
     async def retention(client: KafkaClient) -> str | None:
         return (await client.describe_topic_configs([AT.topic]))[AT.topic]["retention.ms"][0]

@@ -1,4 +1,4 @@
-"""Under identical names in both directions: a group fails over and back, skipping nothing."""
+"""Identical names in both directions: a group fails over and back and skips nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def values(both_ways: BothWays, name: str) -> list[bytes]:
 
 
 async def until(both_ways: BothWays, target: str, group: str, **wanted: Any) -> int:
-    """Wait until the link into `target` says this of the group's position; its round then."""
+    """Wait until the link into `target` reports this of the group's position; return its round."""
     seen: dict[str, Any] = {}
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(WAIT_SECONDS_MAX):
@@ -47,7 +47,7 @@ async def until(both_ways: BothWays, target: str, group: str, **wanted: Any) -> 
 
 
 async def some_rounds_later(both_ways: BothWays) -> None:
-    """Wait until both links have looked at the groups twice, from their beginning on."""
+    """Wait until both links have started and finished two rounds over the groups."""
     for worker in both_ways.workers.values():
         before = (await worker.link())["groups"]["rounds"]
         async with asyncio.timeout(WAIT_SECONDS_MAX):
@@ -56,7 +56,7 @@ async def some_rounds_later(both_ways: BothWays) -> None:
 
 
 async def consume(both_ways: BothWays, name: str, count: int) -> list[bytes]:
-    """What a member of the group gets next on that side; it commits and leaves."""
+    """Return the next records of a member of the group on that side; it commits and leaves."""
     consumer = AIOKafkaConsumer(
         AT.topic,
         bootstrap_servers=both_ways.workers[name].settings.target_bootstrap,
@@ -82,14 +82,14 @@ async def test_a_group_fails_over_and_back(both_ways: BothWays) -> None:
         await both_ways.until_complete()
     await both_ways.until_everything_was_read()
     in_east, in_west = await values(both_ways, "east"), await values(both_ways, "west")
-    # In the east: the west gets the first record that the group has not read.
+    # The group reads in the east; the west gets the position of its first unread record.
     read = set(in_east[:70])
     place = next(at for at, value in enumerate(in_west) if value not in read)
     again = sum(value in read for value in in_west[place:])
     await commit(east, GROUP, AT, 70)
     await until(both_ways, "west", GROUP, state="merged", target_offset=place, reread_records=again)
     assert await position(west, GROUP, AT) == place
-    # It does not come back: neither now nor when the group goes back where it is.
+    # It does not come back, neither at once nor when the group rewinds.
     await until(both_ways, "east", GROUP, state="mirrored", source_offset=place)
     await commit(east, GROUP, AT, 10)
     await until(both_ways, "west", GROUP, state="ahead", source_offset=10)
@@ -97,14 +97,14 @@ async def test_a_group_fails_over_and_back(both_ways: BothWays) -> None:
     assert await position(east, GROUP, AT) == 10
     assert await position(west, GROUP, AT) == place
     await commit(east, GROUP, AT, 70)
-    # Over to the west: what was not read is read, and what was told is read again.
+    # Over to the west: unread records are read, and the reported number is read again.
     rest = await consume(both_ways, "west", len(in_west) - place)
     assert rest == in_west[place:]
     assert read.union(rest) == set(in_west)
     await until(both_ways, "east", GROUP, state="merged", target_offset=len(in_east))
     assert await position(east, GROUP, AT) == len(in_east)
     await until(both_ways, "west", GROUP, state="mirrored", source_offset=len(in_east))
-    # And back again: nothing is missed, nothing is read twice.
+    # Back again: nothing is missed, nothing is read twice.
     await both_ways.produce(20)
     await both_ways.until_complete()
     new = (await values(both_ways, "east"))[len(in_east) :]

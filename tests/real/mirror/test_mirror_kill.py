@@ -1,4 +1,6 @@
-"""Exactly once under kill -9: workers and brokers die in mid-stream, both logs are compared."""
+"""Exactly once under kill -9: workers and brokers die in mid-stream, then both logs are
+compared.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +45,9 @@ Peers = tuple[str, str]
 async def peers(
     request: pytest.FixtureRequest, zookeeper: str, tmp_path: Path
 ) -> AsyncIterator[Peers]:
-    """Bootstrap addresses of a source and a target: our broker, an Apache Kafka from Maven, or
-    one in a container (skipped where no Docker engine is)."""
+    """Yield bootstrap addresses of a source and a target: our broker, an Apache Kafka from Maven,
+    or one in a container (skipped without a Docker engine).
+    """
     async with contextlib.AsyncExitStack() as stack:
         addresses = []
         for side, kind in zip(("source", "target"), request.param.split("->"), strict=True):
@@ -62,7 +65,7 @@ async def peers(
 
 
 class Feed:
-    """Writes batches of unique records to all partitions until told to stop."""
+    """Writes batches of unique records to all partitions until it is stopped."""
 
     def __init__(self, client: KafkaClient, topic: str = "t", partitions: int = PARTITIONS) -> None:
         self.topic = topic
@@ -93,7 +96,7 @@ class Feed:
 
 
 async def create(client: KafkaClient, name: str = "t", partitions: int = PARTITIONS) -> None:
-    # The records are of 2013; by time they would be deleted at once.
+    # The records have timestamps of 2013; retention by time would delete them at once.
     topic = NewTopic(name=name, partitions=partitions, configs={"retention.ms": "-1"})
     assert (await client.create_topics([topic]))[name] is None
 
@@ -141,7 +144,7 @@ async def test_a_worker_killed_in_mid_stream_again_and_again(peers: Peers, tmp_p
             for _ in range(KILLS):
                 before = await count(target, "a.t")
                 async with asyncio.timeout(CATCH_UP_SECONDS_MAX):
-                    # Each life of the worker copies something before it ends.
+                    # Each run of the worker copies something before it is killed.
                     while await count(target, "a.t") <= before:
                         await asyncio.sleep(0.01)
                 await asyncio.sleep(random.uniform(0.0, 0.7))
@@ -150,8 +153,8 @@ async def test_a_worker_killed_in_mid_stream_again_and_again(peers: Peers, tmp_p
                 await worker.start()
             feed.stop()
             await until_equal(source, target, worker)
-            assert killed_behind, "no kill hit the stream"
-            assert re.search(r"paired [1-9]", worker.log_text()), "no kill left unmapped batches"
+            assert killed_behind, "no kill came in mid-stream"
+            assert re.search(r"paired [1-9]", worker.log_text()), "no unmapped batches"
             assert await worker.stop() == 0
         await check_maps(source, target)
 
@@ -160,7 +163,9 @@ async def test_a_worker_killed_in_mid_stream_again_and_again(peers: Peers, tmp_p
     "peers", ["own->own", pytest.param("own->kafka", marks=pytest.mark.oracle)], indirect=True
 )
 async def test_overlapping_workers_and_a_zombie(peers: Peers, tmp_path: Path) -> None:
-    """A worker is stopped by SIGSTOP until its place is given away, then wakes and goes on."""
+    """A worker is stopped by SIGSTOP until its partitions are reassigned, then wakes and
+    continues.
+    """
     source_bootstrap, target_bootstrap = peers
     async with KafkaClient(source_bootstrap) as source, KafkaClient(target_bootstrap) as target:
         await create(source)
@@ -188,7 +193,7 @@ async def test_overlapping_workers_and_a_zombie(peers: Peers, tmp_path: Path) ->
 
 
 async def until_shared(first: MirrorProcess, second: MirrorProcess) -> None:
-    """Wait until each of two workers has some partitions and together they have all, once."""
+    """Wait until each of two workers has some partitions, and together they have each one once."""
     async with asyncio.timeout(60):
         while True:
             counts = [(await worker.link())["partitions"] for worker in (first, second)]
@@ -229,7 +234,7 @@ async def kill(broker: object) -> None:
 async def feed_for(
     client: KafkaClient, seconds: float, middle: Callable[[], Awaitable[None] | None]
 ) -> None:
-    """Feed, do something in the middle, feed on."""
+    """Feed, do something in the middle, feed again."""
     feed = Feed(client)
     async with asyncio.TaskGroup() as group:
         group.create_task(feed.run())

@@ -1,4 +1,4 @@
-"""What a link does besides surviving: transactions, discovery, sharing, stops, the map on time."""
+"""Features of a link besides failures: transactions, discovery, sharing, stops, the map in time."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def test_every_codec_passes_and_the_link_runs(
 
 
 async def until_committed(client: KafkaClient, group: str, offset: int) -> None:
-    """Wait until a group at the source stands there, as its lag tools would see."""
+    """Wait until a group at the source has this position, as its lag tools would see it."""
     async with asyncio.timeout(60):
         while True:
             found = (await committed_offsets(client, [group])).get(group, {}).get(T0)
@@ -150,7 +150,7 @@ async def test_workers_share_and_hand_over(brokers: Brokers, tmp_path: Path) -> 
             started = time.monotonic()
             assert await first.stop() == 0
             await until_partitions(second, 4)
-            # Its clean leave was told to the group: nobody waited for its session to end.
+            # It left the group cleanly, so no member waited for its session timeout.
             assert time.monotonic() - started < first.settings.session_timeout_ms / 1000
             for index in range(4):
                 await write(source, TopicPartition("t", index), 10, first=10)
@@ -164,7 +164,7 @@ async def until_partitions(worker: MirrorProcess, count: int) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_a_topic_made_anew_stops_its_flow_and_no_other(
+async def test_a_re_created_topic_stops_its_flow_and_no_other(
     brokers: Brokers, tmp_path: Path
 ) -> None:
     source_broker, target_broker = brokers
@@ -196,7 +196,7 @@ async def test_a_topic_made_anew_stops_its_flow_and_no_other(
 
 
 async def create_again(client: KafkaClient, name: str) -> None:
-    """Deletion may take a moment to be through."""
+    """Re-create the topic; its deletion may take a moment."""
     async with asyncio.timeout(30):
         while (await client.create_topics([NewTopic(name=name, partitions=1)]))[name] is not None:
             await asyncio.sleep(0.1)
@@ -204,7 +204,7 @@ async def create_again(client: KafkaClient, name: str) -> None:
 
 @pytest.mark.oracle
 async def test_transactions_of_kafka(zookeeper: str, tmp_path: Path) -> None:
-    """Committed ones arrive, aborted ones do not, an open one holds back what follows it."""
+    """Committed ones arrive, aborted ones do not, an open one holds back later records."""
     from confluent_kafka import Producer
 
     async with (

@@ -1,4 +1,4 @@
-"""What a broker still knows of the mirror's producer when its retention has taken every record."""
+"""A broker still knows the mirror's producer when retention has deleted all its records."""
 
 from __future__ import annotations
 

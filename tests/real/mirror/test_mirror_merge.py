@@ -33,7 +33,7 @@ BATCHES = 10
 async def produce(
     client: KafkaClient, name: str, start: int, born: dict[TopicPartition, int]
 ) -> None:
-    """Some batches into every partition of a datacenter's topic."""
+    """Write some batches into every partition of a datacenter's topic."""
     for index in range(PARTITIONS[name]):
         at = TopicPartition("orders", index)
         for batch in range(BATCHES):
@@ -85,7 +85,7 @@ async def test_two_datacenters_in_one_topic(
 
 
 def _check_spark(spark: SparkSession, bootstraps: dict[str, str], total: int) -> None:
-    """Each row once, with the datacenter that its value names, at the offset that it had there."""
+    """Check each row once, with the datacenter that its value names, at its offset there."""
     aggregate = Aggregate(
         name="all",
         bootstrap=bootstraps["all"],
@@ -124,7 +124,9 @@ def _settings(directory: Path, bootstraps: dict[str, str]) -> MirrorSettings:
 
 
 async def _until_copied(client: KafkaClient, count: int, worker: MirrorProcess) -> None:
-    """Wait until the merged topic has so many records; there are never more than there should."""
+    """Wait until the merged topic has this many records; there are never more than there should
+    be.
+    """
     copied = 0
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(WAIT_SECONDS_MAX):

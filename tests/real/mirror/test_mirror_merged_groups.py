@@ -1,4 +1,4 @@
-"""A group that read `orders` in two datacenters goes on in the merged topic, skipping nothing."""
+"""A group that read `orders` in two datacenters continues in the merged topic and skips nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GROUP = "app"
 
 
 @pytest.mark.long
-async def test_a_group_of_two_datacenters_goes_on_in_the_merged_topic(
+async def test_a_group_of_two_datacenters_continues_in_the_merged_topic(
     zookeeper: str, tmp_path: Path
 ) -> None:
     async with (
@@ -37,7 +37,7 @@ async def test_a_group_of_two_datacenters_goes_on_in_the_merged_topic(
     ):
         for name in ("east", "west"):
             await create(clients[name], "orders", 1)
-        # Two workers have one of the two partitions each.
+        # Each of two workers has one of the two partitions.
         workers = [
             MirrorProcess(_settings(tmp_path, bootstraps, f"w{index}"), tmp_path / f"w{index}")
             for index in range(2)
@@ -63,7 +63,7 @@ async def test_a_group_of_two_datacenters_goes_on_in_the_merged_topic(
             count = len(merged) - place - len(_unread(merged, read, place, len(merged)))
             await _until(workers, state="merged", target_offset=place, reread_records=count)
             assert await position(clients["all"], GROUP, AT) == place
-        # East has nothing more: that does not hold the group back when west goes on.
+        # East is read to its end, so it does not hold the group back when west continues.
         await _write(clients["west"], "west", written)
         await _until_copied(clients["all"], sum(written.values()), workers)
         for name, offset in written.items():
@@ -81,13 +81,13 @@ async def _write(client: KafkaClient, name: str, written: dict[str, int]) -> Non
 
 
 async def _merged(client: KafkaClient) -> list[tuple[str, int]]:
-    """Datacenter and source offset of every record of the merged topic."""
+    """Return datacenter and source offset of every record of the merged topic."""
     values = [(record.value or b"").decode().split() for record in await read_records(client, AT)]
     return [(name, int(number)) for name, number in values]
 
 
 def _unread(merged: list[tuple[str, int]], read: dict[str, int], first: int, end: int) -> list[int]:
-    """Target offsets of the records that the group has not read at their source."""
+    """Return target offsets of the records that the group has not read at their source."""
     return [at for at in range(first, end) if merged[at][1] >= read[merged[at][0]]]
 
 
@@ -102,7 +102,7 @@ async def _until_copied(client: KafkaClient, count: int, workers: list[MirrorPro
 
 
 async def _until(workers: list[MirrorProcess], **wanted: Any) -> None:
-    """Wait until every link's owner says this of the group's position."""
+    """Wait until every link's owner reports this of the group's position."""
     seen: list[dict[str, Any]] = []
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(WAIT_SECONDS_MAX):

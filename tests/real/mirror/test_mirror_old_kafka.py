@@ -1,4 +1,4 @@
-"""A Kafka of 2.8.2 as source and as target: all that a link does, with and without topic ids."""
+"""Kafka 2.8.2 as source and as target: every feature of a link, with and without topic ids."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def write(client: KafkaClient, first: int, end: int, codec: int = 0) -> No
 
 
 def write_transactions(bootstrap: str) -> None:
-    """One that is aborted, then one that is committed."""
+    """Write one transaction that is aborted, then one that is committed."""
     producer = Producer(
         {"bootstrap.servers": bootstrap, "transactional.id": "x", "compression.type": "zstd"}
     )
@@ -83,7 +83,7 @@ async def position(client: KafkaClient, group: str, at: TopicPartition) -> int |
     return found.offset if found is not None else None
 
 
-async def test_a_link_does_all_that_it_does(
+async def test_every_feature_of_a_link_works(
     peers: Peers, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     source_peer, target_peer = peers
@@ -119,7 +119,7 @@ async def test_a_link_does_all_that_it_does(
             originals = [r for r in await read_records(source, T0) if r.value != b"aborted"]
             assert [r[1:] for r in copies] == [r[1:] for r in originals]
 
-            # The group stands behind the aborted record and the marker in front of `committed`.
+            # The group's position is behind the aborted record and the marker before `committed`.
             at_source = originals[-1].offset
             assert at_source > len(originals) - 1
             committed = await commit_offsets(
@@ -139,7 +139,7 @@ async def test_a_link_does_all_that_it_does(
             found = [decode_offset_sync(r.key or b"", r.value or b"") for r in syncs]
             pairs = {r.offset: copy.offset for r, copy in zip(originals, copies, strict=True)}
             of_t = [sync for sync in found if sync.topic == "t"]
-            assert of_t, "where the worker that was killed had none written, its successor has"
+            assert of_t, "if the killed worker wrote none, its successor did"
             assert all(pairs[sync.upstream_offset] == sync.downstream_offset for sync in of_t)
 
             changed = await alter_topic_configs(source, {"t": {"retention.ms": "864000000"}})
@@ -151,7 +151,7 @@ async def test_a_link_does_all_that_it_does(
 
             await worker.until(has_config)
 
-            # What comes later is found, and grows.
+            # Later topics and partitions are found and copied.
             assert (await source.create_topics([NewTopic(name="later", partitions=1)]))[
                 "later"
             ] is None

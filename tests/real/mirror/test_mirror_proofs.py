@@ -1,10 +1,9 @@
-"""Long proofs of the mirror between any two clusters: brokers and workers killed, a source topic
-made anew, a source log cut back, retention that overtakes. Run by `make mirror-proofs`.
+"""Long proofs of the mirror between any two clusters; run by `make mirror-proofs`.
 
-In the end the referee's checks judge both logs, the map and the journal (`mirror_judging.py`),
-but for a log that was cut back, which they do not know.
-
-The two clusters of a pair serve all proofs, each on a topic and a link of its own.
+Brokers and workers are killed, a source topic is re-created, a source log is truncated, retention
+overtakes the mirror. At the end the referee's checks judge both logs, the map and the journal
+(`mirror_judging.py`), except for a truncated log, which they do not know. The two clusters of a
+pair serve all proofs, each with a topic and a link of its own.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ pytestmark = [
 WAIT_SECONDS_MAX: Final = 180.0
 ROUNDS: Final = 3
 RECORDS: Final = 200
-"""Of one batch; five batches a round."""
+"""Records of one batch; a round has five batches."""
 
 
 @pytest_asyncio.fixture(
@@ -80,7 +79,7 @@ Clients = tuple[KafkaClient, KafkaClient]
 
 
 async def write(client: KafkaClient, at: TopicPartition, first: int, end: int) -> None:
-    """One batch of the records [first, end)."""
+    """Write one batch of the records [first, end)."""
     records = [
         NewRecord(1_790_000_000_000 + n, b"k%d" % n, b"a.%s.%d|" % (at.topic.encode(), n))
         for n in range(first, end)
@@ -89,7 +88,7 @@ async def write(client: KafkaClient, at: TopicPartition, first: int, end: int) -
 
 
 async def feed(client: KafkaClient, at: TopicPartition, stopped: asyncio.Event) -> None:
-    """Write batches until told to stop; what is refused meanwhile is not written, or twice."""
+    """Write batches until stopped. A refused batch may be absent or written twice."""
     for first in itertools.count(step=20):
         if stopped.is_set():
             return
@@ -99,7 +98,7 @@ async def feed(client: KafkaClient, at: TopicPartition, stopped: asyncio.Event) 
 
 
 def told(at: TopicPartition, records: Iterable[Record], generation: int = 0) -> dict[str, Written]:
-    """Records of the source as the referee's checks take them."""
+    """Return records of the source in the form of the referee's checks."""
     source = Partition("a", at.topic, at.partition)
     found = {}
     for record in records:
@@ -115,7 +114,7 @@ def told(at: TopicPartition, records: Iterable[Record], generation: int = 0) -> 
 async def check_judged(
     peers: Peers, at: TopicPartition, written: dict[str, Written], generation: int = 0
 ) -> None:
-    """The referee's checks find nothing; the link is called as the topic."""
+    """Check that the referee's checks find nothing; the link has the topic's name."""
     admins = {name: Admin(peer.bootstrap) for name, peer in zip("ab", peers, strict=True)}
     topic = JudgedTopic(at.topic, "a", at.topic, "b", copy_of(at).topic)
     judgement = await judge_links(
@@ -124,7 +123,7 @@ async def check_judged(
         written,
         WAIT_SECONDS_MAX,
         {("a", at.topic): generation},
-        # What is refused may be written all the same, and is written again.
+        # A refused batch may be written all the same, and is written again.
         is_repeated=lambda identity: True,
     )
     assert not judgement.findings, "\n".join(map(str, judgement.findings[:20]))
@@ -138,7 +137,7 @@ def copy_of(at: TopicPartition) -> TopicPartition:
 async def until_copied(
     client: KafkaClient, at: TopicPartition, worker: MirrorProcess, expected: list[Record]
 ) -> list[Record]:
-    """Wait until the copies are as many, then see that they are these, in order."""
+    """Wait until there are as many copies, then check that they are these, in order."""
     copies: list[Record] = []
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(WAIT_SECONDS_MAX):
@@ -150,11 +149,11 @@ async def until_copied(
 
 
 async def create(client: KafkaClient, topic: str) -> TopicPartition:
-    # The records have a time of their own; by time they would be deleted.
+    # The records have old timestamps; retention by time would delete them.
     new = NewTopic(name=topic, partitions=1, configs={"retention.ms": "-1"})
     async with asyncio.timeout(WAIT_SECONDS_MAX):
         while (await client.create_topics([new]))[topic] is not None:
-            await asyncio.sleep(0.2)  # a deletion may take a moment to be through
+            await asyncio.sleep(0.2)  # a deletion may take a moment
     return TopicPartition(topic, 0)
 
 
@@ -169,7 +168,7 @@ async def until_answers(client: KafkaClient, topic: str) -> None:
 
 
 async def read_gap(client: KafkaClient, link: str) -> Gap:
-    """The one gap of a link's journal."""
+    """Return the one gap of a link's journal."""
     journal = GapJournal()
     for entry in await read_records(client, TopicPartition(gaps_topic_name(link), 0)):
         journal.replay(entry.key, entry.value)
@@ -235,7 +234,7 @@ async def test_a_broker_killed_in_mid_stream(
     await check_judged(peers, at, told(at, originals))
 
 
-async def test_a_topic_made_anew_goes_on_as_a_new_generation(
+async def test_a_re_created_topic_continues_as_a_new_generation(
     peers: Peers, clients: Clients, tmp_path: Path
 ) -> None:
     (source_peer, target_peer), (source, target) = peers, clients
@@ -262,17 +261,18 @@ async def test_a_topic_made_anew_goes_on_as_a_new_generation(
     offset_map = await read_map(target, at, "anew")
     for original, copy in zip(anew, copies[len(before) :], strict=True):
         assert offset_map.source_of(copy.offset) == original.offset
-    assert offset_map.source_of(copies[0].offset) is None, "it is of the topic that is gone"
+    assert offset_map.source_of(copies[0].offset) is None, "it belongs to the deleted topic"
     gap = await read_gap(target, "anew")
     assert (gap.reason, gap.source_to) == ("recreated", None)
     await check_judged(peers, at, told(at, before) | told(at, anew, 1), generation=1)
 
 
-async def test_a_source_that_lost_its_tail_is_copied_anew_from_there(
+async def test_a_source_that_lost_its_tail_is_copied_again_from_there(
     peers: Peers, clients: Clients, tmp_path: Path
 ) -> None:
-    """What a machine that loses its page cache does to a log: acknowledged records are gone, and
-    others come at their offsets."""
+    """A machine loses its page cache: acknowledged records are gone, and others come at their
+    offsets.
+    """
     (source_peer, target_peer), (source, target) = peers, clients
     at = await create(source, "cut")
     for first in (0, 50, 100):
@@ -302,11 +302,13 @@ async def test_a_source_that_lost_its_tail_is_copied_anew_from_there(
     offset_map = await read_map(target, at, "cut")
     for original, copy in zip(after[50:], copies[len(before) :], strict=True):
         assert offset_map.source_of(copy.offset) == original.offset
-    assert offset_map.source_of(copies[60].offset) is None, "it is of the log that is gone"
+    assert offset_map.source_of(copies[60].offset) is None, "it belongs to the truncated log"
 
 
 def cut_back(partition: Path, offset: int) -> None:
-    """Take away the batches that end behind an offset, and what else is known of the log."""
+    """Remove the batches that end behind an offset, and everything else that is known of the
+    log.
+    """
     (log,) = partition.glob("*.log")
     data = log.read_bytes()
     end = 0
@@ -316,14 +318,14 @@ def cut_back(partition: Path, offset: int) -> None:
         if int.from_bytes(data[end : end + 8], "big") + last_offset_delta >= offset:
             break
         end += 12 + length
-    assert 0 < end < len(data), "some of it is cut off"
+    assert 0 < end < len(data), "a part of it is removed"
     log.write_bytes(data[:end])
     for suffix in ("index", "timeindex", "snapshot"):
         for known in partition.glob(f"*.{suffix}"):
             known.unlink()
 
 
-async def test_retention_overtakes_and_the_gap_is_written_down(
+async def test_retention_overtakes_and_the_journal_has_the_gap(
     peers: Peers, clients: Clients, tmp_path: Path
 ) -> None:
     (source_peer, target_peer), (source, target) = peers, clients

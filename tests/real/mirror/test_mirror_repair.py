@@ -1,5 +1,7 @@
-"""`heliograph mirror repair` on real processes: an outside producer has written into a copy, two
-workers share the link, and the command asks the one that does not copy the partition."""
+"""`heliograph mirror repair` on real processes: an outside producer has written into a copy.
+
+Two workers share the link, and the command asks the one that does not copy the partition.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ async def brokers(zookeeper: str, tmp_path: Path) -> AsyncIterator[Brokers]:
 
 
 def command_for(worker: MirrorProcess, directory: Path) -> HeliographCommand:
-    """The command, with a deployment that has this worker."""
+    """Return the command, with a deployment that has this worker."""
     command = HeliographCommand(directory)
     ready = worker.settings.ready_file
     daemon = Daemon(key="m", role="mirror", label="", argv=(), ready_file=ready)
@@ -57,13 +59,13 @@ def command_for(worker: MirrorProcess, directory: Path) -> HeliographCommand:
 
 
 async def write(client: KafkaClient, at: TopicPartition, *values: bytes) -> None:
-    """One batch."""
+    """Write one batch."""
     batch = encode_batch([NewRecord(1_790_000_000_000, b"k", value) for value in values])
     await produce_to(client, at, batch)
 
 
 async def state_of(worker: MirrorProcess) -> tuple[str, str | None] | None:
-    """Of the partition; None where this worker does not copy it."""
+    """Return the partition's state; None if this worker does not copy it."""
     flows = (await worker.link())["flows"]
     return next(((each["state"], each["trouble"]) for each in flows), None)
 
@@ -187,7 +189,7 @@ async def is_mapped(target: KafkaClient, count: int) -> bool:
 async def check(
     target: KafkaClient, originals: list[Record], before: list[Record], how: str
 ) -> None:
-    """The copy, where the map says that each record is, and what the journal tells."""
+    """Check the copy, the places of the records in the map, and the journal."""
     copies = await read_records(target, COPY)
     told = await journal(target)
     gaps = [each for each in told.all_entries() if each.kind is GapKind.LOST]
@@ -195,7 +197,7 @@ async def check(
     expected = values(originals)
     if how == "fresh":
         assert values(copies) == expected
-        assert copies[0].offset == len(before), "what was there before is deleted"
+        assert copies[0].offset == len(before), "the earlier records are deleted"
         assert (gaps[0].source_from, gaps[0].source_to, foreign) == (0, None, [])
     else:
         assert copies[: len(before)] == before

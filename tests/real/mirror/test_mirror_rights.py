@@ -1,7 +1,7 @@
-"""A right of the mirror that is taken away in mid-copy and given back, with Apache Kafka and its
-authorizer: one topic stands still and says why, nothing else does, nothing is lost.
+"""A right of the mirror is revoked in mid-copy and granted again, with Apache Kafka's authorizer.
 
-One cluster is both sides; copies lie beside their sources.
+One topic stands still and says why, no other does, and nothing is lost. One cluster is both sides;
+copies lie beside their sources.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NO_WRITE = Acl(
 
 
 class Writing:
-    """Records for both topics, one more whenever they are asked for."""
+    """Records for both topics, one more at each call."""
 
     def __init__(self, admin: KafkaClient) -> None:
         self._admin = admin
@@ -139,6 +139,6 @@ async def stands_still_alone(
 
     await worker.until(is_told)
     assert re.search(sentence, worker.log_text())
-    await writing.more()  # the last one may have been copied before the right was gone
+    await writing.more()  # the last one may have been copied before the right was revoked
     await worker.until(lambda: writing.is_copied("u"))
     assert not await writing.is_copied("t")

@@ -1,8 +1,8 @@
-"""Every row of the table of rights in mirror_maker/README.md, against Apache Kafka.
+"""Every row of the table of rights in docs/operations/rights.md, against Apache Kafka.
 
-A mirror that does all that it can begins with no right at all. What it is refused it must say, and
-just that is granted, until it says no more. So each right that the table lists was needed, and what
-it does not list is never asked for. In the end the table's rights alone must do.
+A mirror with every feature starts without any right. It must report what it is refused, and exactly
+that is granted, until it reports nothing more. So each right of the table was needed, and no right
+outside the table was requested. At the end the table's rights alone must be enough.
 """
 
 from __future__ import annotations
@@ -83,12 +83,12 @@ QUICK: Final = Limits(
     heartbeat_topic_ms=300,
     controls_ms=300,
 )
-"""So that what is granted is soon asked for again."""
+"""Short pauses, so granted rights are soon used."""
 READ_BY_USER: Final = Resource(ResourceType.TOPIC, "u")
 
 
 def settings_of(source: SecureKafka, target: SecureKafka, directory: Path) -> MirrorSettings:
-    """Two links from one source that do, between them, whatever needs a right."""
+    """Return two links from one source that together use every feature that needs a right."""
     source_side: dict[str, Any] = {
         "source_bootstrap": source.bootstrap,
         "source_security": source.security(READER),
@@ -132,7 +132,7 @@ def settings_of(source: SecureKafka, target: SecureKafka, directory: Path) -> Mi
 
 @dataclass
 class World:
-    """Both clusters as their administrators see them, and what goes on at the source."""
+    """Both clusters as their administrators see them, and the traffic at the source."""
 
     source: KafkaClient
     target: KafkaClient
@@ -143,7 +143,7 @@ class World:
     async def prepare(self) -> None:
         for topic in ("t", "gone", "u", PROBE):
             await create(self.source, topic)
-        # What only somebody else can have left: another mirror's map, MirrorMaker 2's offsets.
+        # What only others can have left: another mirror's map, MirrorMaker 2's offsets.
         for client, topic in ((self.source, OTHERS_MAP_TOPIC), (self.target, MM2_OFFSETS)):
             await create(client, topic)
             await produce_to(client, TopicPartition(topic, 0), batch_of(0, value=None))
@@ -155,7 +155,9 @@ class World:
         await self.write(U0)
 
     async def write(self, at: TopicPartition) -> None:
-        """One more record, as of an idempotent producer, and the group's position behind it."""
+        """Write one more record as an idempotent producer, and commit the group's position behind
+        it.
+        """
         number = self.written.get(at, 0)
         producer_id, epoch = self.producer
         batch = batch_of(
@@ -167,7 +169,9 @@ class World:
         assert await commit_offsets(self.source, GROUP, commit) == {at: ErrorCode.none}
 
     async def change(self) -> None:
-        """What needs rights beside those to copy: a topic grows, a config changes, a topic goes."""
+        """Change what needs further rights: a topic gains partitions, a config changes, a topic is
+        deleted.
+        """
         self.partitions = 2
         assert (await self.source.create_partitions({"t": 2}))["t"] is None
         changed = await alter_topic_configs(self.source, {"t": {"retention.ms": str(10**12)}})
@@ -177,7 +181,7 @@ class World:
         await self.write(T0)
 
     async def is_followed(self) -> bool:
-        """Whether the links have done everything that there is to do."""
+        """Return whether the links have done everything that there is to do."""
         copies = {T0: "a.t", U0: "c.u", GONE0: "a.gone", LATER0: "a.later"}
         for at, name in copies.items():
             copied = await read_records(self.target, at._replace(topic=name))
@@ -229,26 +233,26 @@ def batch_of(number: int, value: bytes | None = b"v", **options: int) -> bytearr
 
 
 async def create(client: KafkaClient, name: str) -> None:
-    # The records have a time of their own; by time they would be deleted.
+    # The records have old timestamps; retention by time would delete them.
     new = NewTopic(name=name, partitions=1, configs={"retention.ms": "-1"})
     assert (await client.create_topics([new]))[name] is None
 
 
 class Granting:
-    """Grants what the mirror says that it lacks, where the table lists it, and keeps account."""
+    """Grants what the mirror reports as missing if the table lists it, and keeps account."""
 
     def __init__(self, world: World, worker: MirrorProcess) -> None:
         self.asked: set[tuple[str, str, Operation]] = set()
-        """(side, `on` of the table, operation): refused, said so, then granted."""
+        """(side, `on` of the table, operation) that were refused, reported and then granted."""
         self.granted: dict[str, list[Acl]] = {"source": [], "target": []}
         self.table = [(row, resources(row)) for row in read_table()]
         self._world = world
         self._worker = worker
         self._links: list[dict[str, Any]] = []
-        """What their status said last."""
+        """The last status of the links."""
 
     async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
-        """Grant until there is nothing left to be granted and the condition holds."""
+        """Grant until nothing is missing and the condition holds."""
         try:
             async with asyncio.timeout(WAIT_SECONDS_MAX):
                 while not (await self._grant_what_is_missing() and await condition()):
@@ -259,11 +263,11 @@ class Granting:
             ) from None
 
     async def _grant_what_is_missing(self) -> bool:
-        """Whether nothing was missing."""
+        """Grant what is missing; return whether nothing was."""
         try:
             self._links = (await self._worker.status())["links"]
         except ClientError:
-            return False  # it does not serve yet
+            return False  # the worker does not serve yet
         sentences: set[str] = set()
         for link in self._links:
             if link["rights_missing"]:
@@ -290,7 +294,7 @@ class Granting:
         assert row is not None, f"the table does not list it: {sentence}"
         key = (row.side, row.on, refusal.operation)
         if key in self.asked:
-            return  # it has not been tried again since
+            return  # it was not retried since
         self.asked.add(key)
         acls = [acl_of(USERS[row.side], each, refusal.operation) for each in found]
         self.granted[row.side] += acls
@@ -321,7 +325,7 @@ async def clusters(tmp_path: Path) -> AsyncIterator[tuple[SecureKafka, SecureKaf
         yield source, target
 
 
-async def test_each_right_of_the_table_is_asked_for_by_name_and_all_of_them_are_enough(
+async def test_each_right_of_the_table_is_needed_and_all_of_them_suffice(
     clusters: tuple[SecureKafka, SecureKafka], tmp_path: Path
 ) -> None:
     async with contextlib.AsyncExitStack() as stack:
@@ -336,14 +340,14 @@ async def test_each_right_of_the_table_is_asked_for_by_name_and_all_of_them_are_
         settings = settings_of(*clusters, tmp_path)
         worker = MirrorProcess(settings, tmp_path, http_port=settings.http_port)
         granting = Granting(world, worker)
-        starting = asyncio.create_task(worker.start())  # it takes part when it may
+        starting = asyncio.create_task(worker.start())  # it joins the group when it may
         try:
             await granting.until(world.is_followed)
             await starting
             await world.change()
             await granting.until(world.is_followed)
             check_account(granting)
-            # Now the table's rights and no others, for a worker that begins anew.
+            # Then the table's rights and no others, for a fresh worker.
             for side, admin in zip(("source", "target"), admins, strict=True):
                 listed = {
                     acl_of(USERS[side], resource, operation)
@@ -379,7 +383,7 @@ async def test_each_right_of_the_table_is_asked_for_by_name_and_all_of_them_are_
 
 
 def check_account(granting: Granting) -> None:
-    """Every right that the table lists was refused by name before it was granted."""
+    """Check that every right of the table was refused by name before it was granted."""
     for row, _ in granting.table:
         for operation in row.operations:
             assert (row.side, row.on, operation) in granting.asked, (row.where, row.on, operation)

@@ -25,7 +25,7 @@ AT = TopicPartition("orders", 0)
 RUN = "from topology.main import main; main()"
 
 
-async def test_a_file_of_mirror_maker_2_is_run(zookeeper: str, tmp_path: Path) -> None:
+async def test_properties_of_mirror_maker_2_are_run(zookeeper: str, tmp_path: Path) -> None:
     async with running_clusters(zookeeper, tmp_path, "east", "west") as (bootstraps, clients):
         lines = ["clusters = east, west", "replication.factor = 1"]
         lines += [f"{name}.bootstrap.servers = {at}" for name, at in bootstraps.items()]

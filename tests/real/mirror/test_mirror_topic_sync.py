@@ -87,7 +87,7 @@ async def test_configs_and_acls_follow_and_nothing_else_is_touched(tmp_path: Pat
 
         await worker.until(has_acls)
         await worker.until(lambda: has_retention("-1"))
-        # Something changes, and something goes.
+        # A config changes and is reset, an ACL is deleted.
         changed = await alter_topic_configs(admin, {"t": {"retention.ms": "86400000"}})
         assert changed == {"t": None}
         gone = acl("t", "alice", Operation.READ)
@@ -104,7 +104,7 @@ async def test_configs_and_acls_follow_and_nothing_else_is_touched(tmp_path: Pat
         sync = (await worker.link())["topic_sync"]
         assert (sync["failure"], sync["withheld"], sync["refused"]) == (None, [], [])
         assert await worker.stop() == 0
-        # By hand: first what would be done, then it is done.
+        # By command: first a dry run, then the changes.
         daemon = Daemon(
             key="mirror-b",
             role="mirror",

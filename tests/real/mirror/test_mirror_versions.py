@@ -1,5 +1,7 @@
-"""Workers of an older version and of today's on the same link: side by side, and one after the
-other in both directions. No record is lost or doubled, and the map is exact."""
+"""Workers of an older and of the present version on one link, side by side and one after the other.
+
+In both directions no record is lost or duplicated, and the map is exact.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ def older_code(tmp_path: Path) -> Path:
 
 
 def check_logs(*workers: MirrorProcess) -> None:
-    """No version met anything that it did not understand."""
+    """Check that no version met anything that it did not understand."""
     for worker in workers:
         text = worker.log_text()
         bad = re.search(r"Traceback|internal error|MapFormatError|stopped:|contradicts", text)
@@ -71,7 +73,7 @@ async def verdicts(client: KafkaClient) -> VerdictTopic:
 
 
 async def check_audit(client: KafkaClient) -> None:
-    """What older workers copied was not compared; nothing of it counts as wrong."""
+    """Check that copies of older workers, which were not compared, do not count as wrong."""
     for _, found in (await verdicts(client)).flows():
         assert not found.findings
         told = {verdict for bucket in found.buckets().values() for verdict in bucket}
@@ -79,14 +81,14 @@ async def check_audit(client: KafkaClient) -> None:
 
 
 async def copies_as(worker: MirrorProcess, *, is_older: bool) -> bool:
-    """Whether it copies some of the partitions, and is of that version."""
+    """Return whether the worker copies some of the partitions, in that version."""
     link = await worker.link()
     assert ("audit" not in link) is is_older, "another version answers"
     return bool(link["flows"])
 
 
 async def copied_more(source: KafkaClient, target: KafkaClient, worker: MirrorProcess) -> None:
-    """Wait until every partition has got something more."""
+    """Wait until every partition has more copies."""
     copies = [TopicPartition("a.t", index) for index in range(PARTITIONS)]
 
     async def ends() -> list[int]:
@@ -105,7 +107,7 @@ async def copied_more(source: KafkaClient, target: KafkaClient, worker: MirrorPr
 async def test_workers_are_replaced_one_by_one_while_records_flow(
     brokers: Brokers, tmp_path: Path, older_code: Path, is_back: bool
 ) -> None:
-    """A rolling upgrade, and the way back; one worker is killed and one stopped."""
+    """A rolling upgrade and the way back; one worker is killed and one stopped."""
     bootstraps = brokers[0].bootstrap, brokers[1].bootstrap
     async with AsyncExitStack() as stack:
         source = await stack.enter_async_context(KafkaClient(bootstraps[0]))
@@ -149,7 +151,7 @@ async def test_workers_are_replaced_one_by_one_while_records_flow(
 async def test_partitions_go_back_and_forth_between_the_versions(
     brokers: Brokers, tmp_path: Path, older_code: Path, seed: int
 ) -> None:
-    """Workers are killed or stopped again and again, and come back as either version."""
+    """Workers are killed or stopped again and again, and come back in either version."""
     random = Random(seed)
     bootstraps = brokers[0].bootstrap, brokers[1].bootstrap
     async with AsyncExitStack() as stack:
@@ -183,10 +185,12 @@ async def test_partitions_go_back_and_forth_between_the_versions(
         await check_audit(target)
 
 
-async def test_an_older_worker_goes_on_with_a_journal_of_today(
+async def test_an_older_worker_continues_with_a_journal_of_this_version(
     brokers: Brokers, tmp_path: Path, older_code: Path
 ) -> None:
-    """Entries of every kind and an order to delete the copy, then back to today's version."""
+    """The journal has entries of every kind and an order to delete the copy; then back to this
+    version.
+    """
     bootstraps = brokers[0].bootstrap, brokers[1].bootstrap
     async with AsyncExitStack() as stack:
         source = await stack.enter_async_context(KafkaClient(bootstraps[0]))
@@ -203,7 +207,7 @@ async def test_an_older_worker_goes_on_with_a_journal_of_today(
         await until_count(target, worker, 16)
         await worker.until(lambda: has_kind(target, GapKind.FOREIGN))
         await note_copied(target)
-        await write(target, COPY, b"outsider again")  # which nobody has noticed yet
+        await write(target, COPY, b"outsider again")  # which no worker has noticed yet
         await worker.kill()
         make_older(worker, older_code)
         await worker.start()
@@ -216,7 +220,7 @@ async def test_an_older_worker_goes_on_with_a_journal_of_today(
         check_places(await read_places(target), originals, own)
         check_logs(worker)
 
-        # An order that only today's version can carry out as a whole.
+        # An order that only the present version can carry out completely.
         make_present(worker)
         await worker.start()
         await write(source, T0, b"present")
@@ -245,13 +249,13 @@ def value(record: Record) -> bytes:
 
 
 async def write(client: KafkaClient, at: TopicPartition, *values: bytes) -> None:
-    """One batch."""
+    """Write one batch."""
     batch = encode_batch([NewRecord(1_790_000_000_000, b"k", each) for each in values])
     await produce_to(client, at, batch)
 
 
 async def until_count(target: KafkaClient, worker: MirrorProcess, count: int) -> None:
-    """Wait until the copy has so many records."""
+    """Wait until the copy has this many records."""
 
     async def is_so() -> bool:
         return len(await read_records(target, COPY)) == count
@@ -281,7 +285,7 @@ async def a_foreign_entry(client: KafkaClient) -> Gap:
 
 
 async def note_copied(client: KafkaClient) -> None:
-    """As if the source had lost records 3 and 4 before they were mapped."""
+    """Write the entry as if the source had lost records 3 and 4 before they were mapped."""
     entry = await a_foreign_entry(client)
     copied = replace(
         entry,
@@ -297,7 +301,7 @@ async def note_copied(client: KafkaClient) -> None:
 
 
 async def order_fresh(client: KafkaClient) -> None:
-    """As `heliograph mirror repair --how fresh` writes it; nobody has followed yet."""
+    """Write the order of `heliograph mirror repair --how fresh`; no worker has followed it yet."""
     entry = await a_foreign_entry(client)
     end = (await client.list_offsets({COPY: -1}))[COPY].offset
     await append(
@@ -317,7 +321,7 @@ async def order_fresh(client: KafkaClient) -> None:
 
 
 async def read_places(client: KafkaClient) -> dict[int, int]:
-    """Source offset -> target offset of every mapped record."""
+    """Return source offset -> target offset of every mapped record."""
     return {
         run.source_offset + n: run.target_offset + n
         for run in (await read_map(client, T0)).runs()

@@ -1,5 +1,7 @@
-"""Faults that the product once had, planted into real processes: each is noticed by the referee,
-and by the nemesis' mirrors. Nobody tells them what to look for."""
+"""Former faults of the product, planted into real processes.
+
+The referee and the nemesis' mirrors must each notice them, without a hint what to look for.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +29,16 @@ HOLD_SECONDS = 10.0
 
 
 class Noticed(NamedTuple):
-    """How a fault is met, and how it shows."""
+    """How a fault is provoked, and how it shows."""
 
     options: str
-    """Of the referee."""
+    """Options of the referee."""
     findings: Set[tuple[str, str]]
-    """Promises and kinds, of which one at least must be found."""
+    """Promises and kinds of which at least one must be found."""
     workload: str
-    """Of the nemesis."""
+    """Workload of the nemesis."""
     anomalies: Set[str]
-    """Of which one at least must be found."""
+    """Anomalies of which at least one must be found."""
 
 
 NOTICED = {
@@ -75,7 +77,7 @@ def test_every_fault_is_played() -> None:
 def test_the_referee_notices(fault: str, tmp_path: Path) -> None:
     outcome, files = tmp_path / "outcome.json", tmp_path / "files"
     command = [sys.executable, "-m", "tests.referee", *NOTICED[fault].options.split()]
-    # What stands still does not catch up however long it is waited for.
+    # A stalled partition does not catch up, however long the wait.
     command += ["--offsets-max", "6000", "--catch-up-seconds", "30"]
     done = subprocess.run(
         [*command, "--directory", str(files), "-o", str(outcome)],

@@ -24,7 +24,7 @@ MUST_CHECK = (
     "records compared",
     "transactions readable",
 )
-"""Figures without which nothing was seen."""
+"""Figures that must not be zero, or nothing was checked."""
 
 
 @pytest.mark.timeout(900)

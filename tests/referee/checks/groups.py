@@ -38,7 +38,7 @@ def check_group(
 ) -> Judgement:
     """Compare a position with the records that the group has read.
 
-    `may_repeat` and `may_be_missing` say that README.md of mirror_maker promises no more than that
+    `may_repeat` and `may_be_missing` say that docs/operations/groups.md promises no more than that
     nothing is skipped, or no position at all.
     """
     judgement = Judgement()

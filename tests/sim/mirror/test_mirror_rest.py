@@ -70,7 +70,7 @@ def test_a_partition_that_rests_says_so_holds_up_no_other_and_stops_at_once() ->
         world, worker = await copied_world(1)
         create_again(world)
         await until(lambda: rests(worker.flows))
-        still = worker.link.standing_still().worst
+        still = worker.link.stalled().worst
         assert [each.state for each in still] == [FlowState.STARTING] * 2
         # One place for proofs: whoever rests must not keep it.
         began_s = now_s()

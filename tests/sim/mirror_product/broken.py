@@ -32,7 +32,7 @@ from mirror_maker.formats import (
     TranslationState,
     encode_gap,
 )
-from mirror_maker.link.map_flusher import MapFlushing
+from mirror_maker.link.map_flusher import MapFlusher
 from mirror_maker.model import FlowFailedError, SourceGap
 from mirror_maker.resume import journal_entries, log_comparison, proof, tail_places
 from mirror_maker.resume.generations import GenerationOpener
@@ -130,7 +130,7 @@ def pass_over_foreign_records() -> Broken:
 
 def write_the_map_before_the_receipts() -> Broken:
     """A worker that dies in between leaves mapped copies that nobody compares."""
-    flush = MapFlushing.flush
+    flush = MapFlusher.flush
 
     async def write_later(self: Any, taken: Any) -> None:
         self.__dict__.setdefault("late", []).extend(
@@ -144,8 +144,8 @@ def write_the_map_before_the_receipts() -> Broken:
             await self._stores.audit_topics.write_receipts(late)
 
     stack = ExitStack()
-    stack.enter_context(mock.patch.object(MapFlushing, "_write_receipts", write_later))
-    stack.enter_context(mock.patch.object(MapFlushing, "flush", flush_and_write))
+    stack.enter_context(mock.patch.object(MapFlusher, "_write_receipts", write_later))
+    stack.enter_context(mock.patch.object(MapFlusher, "flush", flush_and_write))
     return stack
 
 

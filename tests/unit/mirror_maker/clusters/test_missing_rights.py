@@ -1,4 +1,4 @@
-"""What a principal was refused, in words, until it is granted."""
+"""The rights that a principal lacks, in words, until they are granted."""
 
 from __future__ import annotations
 
@@ -31,43 +31,43 @@ def told(rights: MissingRights, now_ms: int = 0) -> list[str]:
     return [rights.sentence(right) for right in rights.known(now_ms)]
 
 
-def test_a_refusal_is_told_once_and_shown_until_it_is_granted() -> None:
+def test_a_refusal_is_new_once_and_listed_until_it_is_granted() -> None:
     rights = MissingRights("a", READER)
     read = topic_right("READ", "t")
-    assert rights.heard([(read, OF_TOPIC)], 0) == [read]
-    assert rights.heard([(read, OF_TOPIC)], 5) == [], "it is known"
+    assert rights.note([(read, OF_TOPIC)], 0) == [read]
+    assert rights.note([(read, OF_TOPIC)], 5) == [], "it is listed already"
     assert told(rights, 10) == ["User:reader may not READ topic t at a"]
     assert rights
-    rights.heard([(read, ErrorCode.none)], 20)
+    rights.note([(read, ErrorCode.none)], 20)
     assert not rights
     assert told(rights, 20) == []
 
 
-def test_what_is_not_asked_for_again_is_forgotten_and_news_after_that() -> None:
+def test_a_right_that_is_not_requested_again_is_forgotten_and_new_later() -> None:
     rights = MissingRights("b", ClientSecurity(), forgotten_ms=100)
     create, write = topic_right("CREATE", "a.t"), topic_right("WRITE", "a.t")
-    rights.heard([(create, OF_TOPIC), (write, OF_TOPIC)], 0)
-    rights.heard([(write, OF_TOPIC)], 50)
+    rights.note([(create, OF_TOPIC), (write, OF_TOPIC)], 0)
+    rights.note([(write, OF_TOPIC)], 50)
     assert told(rights, 99) == [
         "User:ANONYMOUS may not CREATE topic a.t at b",
         "User:ANONYMOUS may not WRITE topic a.t at b",
     ]
     assert told(rights, 100) == ["User:ANONYMOUS may not WRITE topic a.t at b"]
-    assert rights.heard([(create, OF_TOPIC), (write, OF_TOPIC)], 149) == [create]
+    assert rights.note([(create, OF_TOPIC), (write, OF_TOPIC)], 149) == [create]
     assert told(rights, 249) == []
     assert not rights
 
 
-def test_no_more_than_so_many_are_kept() -> None:
+def test_the_oldest_rights_beyond_the_limit_are_dropped() -> None:
     rights = MissingRights("b", ClientSecurity())
     many = [(topic_right("WRITE", str(number)), OF_TOPIC) for number in range(MISSING_MAX + 5)]
-    rights.heard(many, 1)
+    rights.note(many, 1)
     assert len(rights.known(1)) == MISSING_MAX
 
 
-def test_who_comes_with_a_certificate_is_named_by_it() -> None:
+def test_a_principal_with_a_certificate_is_named_by_its_file() -> None:
     rights = MissingRights("b", ClientSecurity(protocol="SSL", certificate_file="/x/me.pem"))
-    rights.heard([(Right("ALTER", "the cluster"), OF_CLUSTER)], 0)
+    rights.note([(Right("ALTER", "the cluster"), OF_CLUSTER)], 0)
     assert told(rights) == ["the principal of /x/me.pem may not ALTER the cluster at b"]
 
 
@@ -155,19 +155,19 @@ def test_each_refusal_names_the_operation_and_the_resource(
     api: ApiKey, fields: dict[str, Any], response: Answer, expected: str
 ) -> None:
     rights = MissingRights("a", READER)
-    rights.heard(answered_rights(api, fields, response), 0)
+    rights.note(answered_rights(api, fields, response), 0)
     assert told(rights) == [f"User:reader may not {expected} at a"]
 
 
-def test_other_errors_are_no_missing_rights() -> None:
+def test_other_errors_are_not_missing_rights() -> None:
     rights = MissingRights("a", READER)
     answer = Answer(topics=topics(ErrorCode.topic_already_exists))
-    assert rights.heard(answered_rights(ApiKey.CREATE_TOPICS, {}, answer), 0) == []
+    assert rights.note(answered_rights(ApiKey.CREATE_TOPICS, {}, answer), 0) == []
     assert not rights
 
 
-def test_the_readmes_table_is_understood() -> None:
-    """By the tests that grant what it says, row by row."""
+def test_the_table_of_rights_is_parsed() -> None:
+    """The tests that grant its rights, row by row, parse it."""
     table = read_table()
     assert {row.side for row in table} == {"source", "target"}
     for row in table:

@@ -1,4 +1,4 @@
-"""Questions that go in one request; bounds of many logs."""
+"""Lookups that share a request; bounds of many logs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from local_cluster.client.model import ListedOffset, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.clusters.log_offsets import LogOffsets
-from mirror_maker.clusters.request_batching import Together
+from mirror_maker.clusters.request_batching import RequestBatcher
 
 
 class Requests:
-    """Notes what is asked; each request is answered when it is let go."""
+    """Records the lookups; each request is answered when the test says so."""
 
     def __init__(self, failing: int | None = None) -> None:
-        """`failing`: which of them fails."""
+        """`failing` is the number of the request that fails."""
         self.asked: list[list[int]] = []
         self.answers = asyncio.Semaphore(0)
         self._failing = failing
@@ -45,7 +45,7 @@ async def asked_behind_another(
     requests: Requests, numbers: Sequence[int], *, count_max: int = 100
 ) -> list[asyncio.Task[int]]:
     """Tasks that ask while a request with the question 0 is on its way."""
-    together = Together(requests, count_max=count_max)
+    together = RequestBatcher(requests, count_max=count_max)
     first = asyncio.create_task(together.ask(0))
     await requests.until_asked(1)
     tasks = [asyncio.create_task(together.ask(number)) for number in numbers]
@@ -53,7 +53,7 @@ async def asked_behind_another(
     return [first, *tasks]
 
 
-async def test_who_asks_while_a_request_is_on_its_way_goes_with_the_next() -> None:
+async def test_lookups_during_a_request_go_with_the_next_one() -> None:
     requests = Requests()
     tasks = await asked_behind_another(requests, [1, 2, 3])
     requests.answer(2)
@@ -61,7 +61,7 @@ async def test_who_asks_while_a_request_is_on_its_way_goes_with_the_next() -> No
     assert requests.asked == [[0], [1, 2, 3]]
 
 
-async def test_no_request_has_more_than_it_may() -> None:
+async def test_no_request_exceeds_its_limit() -> None:
     requests = Requests()
     tasks = await asked_behind_another(requests, [1, 2, 3, 4, 5], count_max=2)
     requests.answer(4)
@@ -69,7 +69,7 @@ async def test_no_request_has_more_than_it_may() -> None:
     assert requests.asked == [[0], [1, 2], [3, 4], [5]]
 
 
-async def test_a_failure_is_that_of_all_in_the_request_and_of_nobody_else() -> None:
+async def test_a_failure_concerns_all_callers_of_the_request_and_no_others() -> None:
     requests = Requests(failing=1)
     tasks = await asked_behind_another(requests, [1, 2, 3], count_max=2)
     requests.answer(3)
@@ -77,12 +77,12 @@ async def test_a_failure_is_that_of_all_in_the_request_and_of_nobody_else() -> N
     assert [isinstance(result, KafkaError) for result in results] == [False, True, True, False]
 
 
-async def test_one_that_is_cancelled_takes_nothing_from_the_others() -> None:
+async def test_a_cancelled_caller_takes_nothing_from_the_others() -> None:
     requests = Requests()
     tasks = await asked_behind_another(requests, [1, 2, 3])
     requests.answer(1)
     await requests.until_asked(2)
-    tasks[1].cancel()  # it is the one that has sent the second request
+    tasks[1].cancel()  # this caller has sent the second request
     requests.answer(2)
     assert await asyncio.gather(*tasks[2:]) == [20, 30]
     with pytest.raises(asyncio.CancelledError):
@@ -119,7 +119,7 @@ def leader_of(at: TopicPartition) -> int | None:
     return None if at.topic == "unknown" else at.partition % 2 + 1
 
 
-async def test_bounds_of_many_logs_are_asked_for_together_and_fail_apart() -> None:
+async def test_bounds_of_many_logs_share_requests_and_fail_separately() -> None:
     cluster = Cluster()
     logs = LogOffsets(cast("Any", cluster), leader_of)
     partitions = [TopicPartition("t", number) for number in range(20)]

@@ -1,4 +1,4 @@
-"""What an operator may say to a link, and how fast it then goes."""
+"""An operator's orders to a link, and the rates that they set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mirror_maker.worker import service
 from mirror_maker.worker.service import MirrorService
 
 
-def test_a_link_a_topic_or_a_partition_is_paused() -> None:
+def test_a_link_a_topic_and_a_partition_can_be_paused() -> None:
     for part, expected in (
         (PausedPart(), [True, True, True]),
         (PausedPart("t"), [True, True, False]),
@@ -27,7 +27,7 @@ def test_a_link_a_topic_or_a_partition_is_paused() -> None:
     assert not Controls().pauses("t", 0)
 
 
-def test_what_is_resumed_runs_with_all_that_is_in_it() -> None:
+def test_resuming_a_part_resumes_everything_in_it() -> None:
     parts = (PausedPart("t", 1), PausedPart("t", 2), PausedPart("u"))
     controls = Controls()
     for part in parts:
@@ -38,7 +38,7 @@ def test_what_is_resumed_runs_with_all_that_is_in_it() -> None:
     assert controls.resume(PausedPart("v")) == controls
 
 
-def test_what_lies_in_something_paused_cannot_run() -> None:
+def test_a_part_of_a_paused_part_cannot_be_resumed() -> None:
     for paused, wanted in (
         (PausedPart(), PausedPart("t")),
         (PausedPart(), PausedPart("t", 0)),
@@ -48,14 +48,14 @@ def test_what_lies_in_something_paused_cannot_run() -> None:
             Controls().pause(paused).resume(wanted)
 
 
-def test_the_last_word_holds() -> None:
+def test_the_last_controls_hold() -> None:
     topic = MapTopic()
     for controls in (Controls().pause(PausedPart("t")), Controls(source_bytes_per_second=5)):
         topic.replay(*encode_record(controls))
     assert topic.controls == Controls(source_bytes_per_second=5)
 
 
-def test_no_more_passes_than_the_rate_over_time() -> None:
+def test_the_rate_holds_over_time() -> None:
     throttle = Throttle()
     throttle.set_rate(1_000, 0)
     now_ms = passed = 0
@@ -69,10 +69,10 @@ def test_no_more_passes_than_the_rate_over_time() -> None:
     assert 59_000 <= passed <= 61_000
 
 
-def test_a_rate_is_changed_and_taken_away_while_it_holds_something_up() -> None:
+def test_a_rate_can_change_and_end_while_there_is_a_debt() -> None:
     throttle = Throttle()
     assert throttle.delay_ms(0) == 0
-    throttle.spend(10**9, 0)  # without a rate nothing is owed
+    throttle.spend(10**9, 0)  # without a rate there is no debt
     throttle.set_rate(1_000, 0)
     assert throttle.delay_ms(0) == 0
     throttle.spend(10_000, 0)
@@ -83,7 +83,7 @@ def test_a_rate_is_changed_and_taken_away_while_it_holds_something_up() -> None:
     assert throttle.delay_ms(5_000) == 0
 
 
-async def test_an_order_waits_for_a_silent_target_only_for_so_long(
+async def test_an_order_to_a_silent_target_times_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     link = LinkSettings(name="a-b", source_alias="a", source_bootstrap="a:1")

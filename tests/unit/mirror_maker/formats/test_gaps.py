@@ -1,4 +1,4 @@
-"""The journal's bytes, which of two entries holds, and offsets that lie in gaps."""
+"""The journal's bytes, which of two entries holds, and offsets in gaps."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ def test_golden_entry() -> None:
         (encode_gap(GAP)[0].replace(b"0000-", b"zzzz-"), encode_gap(GAP)[1]),
     ],
 )
-def test_what_is_no_entry_is_refused(key: bytes, value: bytes) -> None:
+def test_bytes_that_are_not_an_entry_are_refused(key: bytes, value: bytes) -> None:
     with pytest.raises(MapFormatError):
         GapJournal().replay(key, value)
 
 
-def test_what_lies_in_no_gap() -> None:
+def test_offsets_outside_gaps_are_found() -> None:
     gaps = GapRanges([(10, 20), (30, 40)])
     assert list(gaps.uncovered(0, 50)) == [(0, 10), (20, 30), (40, 50)]
     assert list(gaps.uncovered(12, 18)) == []
@@ -92,7 +92,7 @@ OTHERS = replace(
 def test_entries_that_lose_nothing_have_a_minor_version(entry: Gap) -> None:
     key, value = encode_gap(entry)
     assert json.loads(key)["kind"] == entry.kind
-    assert json.loads(value)["version"] == 1, "an older reader takes it"
+    assert json.loads(value)["version"] == 1, "an older reader accepts it"
     assert json.loads(value)["minor_version"] == 1
     assert decode_gap(key, value) == entry
 
@@ -108,14 +108,14 @@ def test_entries_of_different_kinds_hold_beside_each_other() -> None:
     assert len(list(journal.all_entries())) == 4
 
 
-def test_versions_that_know_no_kinds_take_foreign_records_for_an_empty_gap_of_its_own() -> None:
-    """It hides no gap at the same source offset from them, nor leaves anything out."""
+def test_versions_without_kinds_read_foreign_records_as_an_empty_gap() -> None:
+    """It hides no gap at the same source offset from them, and leaves nothing out."""
     key, value = map(json.loads, encode_gap(OTHERS))
     assert key["source_from"] == value["source_to"] == -1 - OTHERS.target_offset
     assert value["source_next"] == OTHERS.source_from
 
 
-def test_an_order_without_an_end_holds_beside_a_gap_with_one() -> None:
+def test_an_entry_without_an_end_holds_beside_a_gap_with_one() -> None:
     journal = GapJournal()
     order = replace(GAP, nonce=9, source_to=None, reason=REPAIR_RECOPY_REASON)
     for entry in (GAP, order, replace(order, nonce=10, reason="truncated")):

@@ -1,4 +1,4 @@
-"""What copies are called, and where a name alone tells the original."""
+"""Names of copies, and names that tell the source topic."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ def test_only_a_name_of_a_link_makes_a_probe_topic() -> None:
         (PREFIXED, "paris.", None),
         (IDENTITY, "orders", None),
         (CUSTOM, "eu-orders", "orders"),
-        (CUSTOM, "paris.orders", None),  # the name that `orders` would have without the map
+        (CUSTOM, "paris.orders", None),  # the copy of `orders` without the map
         (CUSTOM, "paris.flights", "flights"),
         (MERGED, "orders", None),
         (MERGED, "paris.flights", "flights"),
     ],
 )
-def test_a_name_tells_the_original_or_nothing(
+def test_a_copys_name_gives_the_source_topic_or_none(
     names: TopicNames, copy: str, topic: str | None
 ) -> None:
     assert names.source_topic("paris", copy) == topic
@@ -101,13 +101,13 @@ def test_half_a_rule_is_refused(wrong: dict[str, str]) -> None:
         TopicNames(**wrong)  # type: ignore[arg-type]
 
 
-def test_topics_of_a_link_that_would_have_one_copy() -> None:
+def test_topics_of_a_link_that_would_share_a_copy() -> None:
     names = TopicNames(otherwise="identity", map={"a": "c"})
     link = LinkSettings(name="x", source_alias="p", source_bootstrap="-", names=names)
     assert colliding_topics({"a", "b", "c"}, link.copy_name) == {"c": ["a", "c"]}
 
 
-def test_what_decides_which_records_are_copied_is_a_term() -> None:
+def test_settings_that_select_records_are_terms() -> None:
     link = LinkSettings(name="x", source_alias="p", source_bootstrap="-")
     assert link.terms == {}
     local = LinkSettings(name="x", source_alias="p", source_bootstrap="-", origin="local")

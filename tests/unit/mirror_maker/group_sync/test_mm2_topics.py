@@ -141,14 +141,14 @@ async def test_a_checkpoint_is_written_when_a_position_moved() -> None:
     assert world.sink.checkpoints() == []
 
 
-async def test_checkpoints_of_what_is_gone_are_forgotten() -> None:
+async def test_checkpoints_of_deleted_groups_are_forgotten() -> None:
     world = World()
     both = {name: [position(name, T0, 1), position(name, T1, 2)] for name in "gh"}
     await world.topics.checkpoint(both, "gh")
-    await world.topics.checkpoint({}, "h")  # g is gone
+    await world.topics.checkpoint({}, "h")  # g is deleted
     await world.topics.checkpoint({"h": both["h"][:1]}, "h")  # T1 is copied elsewhere
     world.sink.checkpoints()
-    # Whatever has become of them meanwhile, what holds now is written.
+    # Whatever happened meanwhile, the present offsets are written.
     await world.topics.checkpoint(both, "gh")
     found = world.sink.checkpoints()
     assert [(each.group, each.partition) for each in found] == [("g", 0), ("g", 1), ("h", 1)]
@@ -163,7 +163,7 @@ async def test_positions_of_mixed_partitions_are_kept_apart() -> None:
     assert [each.partition for each in world.sink.checkpoints()] == [0, 1]
 
 
-async def test_a_checkpoint_that_was_not_written_is_written_later() -> None:
+async def test_a_failed_checkpoint_is_written_later() -> None:
     world = World()
     groups = {"g": [position("g", T0, 1)]}
     world.sink.is_down = True
@@ -174,13 +174,13 @@ async def test_a_checkpoint_that_was_not_written_is_written_later() -> None:
     assert len(world.sink.checkpoints()) == 1
 
 
-async def test_offset_syncs_are_written_of_flows_that_moved_and_kept_where_that_fails() -> None:
+async def test_offset_syncs_of_moved_flows_are_written_and_kept_after_a_failure() -> None:
     world = World()
     syncs = world.flow(T0)
     world.flow(T1)
     syncs.append(Run(0, 100, 10))
     await world.topics.write_offset_syncs()
-    assert world.sink.syncs() == [], "nobody has said that it moved"
+    assert world.sink.syncs() == [], "it was not reported as moved"
     world.moved.update({T0, T1, TopicPartition("given away", 0)})
     world.sink.is_down = True
     with pytest.raises(KafkaError):
@@ -199,7 +199,7 @@ async def test_a_round_of_offset_syncs_ends_though_flows_move_on() -> None:
     def move_on() -> None:
         nonlocal written
         written += 1
-        assert written <= 2, "what moved meanwhile is for the next round"
+        assert written <= 2, "later moves are for the next round"
         for syncs in flows:
             syncs.append(Run(10 * written, 100 + 10 * written, 10))
         world.moved.update({T0, T1})

@@ -1,4 +1,4 @@
-"""What is committed for groups on the target, and what is only reported."""
+"""Which positions of groups are committed on the target, and which are only reported."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_trimmed_part_of_the_map_is_pending_and_not_committed() -> None:
     assert decide(position, None, "", rewind=True) == (position, None)
 
 
-def test_in_a_hole_of_the_map_a_group_goes_on_at_the_safe_place() -> None:
+def test_in_a_hole_of_the_map_a_group_gets_the_safe_place() -> None:
     offset_map = OffsetMap(0, 0)
     offset_map.append(Run(0, 0, 5))
     offset_map.skip_unknown(50, 60)
@@ -70,7 +70,7 @@ def test_in_a_hole_of_the_map_a_group_goes_on_at_the_safe_place() -> None:
     assert decide(position, None, "", rewind=False) == (position, CommittedOffset(5, -1, "m"))
 
 
-def test_partitions_that_are_not_copied_here_are_left_out() -> None:
+def test_partitions_that_this_worker_does_not_copy_are_left_out() -> None:
     positions = {TopicPartition("other", 0): CommittedOffset(1, -1, "")}
     assert translate_positions("g", positions, {SOURCE: FlowMap(TARGET, flow_map())}.get) == []
 
@@ -91,7 +91,7 @@ def test_a_group_in_use_is_never_overwritten(state: str) -> None:
     assert (position.state, commit) == (SyncState.ACTIVE, None)
 
 
-def test_never_back_without_the_flag() -> None:
+def test_a_position_never_goes_back_without_rewind() -> None:
     there = CommittedOffset(115, -1, "")
     position, commit = decide(translated(7), there, "Empty", rewind=False)
     assert (position.state, commit) == (SyncState.AHEAD, None)
@@ -99,14 +99,14 @@ def test_never_back_without_the_flag() -> None:
     assert (position.state, commit) == (SyncState.SYNCED, CommittedOffset(107, -1, ""))
 
 
-def test_what_is_there_already_is_not_written_again() -> None:
+def test_an_equal_position_is_not_committed_again() -> None:
     position, commit = decide(translated(7), CommittedOffset(107, 9, ""), "Empty", rewind=False)
     assert (position.state, commit) == (SyncState.SYNCED, None)
     clamped, commit = decide(translated(30), CommittedOffset(119, -1, ""), "", rewind=False)
     assert (clamped.state, commit) == (SyncState.CLAMPED, None)
 
 
-def test_a_copy_of_several_origins_has_no_position_of_one() -> None:
+def test_a_copy_of_several_origins_has_no_exact_position() -> None:
     at = TopicPartition("t", 0)
     flows = {at: FlowMap(at, OffsetMap(0, 0), is_shared=True)}
     (position,) = translate_positions("g", {at: CommittedOffset(0, -1, "")}, flows.get)
@@ -116,7 +116,7 @@ def test_a_copy_of_several_origins_has_no_position_of_one() -> None:
 
 @pytest.mark.parametrize("state", [SyncState.MERGED, SyncState.PARTIAL])
 def test_a_place_among_several_origins_never_goes_back(state: SyncState) -> None:
-    """It falls back when a source cannot be asked, which is no wish of the group."""
+    """It falls back while a source does not answer, which is no wish of the group."""
     placed = translated(7)._replace(state=state)
     there = CommittedOffset(115, -1, "")
     position, commit = decide(placed, there, "Empty", rewind=True)

@@ -1,4 +1,4 @@
-"""Who holds a group back in a partition of several links, and what is said of it."""
+"""What holds a group back in a partition of several links."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import uuid
 from mirror_maker.formats import Block, FlowKey, MapTopic, OffsetMap, Opening, Run, encode_record
 from mirror_maker.group_sync.position_rules import SyncState
 from mirror_maker.group_sync.shared_positions import REREAD_RUNS_MAX, SharedFlow, safe_position
-from mirror_maker.stores.followed_map import GrowingMap
+from mirror_maker.stores.cluster_maps import FollowedMap
 
 FLOW = FlowKey("t", 0, uuid.UUID(int=1), uuid.UUID(int=2))
 
@@ -30,18 +30,19 @@ def west(committed: int | None, source_end: int | None = None) -> SharedFlow:
 
 
 def test_the_first_unread_record_of_any_link_is_the_place() -> None:
-    # East stands at its record 10 (at 20), west at 4 (at 14): east's ten at 0..9 are behind.
+    # The group is at east's record 10 (at 20) and at west's 4 (at 14): east's ten at 0..9 are
+    # behind.
     assert safe_position([east(12), west(4)], 35, 0) == (SyncState.MERGED, 14, "west", 2)
-    # Between east's 9 and 10 there are only records that west has read: they are passed over.
+    # Between east's 9 and 10 there are only read records of west: they are passed over.
     assert safe_position([east(10), west(12)], 35, 0) == (SyncState.MERGED, 20, "east", 2)
 
 
 def test_a_link_whose_source_is_read_to_its_end_holds_nothing_back() -> None:
     assert safe_position([east(20, 20), west(15, 15)], 35, 0) == (SyncState.MERGED, 35, None, 0)
-    # An end that is not known, or that lies further on, may have unread copies behind the map.
+    # With an unknown end, or a later one, unread copies may lie behind the map.
     assert safe_position([east(20), west(15, 15)], 35, 0) == (SyncState.MERGED, 30, "east", 5)
     assert safe_position([east(20, 21), west(15, 15)], 35, 0) == (SyncState.MERGED, 30, "east", 5)
-    # A position behind the end is of another topic of that name: it proves nothing.
+    # A position behind the end belongs to another topic of that name and proves nothing.
     assert safe_position([east(25, 20), west(15, 15)], 35, 0) == (SyncState.MERGED, 30, "east", 5)
 
 
@@ -49,11 +50,11 @@ def test_a_link_without_a_position_holds_the_group_at_its_first_copy() -> None:
     assert safe_position([east(20, 20), west(None, 15)], 35, 0) == (
         SyncState.PARTIAL, 10, "west", 10,
     )  # fmt: skip
-    # What the target no longer has is nobody's to read.
+    # Records that the target has deleted need not be read.
     assert safe_position([east(20, 20), west(None)], 35, 12).target_offset == 12
 
 
-def test_where_a_map_has_a_hole_the_group_goes_no_further_than_its_beginning() -> None:
+def test_a_hole_of_a_map_holds_the_group_at_its_start() -> None:
     lost = OffsetMap(0, 0)
     lost.append(Run(0, 0, 5))
     lost.skip_unknown(50, 60)
@@ -63,7 +64,7 @@ def test_where_a_map_has_a_hole_the_group_goes_no_further_than_its_beginning() -
     trimmed.skip_unknown(50, 60)
     position = safe_position([SharedFlow("trimmed", trimmed, 0, 20, None), east(20, 20)], 60, 0)
     assert position == (SyncState.PENDING, None, "trimmed", None)
-    # At the edge of what is lost: no further than what is known.
+    # At the edge of the hole: no further than what is known.
     position = safe_position([SharedFlow("lost", lost, 0, 5, None), east(20, 20)], 60, 0)
     assert position.target_offset == 5
     older = OffsetMap(10, 10, has_older_copies=True)
@@ -102,10 +103,10 @@ def block(epoch: int, nonce: int, *runs: Run) -> Block:
     )  # fmt: skip
 
 
-def test_a_growing_map_is_what_would_be_built_anew() -> None:
-    """A block that grows, blocks passed over between two looks, a source cut back."""
+def test_a_followed_map_equals_a_rebuilt_one() -> None:
+    """A block grows, blocks are passed over between two looks, the source is truncated."""
     topic = topic_of(opening(0, 0, 0))
-    growing = GrowingMap()
+    growing = FollowedMap()
     for record in (
         None,
         block(0, 1, Run(0, 0, 5)),
@@ -124,4 +125,4 @@ def test_a_growing_map_is_what_would_be_built_anew() -> None:
         if record is None or record.nonce != 3:
             assert list(found.runs()) == list(wanted.runs())
         assert found.source_next == wanted.source_next
-    assert GrowingMap().follow(MapTopic(), FLOW) is None
+    assert FollowedMap().follow(MapTopic(), FLOW) is None

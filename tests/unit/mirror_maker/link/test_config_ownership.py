@@ -1,4 +1,4 @@
-"""Which link leads a copy, so that configs and ACLs do not go round between two clusters."""
+"""The link that owns a copy, so that configs and ACLs do not circulate between two clusters."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, cast
 import pytest
 
 from mirror_maker.formats import MapTopic, Registration, encode_record
-from mirror_maker.formats.marks import LedCopy
+from mirror_maker.formats.marks import OwnedCopy
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.formats.records import MapRecord, encode_key
-from mirror_maker.link.config_ownership import CopyPair, mark_of, why_not_led
-from mirror_maker.link.owned_copies import LedCopies, LinkMarks
+from mirror_maker.link.config_ownership import CopyPair, ownership_mark, why_not_owned
+from mirror_maker.link.owned_copies import LinkMarks, OwnedCopies
 from mirror_maker.settings import LinkSettings
+from mirror_maker.stores.cluster_maps import ClusterMaps
 from mirror_maker.stores.map_store import MapStore
-from mirror_maker.stores.target_maps import MapTopics
 
 HERE, THERE, OTHER = (uuid.UUID(int=number) for number in (1, 2, 3))
 ORDERS = CopyPair("orders", HERE, "orders", THERE)
@@ -29,54 +29,54 @@ def link(**changes: Any) -> LinkSettings:
     return replace(settings, **changes)
 
 
-def test_a_copy_that_tells_its_origin_is_led() -> None:
+def test_a_copy_whose_name_tells_its_origin_is_owned() -> None:
     pair = ORDERS._replace(copy="a.orders")
-    assert why_not_led(pair, link(names=TopicNames()), None, []) is None
+    assert why_not_owned(pair, link(names=TopicNames()), None, []) is None
 
 
 @pytest.mark.parametrize(
     "names", [IDENTITY, TopicNames(map={"orders": "o"}), TopicNames(pattern="o(.*)", to="p$1")]
 )
-def test_any_other_is_led_by_the_link_that_made_it(names: TopicNames) -> None:
+def test_any_other_copy_belongs_to_the_link_that_created_it(names: TopicNames) -> None:
     settings = link(names=names)
-    made = mark_of(ORDERS, is_made=True)
-    assert why_not_led(ORDERS, settings, made, []) is None
-    assert "there before" in (why_not_led(ORDERS, settings, None, []) or "")
-    # What somebody made anew is not the copy that the link has made.
+    made = ownership_mark(ORDERS, is_created=True)
+    assert why_not_owned(ORDERS, settings, made, []) is None
+    assert "existed before" in (why_not_owned(ORDERS, settings, None, []) or "")
+    # A copy that was re-created by others is not the one that the link created.
     again = ORDERS._replace(target_topic_id=OTHER)
-    assert "there before" in (why_not_led(again, settings, made, []) or "")
+    assert "existed before" in (why_not_owned(again, settings, made, []) or "")
 
 
-def test_a_merged_topic_is_led_by_none() -> None:
+def test_a_merged_topic_belongs_to_no_link() -> None:
     settings = link(names=TopicNames(merge=("orders",)), leads=(".*",))
-    reason = why_not_led(ORDERS, settings, mark_of(ORDERS, is_made=True), [])
+    reason = why_not_owned(ORDERS, settings, ownership_mark(ORDERS, is_created=True), [])
     assert reason is not None
     assert "several links" in reason
 
 
-def test_settings_may_lead_but_not_against_the_opposite_link() -> None:
+def test_settings_claim_a_copy_but_not_against_the_opposite_link() -> None:
     settings = link(leads=("ord.*",))
-    assert why_not_led(ORDERS, settings, None, []) is None
-    assert why_not_led(ORDERS._replace(topic="returns"), settings, None, []) is not None
-    opposite = LedCopy(
+    assert why_not_owned(ORDERS, settings, None, []) is None
+    assert why_not_owned(ORDERS._replace(topic="returns"), settings, None, []) is not None
+    opposite = OwnedCopy(
         topic="orders",
         target_topic_id=HERE,
         source_topic="orders",
         source_topic_id=THERE,
-        is_made=True,
+        is_created=True,
     )
-    assert "from the target leads" in (why_not_led(ORDERS, settings, None, [opposite]) or "")
-    # It led another topic of that name, or another topic.
+    assert "from the target owns" in (why_not_owned(ORDERS, settings, None, [opposite]) or "")
+    # The mark is about another topic, or another topic of that name.
     for other in (
         replace(opposite, target_topic_id=OTHER),
         replace(opposite, topic="returns"),
         replace(opposite, source_topic_id=OTHER),
     ):
-        assert why_not_led(ORDERS, settings, None, [other]) is None
+        assert why_not_owned(ORDERS, settings, None, [other]) is None
 
 
 class Cluster:
-    """The map topic of the one link into a cluster, and what is asked of it."""
+    """The map topic of one link into a cluster."""
 
     def __init__(self, source_id: str, target_id: str) -> None:
         self.state = LinkMarks()
@@ -92,7 +92,7 @@ class Cluster:
         self.state.replay(*encode_record(self.registration))
 
     async def append(self, records: list[MapRecord], deleted: list[bytes] | None = None) -> None:
-        await asyncio.sleep(0)  # others may have looked before it is written
+        await asyncio.sleep(0)  # others may look before it is written
         for record in records:
             self.state.replay(*encode_record(record))
         for key in deleted or ():
@@ -108,39 +108,39 @@ class Cluster:
         return {"theirs": self.state}
 
 
-def led_copies(settings: LinkSettings, target: Cluster, source: Cluster) -> LedCopies:
-    return LedCopies(settings, cast(MapStore, target), cast(MapTopics, source))
+def owned_copies(settings: LinkSettings, target: Cluster, source: Cluster) -> OwnedCopies:
+    return OwnedCopies(settings, cast(MapStore, target), cast(ClusterMaps, source))
 
 
-async def test_of_two_links_that_both_say_it_at_once_neither_leads() -> None:
+async def test_of_two_links_that_claim_a_copy_at_once_neither_owns_it() -> None:
     east, west = Cluster("W", "E"), Cluster("E", "W")
     settings = link(leads=("orders",))
-    forth, back = led_copies(settings, west, east), led_copies(settings, east, west)
+    forth, back = owned_copies(settings, west, east), owned_copies(settings, east, west)
     other_way = CopyPair("orders", THERE, "orders", HERE)
-    # Each writes it down before it leads, and looks again.
+    # Each link writes its claim first, and then looks again.
     for _ in range(2):
         one, other = await asyncio.gather(forth.find([ORDERS]), back.find([other_way]))
         assert one == other == []
-    assert "from the target leads" in forth.not_led["orders"]
-    # One of them is told otherwise.
-    quiet = led_copies(link(), east, west)
+    assert "from the target owns" in forth.not_owned["orders"]
+    # One of them drops its claim.
+    quiet = owned_copies(link(), east, west)
     assert await quiet.find([other_way]) == []
     assert await forth.find([ORDERS]) == ["orders"]
-    assert forth.not_led == {}
-    # And who came first holds.
+    assert forth.not_owned == {}
+    # And the first claim holds.
     assert await back.find([other_way]) == await back.find([other_way]) == []
     assert await forth.find([ORDERS]) == ["orders"]
 
 
-async def test_a_made_copy_is_led_from_the_first_look_and_only_there() -> None:
+async def test_a_created_copy_is_owned_from_the_first_look_and_only_there() -> None:
     east, west = Cluster("W", "E"), Cluster("E", "W")
-    forth = led_copies(link(), west, east)
-    back = led_copies(link(leads=("orders",)), east, west)
-    await forth.note_made([ORDERS])
+    forth = owned_copies(link(), west, east)
+    back = owned_copies(link(leads=("orders",)), east, west)
+    await forth.note_created([ORDERS])
     assert await forth.find([ORDERS]) == ["orders"]
     other_way = CopyPair("orders", THERE, "orders", HERE)
     assert await back.find([other_way]) == await back.find([other_way]) == []
-    mark = west.state.led_copy("orders")
+    mark = west.state.owned_copy("orders")
     assert mark is not None
     west.state.replay(encode_key(mark), None)
     assert await forth.find([ORDERS]) == []

@@ -1,4 +1,6 @@
-"""Spans of batches: what they say, where they go, and that nothing is loaded for nobody."""
+"""Spans of batches: their content and exporters, and that OpenTelemetry is loaded only if
+needed.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ SETTINGS = MirrorSettings(
 )
 
 
-def test_a_span_says_what_was_copied_and_when() -> None:
+def test_a_span_has_offsets_counts_and_times_of_a_batch() -> None:
     exporter = InMemorySpanExporter()
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -62,7 +64,7 @@ def test_a_span_says_what_was_copied_and_when() -> None:
     }
 
 
-def test_the_environment_says_where_spans_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_selects_the_exporter(monkeypatch: pytest.MonkeyPatch) -> None:
     program = (
         "from mirror_maker.metrics.batch_spans import open_provider\n"
         "provider = open_provider('w1')\n"
@@ -81,7 +83,7 @@ def test_the_environment_says_where_spans_go(monkeypatch: pytest.MonkeyPatch) ->
     assert about["service.instance.id"] == "w1"
 
 
-def test_without_a_word_of_the_environment_the_service_has_a_name(
+def test_the_service_has_a_name_by_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"):
@@ -96,7 +98,7 @@ async def test_an_exporter_that_is_not_installed_stops_the_worker_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none,nowhere")
-    with pytest.raises(ValueError, match="'nowhere' is installed"):
+    with pytest.raises(ValueError, match="'nowhere' is not installed"):
         MirrorService(SETTINGS)
     MirrorService(replace(SETTINGS, links=(replace(LINK, trace_batches=False),)))
 

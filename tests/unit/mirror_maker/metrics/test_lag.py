@@ -1,4 +1,4 @@
-"""Lag: known, unknown, never a zero that means unknown."""
+"""Lag is known or unknown, and never a zero that means unknown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_caught_up() -> None:
     assert history.lag(10, 0, 10, 1_500) == Lag(0, 0, 0.0)
 
 
-def test_seconds_count_from_when_the_source_went_past_the_position() -> None:
+def test_seconds_count_from_when_the_source_passed_the_position() -> None:
     history = HighWatermarkHistory()
     history.observe(10, 1_000)
     history.observe(20, 2_000)
@@ -58,7 +58,7 @@ def test_samples_are_bounded_and_a_flow_that_stands_keeps_its_age() -> None:
         assert age >= 20 * SAMPLES_MAX - position - 1
 
 
-def test_a_source_that_went_back_forgets_its_samples() -> None:
+def test_a_truncated_source_forgets_its_samples() -> None:
     history = HighWatermarkHistory()
     history.observe(100, 1_000)
     history.observe(5, 2_000)
@@ -66,18 +66,18 @@ def test_a_source_that_went_back_forgets_its_samples() -> None:
     assert history.lag(3, 0, 3, 2_000).seconds is None
 
 
-def test_whoever_tells_only_of_what_moves_is_believed_as_long_as_it_answers() -> None:
+def test_a_session_that_answers_confirms_partitions_that_it_does_not_name() -> None:
     history, teller = HighWatermarkHistory(), LastAnswer()
     history.follow(teller)
     teller.at_ms = 0
-    assert history.lag(0, 0, 0, 0) == UNKNOWN_LAG, "it has never told where the end is"
+    assert history.lag(0, 0, 0, 0) == UNKNOWN_LAG, "the end was never observed"
     history.observe(10, 0)
     teller.at_ms = 5 * STALE_MS
     assert history.lag(10, 0, 10, 6 * STALE_MS) == Lag(0, 0, 0.0)
     assert history.lag(10, 0, 10, 6 * STALE_MS + 1) == UNKNOWN_LAG
 
 
-def test_what_was_said_before_a_teller_was_left_ages_from_then_on() -> None:
+def test_the_last_answer_of_a_session_ages_after_it_is_unfollowed() -> None:
     history, teller, other = HighWatermarkHistory(), LastAnswer(), LastAnswer()
     history.observe(10, 0)
     history.follow(teller)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from mirror_maker.formats.mm2 import SourcePosition, decode_source_position
 
-from mirror_maker.formats.connect_offsets import SourcePosition, decode_source_position
 from mirror_maker.resume.mm2_takeover import matching_lengths
 
 

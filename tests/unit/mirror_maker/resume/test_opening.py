@@ -20,7 +20,7 @@ from local_cluster.wire.metadata import PartitionMetadata, TopicMetadata
 from mirror_maker.formats import FlowKey, MapTopic, Opening
 from mirror_maker.ports import DataSink, SystemClock
 from mirror_maker.stores.map_store import MapStore
-from mirror_maker.stores.state_topic import StateTopic, make_topics
+from mirror_maker.stores.state_topic import StateTopic, create_missing_topics
 
 
 class Sink:
@@ -145,7 +145,7 @@ def state_topic(sink: Sink, name: str) -> StateTopic:
 async def test_topics_of_state_are_made_in_one_request() -> None:
     sink = Sink("there", refused=["refused"])
     topics = [state_topic(sink, name) for name in ("there", "new", "refused")]
-    failures = await make_topics(cast(DataSink, sink), topics)
+    failures = await create_missing_topics(cast(DataSink, sink), topics)
     assert sink.made == [["new", "refused"]]
     assert failures.keys() == {"refused"}
     with pytest.raises(KafkaError, match="refused"):

@@ -1,11 +1,12 @@
-"""Every trouble has a policy, and the topology file offers just these."""
+"""Every trouble has a policy, and the topology file has the same ones."""
 
 from __future__ import annotations
 
 from dataclasses import fields
 
 from mirror_maker.rules.trouble import REFUSALS, Policies, Trouble
-from topology.model import LinkTroubles
+from mirror_maker.settings import LinkTuning
+from topology.model import Link
 
 
 def test_every_trouble_has_a_policy() -> None:
@@ -26,5 +27,6 @@ def test_a_refused_batch_is_never_taken_for_something_that_passes() -> None:
     }  # fmt: skip
 
 
-def test_the_topology_file_has_the_same_troubles_and_defaults() -> None:
-    assert Policies(**LinkTroubles().model_dump()) == Policies()
+def test_the_topology_file_has_the_same_troubles_and_settings() -> None:
+    assert Link.model_fields["on"].annotation is Policies
+    assert Link.model_fields["settings"].annotation is LinkTuning

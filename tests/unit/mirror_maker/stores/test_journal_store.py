@@ -1,4 +1,4 @@
-"""The journal as a store: what a later worker finds beyond an earlier entry is not passed over."""
+"""The journal as a store: entries of a later worker beyond an earlier entry are kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COPIED = replace(
 
 
 def noted(*gaps: Gap) -> list[Gap]:
-    """The entries that hold after these were noted in turn."""
+    """Return the entries that hold after these were noted in turn."""
 
     async def scenario() -> list[Gap]:
         cluster = SimCluster("b", Random(1))
@@ -51,8 +51,8 @@ def test_an_entry_is_noted_once() -> None:
     ]
 
 
-def test_what_was_lost_beyond_an_entry_is_noted_beside_it() -> None:
-    """The next worker begins at the same offset, as the map was not written in between."""
+def test_records_lost_beyond_an_entry_get_an_entry_of_their_own() -> None:
+    """The next worker begins at the same offset, because the map was not written in between."""
     longer = replace(LOST, source_to=150)
     assert [(each.source_from, each.source_to) for each in noted(LOST, longer)] == [
         (100, 120),
@@ -60,13 +60,13 @@ def test_what_was_lost_beyond_an_entry_is_noted_beside_it() -> None:
     ]
 
 
-def test_the_end_of_a_log_is_noted_beside_a_gap_at_its_beginning() -> None:
+def test_an_entry_without_an_end_exists_beside_a_gap_at_its_start() -> None:
     ended = replace(LOST, source_to=None)
     entries = noted(LOST, ended, ended)
     assert sorted(each.source_to or 0 for each in entries) == [0, 120]
 
 
-def test_more_copies_without_a_source_replace_fewer() -> None:
+def test_an_entry_with_more_copies_replaces_one_with_fewer() -> None:
     more = replace(COPIED, source_to=130, copied_count=7, target_to=97)
     assert noted(COPIED, more) == [replace(more, nonce=1)]
     assert noted(more, COPIED) == [replace(more, nonce=0)], "a stale worker knows less"

@@ -1,4 +1,4 @@
-"""What becomes of copies whose source topics are gone: only what is sure and wanted goes."""
+"""The fate of copies whose source topics are gone: only certain and wanted deletions happen."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mirror_maker.link.link import LinkWorker
 from mirror_maker.ports import DataSink, SystemClock
 from mirror_maker.settings import Limits, LinkSettings
 from mirror_maker.stores.journal_store import GapStore
-from mirror_maker.topic_sync.copy_deletion import TopicDeletions
+from mirror_maker.topic_sync.copy_deletion import CopyDeleter
 from mirror_maker.topic_sync.deletion_rules import Fate, GoneTopic, decide_fate
 
 GRACE_MS = 10_000
@@ -63,7 +63,7 @@ def test_a_copy_is_deleted_when_its_topic_has_been_gone_for_long_enough() -> Non
     [
         ({"answer": ErrorCode.topic_authorization_failed}, Fate.UNSURE, "authorization"),
         ({"answer": ErrorCode.leader_not_available}, Fate.UNSURE, "leader_not"),
-        ({"answer": ErrorCode.none}, Fate.UNSURE, "it is there"),
+        ({"answer": ErrorCode.none}, Fate.UNSURE, "it exists"),
         ({"other_links": ("b-all", "c-all")}, Fate.KEPT, "b-all, c-all"),
         ({"is_ours": False}, Fate.KEPT, "has not made"),
         ({"has_own_records": True}, Fate.KEPT, "are no copies"),
@@ -72,7 +72,7 @@ def test_a_copy_is_deleted_when_its_topic_has_been_gone_for_long_enough() -> Non
         ({"is_held": True}, Fate.WAITING, "paused"),
     ],
 )
-def test_whatever_speaks_against_it_keeps_it(
+def test_each_reason_against_a_deletion_keeps_the_copy(
     change: dict[str, Any], fate: Fate, reason: str
 ) -> None:
     found, said = decide_fate(GONE._replace(**change), link())
@@ -80,7 +80,7 @@ def test_whatever_speaks_against_it_keeps_it(
     assert reason in said
 
 
-def test_it_is_only_reported_unless_it_is_wanted_and_never_merged() -> None:
+def test_a_gone_topic_is_only_reported_without_mirrored_deletions() -> None:
     assert decide_fate(GONE, link(deletions="report"))[0] is Fate.REPORTED
     assert decide_fate(GONE, link(names=TopicNames(merge=("t",))))[0] is Fate.KEPT
 
@@ -183,7 +183,7 @@ class World:
             new_backoff=lambda: Backoff(1, 1, random.Random(1), SystemClock()),
             is_first_worker=True,
         )
-        self.deletions = TopicDeletions(
+        self.deletions = CopyDeleter(
             cast(LinkWorker, worker),
             cast(KafkaClient, self.source),
             cast(KafkaClient, self.target),
@@ -191,7 +191,7 @@ class World:
         )
 
     async def _note(self, gap: Gap) -> Gap:
-        assert not self.target.deleted, "the journal says it first"
+        assert not self.target.deleted, "the journal has it first"
         self.gaps.append(gap)
         return gap
 
@@ -202,11 +202,11 @@ class World:
         return [each["fate"] for each in self.deletions.status()["gone"]]
 
 
-async def test_it_must_be_gone_at_every_look_of_the_whole_time() -> None:
+async def test_a_topic_must_be_gone_at_every_look_of_the_grace_period() -> None:
     world = World()
     assert await world.look(0) == ["waiting"]
     assert await world.look(GRACE_MS - 1) == ["waiting"]
-    # The source is away, or it is back for a moment: the time begins anew.
+    # The source does not answer, or the topic is back for a moment: the time starts over.
     world.source.error = KafkaError(ErrorCode.network_exception, "away")
     with pytest.raises(KafkaError):
         await world.look(GRACE_MS)
@@ -228,21 +228,21 @@ async def test_it_must_be_gone_at_every_look_of_the_whole_time() -> None:
     "answer",
     [ErrorCode.topic_authorization_failed, ErrorCode.leader_not_available, ErrorCode.none],
 )
-async def test_a_topic_that_was_hidden_or_there_must_be_gone_for_the_whole_time_again(
+async def test_a_hidden_or_existing_topic_restarts_the_grace_period(
     answer: ErrorCode,
 ) -> None:
     world = World()
     assert await world.look(0) == ["waiting"]
     world.source.answers["t"] = answer
     assert await world.look(GRACE_MS) == await world.look(GRACE_MS) == ["unsure"]
-    # A broker that has just come up, or a topic that is being made anew.
+    # A broker that has just started, or a topic that is being re-created.
     del world.source.answers["t"]
     assert await world.look(1) == await world.look(GRACE_MS - 1) == ["waiting"]
     assert world.target.deleted == []
     assert await world.look(1) == ["deleted"]
 
 
-async def test_a_topic_that_was_hidden_from_the_first_look_on_has_no_time_behind_it() -> None:
+async def test_the_grace_period_does_not_count_while_a_topic_is_hidden() -> None:
     world = World()
     world.source.answers["t"] = ErrorCode.topic_authorization_failed
     assert await world.look(0) == ["unsure"]

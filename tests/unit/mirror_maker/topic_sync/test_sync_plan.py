@@ -1,4 +1,4 @@
-"""Which configs and ACLs change on the target, and which only would."""
+"""Which configs and ACLs change on the target, and which changes are withheld."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mirror_maker.formats.naming import TopicNames
 from mirror_maker.ports import SystemClock
 from mirror_maker.settings import Limits, LinkSettings
 from mirror_maker.topic_sync.sync_plan import ChangeKind, acl_changes, config_changes, wanted_acls
-from mirror_maker.topic_sync.topic_syncer import TopicSync
+from mirror_maker.topic_sync.topic_syncer import TopicSyncer
 
 TOPICS = ["orders", "returns"]
 
@@ -77,7 +77,7 @@ def test_configs_that_were_set_are_carried_over() -> None:
         ),
         (acl("payments"), []),
         (acl("ord", pattern=PatternType.PREFIXED), [acl("a.ord", pattern=PatternType.PREFIXED)]),
-        (acl("b.ord", pattern=PatternType.PREFIXED), []),  # of no topic that is copied
+        (acl("b.ord", pattern=PatternType.PREFIXED), []),  # no copied topic matches it
         (acl("*"), [acl("a.", pattern=PatternType.PREFIXED)]),
         (acl("orders", resource=ResourceType.GROUP), []),
     ],
@@ -86,7 +86,7 @@ def test_acls_of_prefixed_copies(source: Acl, expected: list[Acl]) -> None:
     assert wanted_acls([source], TOPICS, link()) == set(expected)
 
 
-def test_patterns_become_literals_where_copies_have_names_of_their_own() -> None:
+def test_patterns_become_literals_if_copies_are_not_prefixed() -> None:
     for names, copies in (
         (TopicNames(map={"orders": "eu-orders"}), ["eu-orders", "a.returns"]),
         (TopicNames(otherwise="identity"), TOPICS),
@@ -94,7 +94,7 @@ def test_patterns_become_literals_where_copies_have_names_of_their_own() -> None
         for pattern in (acl("*"), acl("", pattern=PatternType.PREFIXED)):
             found = wanted_acls([pattern], TOPICS, link(names=names))
             assert found == {acl(copy) for copy in copies}
-        # Of topics whose copies are not led nothing is said.
+        # Topics whose copies are not owned are left alone.
         assert wanted_acls([acl("*")], [], link(names=names)) == set()
 
 
@@ -106,8 +106,8 @@ def test_patterns_become_literals_where_copies_have_names_of_their_own() -> None
         acl("*", Operation.ALL),
     ],
 )
-def test_who_may_write_into_a_copy_keeps_every_right_there(writes: Acl) -> None:
-    """The mirror, or it would lock itself out."""
+def test_a_principal_that_may_write_into_a_copy_keeps_every_right(writes: Acl) -> None:
+    """Otherwise the mirror would lock itself out."""
     mirrors = {each._replace(principal="User:mirror") for each in (writes, acl("a.orders"))}
     others = [acl("a.orders"), acl("local", Operation.WRITE)]
     changes = list(acl_changes([], [*mirrors, *others], TOPICS, link(deletions="mirror")))
@@ -125,7 +125,7 @@ def test_who_may_write_into_a_copy_keeps_every_right_there(writes: Acl) -> None:
     ],
 )
 @pytest.mark.parametrize("topics", [[], ["returns"]])
-def test_the_mirror_is_not_locked_out_while_copies_are_not_known(
+def test_the_mirror_is_not_locked_out_while_copies_are_unknown(
     writes: Acl, topics: list[str]
 ) -> None:
     reads = acl("a.", pattern=PatternType.PREFIXED)
@@ -134,8 +134,8 @@ def test_the_mirror_is_not_locked_out_while_copies_are_not_known(
     assert [each for each in changes if not each.withheld] == []
 
 
-def test_a_pattern_that_the_source_still_has_stays_whatever_is_copied_by_it() -> None:
-    """Topics may be hidden, or not known yet: that is no reason to take a reader's right."""
+def test_a_pattern_that_the_source_still_has_stays() -> None:
+    """Topics may be hidden or not known yet: no reason to remove a reader's right."""
     source = [
         acl("ord", Operation.ALL, pattern=PatternType.PREFIXED),
         acl("*"),
@@ -150,7 +150,7 @@ def test_a_pattern_that_the_source_still_has_stays_whatever_is_copied_by_it() ->
     assert {(each.kind, each.acl, each.withheld) for each in changes} == {
         (ChangeKind.DELETE_ACL, each, False) for each in stale
     }
-    # Where names are not prefixed every ACL is on a copy that is known.
+    # Without prefixed names every ACL is on a known copy.
     identity = link(deletions="mirror", names=TopicNames(otherwise="identity"))
     assert list(acl_changes(source, kept + stale, [], identity)) == []
 
@@ -212,7 +212,7 @@ class AclsDouble:
         return SimpleNamespace(filter_results=results)
 
 
-async def test_nothing_is_compared_before_it_is_known_what_is_copied() -> None:
+async def test_nothing_is_compared_before_discovery() -> None:
     source = AclsDouble()
     target = AclsDouble(acl("a.", pattern=PatternType.PREFIXED))
     store = SimpleNamespace(is_open=False)
@@ -221,8 +221,8 @@ async def test_nothing_is_compared_before_it_is_known_what_is_copied() -> None:
         name="x",
         flows={},
         known=frozenset(),
-        is_first_worker=True,  # as each is that knows no partition yet
-        led_copies=SimpleNamespace(not_led={}, find=_leads_nothing),
+        is_first_worker=True,  # like each worker before discovery
+        owned_copies=SimpleNamespace(not_owned={}, find=_owns_nothing),
         settings=link(sync_acls=True, deletions="mirror"),
         limits=Limits(),
         clock=SystemClock(),
@@ -230,7 +230,7 @@ async def test_nothing_is_compared_before_it_is_known_what_is_copied() -> None:
         map_store=store,
         directory=directory,
     )
-    sync = TopicSync(cast("Any", worker), cast("Any", source), cast("Any", target))
+    sync = TopicSyncer(cast("Any", worker), cast("Any", source), cast("Any", target))
     await sync.sync()
     store.is_open = True
     await sync.sync()
@@ -241,5 +241,5 @@ async def test_nothing_is_compared_before_it_is_known_what_is_copied() -> None:
     assert sync.status()["applied"] == 1
 
 
-async def _leads_nothing(pairs: object) -> list[str]:
+async def _owns_nothing(pairs: object) -> list[str]:
     return []

@@ -1,4 +1,4 @@
-"""Who copies what: balanced, sticky, complete."""
+"""The assignment of flows: balanced, sticky, complete."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ memberships = st.dictionaries(
 
 
 @given(memberships)
-def test_everything_known_is_given_out_once_and_evenly(members: dict[str, Subscription]) -> None:
+def test_every_known_flow_is_assigned_once_and_evenly(members: dict[str, Subscription]) -> None:
     assigned = assign_sticky(members)
     given_out = [flow for mine in assigned.values() for flow in mine]
     known = {flow for member in members.values() for flow in member.known}
@@ -113,7 +113,7 @@ def test_a_flow_goes_to_a_worker_that_has_its_link(members: dict[str, Subscripti
     assert assign_sticky(again) == assigned
 
 
-def test_a_worker_that_is_not_restarted_yet_makes_up_by_the_other_links() -> None:
+def test_a_worker_without_a_new_link_gets_more_of_the_other_links() -> None:
     old, new = flows(8), frozenset(FlowName("added", "u", index) for index in range(4))
     members = {
         "restarted": Subscription(NOTHING, old | new, links=frozenset({"l", "added"})),
@@ -124,19 +124,19 @@ def test_a_worker_that_is_not_restarted_yet_makes_up_by_the_other_links() -> Non
     assert {name: len(mine) for name, mine in assigned.items()} == {"restarted": 6, "waiting": 6}
 
 
-def test_a_worker_of_an_older_version_names_no_links_and_has_all() -> None:
+def test_a_worker_of_an_older_version_has_all_links() -> None:
     told = decode_document(encode_subscription(Subscription(NOTHING, flows(2))))
     del told["links"]
     assert decode_subscription(encode_document(told)).links is None
     assert Subscription(NOTHING, NOTHING).has("any")
 
 
-def test_a_flow_of_nobodys_link_is_given_to_nobody() -> None:
+def test_a_flow_whose_link_no_worker_has_is_not_assigned() -> None:
     members = {"a": Subscription(flows(2), flows(2), links=frozenset({"other"}))}
     assert assign_sticky(members) == {"a": set()}
 
 
-async def test_a_worker_says_which_links_it_has_and_what_it_was_given_of_others(
+async def test_a_worker_reports_its_links_and_flows_of_unknown_links(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     settings = SimpleNamespace(
@@ -155,7 +155,7 @@ async def test_a_worker_says_which_links_it_has_and_what_it_was_given_of_others(
     await give(flows(1) | {FlowName("added", "u", 0)})
     assert taken == [TopicPartition("t", 0)]
     assert list(group.unknown_links) == ["added"]
-    assert "not copied by anybody: added" in caplog.text
+    assert "does not have their links: added" in caplog.text
     await give(flows(1))
     assert list(group.unknown_links) == []
 
@@ -180,7 +180,7 @@ def test_another_version_is_refused() -> None:
         decode_subscription(b"\2{}")
 
 
-def test_the_leader_tells_everyone_what_was_known() -> None:
+def test_every_assignment_has_the_digest_of_all_known_flows() -> None:
     members = [
         ("a", encode_subscription(Subscription(NOTHING, flows(2)))),
         ("b", encode_subscription(Subscription(NOTHING, flows(4)))),

@@ -1,4 +1,4 @@
-"""Groups that may not be described are not listed: those that are missed are asked for by name."""
+"""Groups that may not be described are not listed; missing ones are looked up by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from mirror_maker.backoff import Backoff
-from mirror_maker.group_sync.group_syncer import GroupSync
+from mirror_maker.group_sync.group_syncer import GroupSyncer
 from mirror_maker.ports import SystemClock
 from mirror_maker.settings import Limits, LinkSettings
 from tests.support.groups_double import GroupsDouble
@@ -20,12 +20,12 @@ AT = TopicPartition("t", 0)
 
 
 class Source(GroupsDouble):
-    """What is refused is not listed either, and it is noted what is asked for."""
+    """Does not list refused groups, and records lookups by name."""
 
     def __init__(self) -> None:
         super().__init__()
         self.asked: set[str] = set()
-        """By name, in the last round."""
+        """Groups of the last round's lookup."""
 
     async def call(self, api: ApiKey, fields: Mapping[str, Any], **options: Any) -> Any:
         if api is ApiKey.FIND_COORDINATOR:
@@ -40,7 +40,7 @@ class Source(GroupsDouble):
         return answer
 
 
-async def test_what_was_seen_or_is_named_is_asked_for_until_it_is_surely_gone() -> None:
+async def test_seen_and_named_groups_are_looked_up_until_they_are_surely_deleted() -> None:
     source = Source()
     flow = SimpleNamespace(target=AT, replicator=SimpleNamespace(offset_map=None))
     link = SimpleNamespace(
@@ -56,7 +56,7 @@ async def test_what_was_seen_or_is_named_is_asked_for_until_it_is_surely_gone() 
         watch=set,
     )
     nothing = cast(Any, None)
-    sync = GroupSync(cast(Any, link), cast(Any, source), nothing, None, nothing)
+    sync = GroupSyncer(cast(Any, link), cast(Any, source), nothing, None, nothing)
     for name in ("app-1", "app-2", "other"):
         source.commit(name, TopicPartition("elsewhere", 0), 1)
     refused = ErrorCode.group_authorization_failed
@@ -65,8 +65,8 @@ async def test_what_was_seen_or_is_named_is_asked_for_until_it_is_surely_gone() 
     assert source.asked == {"named", "app-1", "app-2"}
     source.refused["app-1"] = refused
     await sync.sync()
-    assert source.asked == {"named", "app-1", "app-2"}, "it is not listed any more"
+    assert source.asked == {"named", "app-1", "app-2"}, "it is missing in the list"
     del source.groups["app-2"]
     await sync.sync()
     await sync.sync()
-    assert source.asked == {"named", "app-1"}, "what is gone is forgotten"
+    assert source.asked == {"named", "app-1"}, "a deleted group is forgotten"

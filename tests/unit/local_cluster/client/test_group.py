@@ -1,4 +1,4 @@
-"""The membership against a coordinator that is played by the test."""
+"""Group membership against a scripted coordinator."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ async def test_a_follower_assigns_nothing(tasks: Any) -> None:
     assert not member.membership.is_leader
 
 
-async def test_a_rebalance_has_it_join_again_with_its_id(tasks: Any) -> None:
+async def test_a_rebalance_makes_the_member_join_again_with_its_id(tasks: Any) -> None:
     coordinator = Coordinator(
         join_group=[joined(), joined(generation_id=2)],
         sync_group=[SYNCED],
@@ -189,7 +189,7 @@ async def test_the_lease_runs_out_without_answers(tasks: Any) -> None:
     assert "away" in (member.membership.failure or "")
 
 
-async def test_another_process_with_our_instance_id_ends_this_one(tasks: Any) -> None:
+async def test_a_process_is_fenced_by_another_with_its_instance_id(tasks: Any) -> None:
     coordinator = Coordinator(
         join_group=[joined()],
         sync_group=[SYNCED],

@@ -1,4 +1,4 @@
-"""Nothing is committed for a group of which the target does not tell where it stands."""
+"""Nothing is committed for a group whose position the target does not return."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mirror_maker.backoff import Backoff
 from mirror_maker.formats import MapTopic, OffsetMap, Run, encode_record
 from mirror_maker.formats.marks import MirroredCommit
 from mirror_maker.formats.naming import TopicNames
-from mirror_maker.group_sync.group_syncer import GroupSync
+from mirror_maker.group_sync.group_syncer import GroupSyncer
 from mirror_maker.group_sync.position_rules import SyncedPosition, SyncState
 from mirror_maker.ports import SystemClock
 from mirror_maker.settings import Limits, LinkSettings
@@ -83,7 +83,7 @@ class World:
             flows={AT: flow},
             watch=lambda: {AT},
         )
-        self.sync = GroupSync(
+        self.sync = GroupSyncer(
             cast("Any", link),
             cast("Any", self.source),
             cast("Any", self.target),
@@ -126,12 +126,12 @@ class World:
 
 @HIDE
 @pytest.mark.parametrize("are_mixed", [False, True])
-async def test_its_own_later_position_is_never_put_back(hide: Hide, are_mixed: bool) -> None:
+async def test_the_groups_later_position_is_never_moved_back(hide: Hide, are_mixed: bool) -> None:
     world = World(are_mixed=are_mixed)
     world.source.commit(GROUP, AT, 3)
     world.target.commit(GROUP, world.copy, 8, "own")
     hide(world.target)
-    # Not listed, it is asked all the same: then it is known to be ahead.
+    # It is looked up though it is not listed, so it is known to be ahead.
     expected = "ahead" if hide is unlisted else "not_told"
     assert await world.round() == await world.round() == {expected: 1}
     assert (world.there(), world.mark()) == (8, None)
@@ -142,11 +142,11 @@ async def test_its_own_later_position_is_never_put_back(hide: Hide, are_mixed: b
 
 @HIDE
 @pytest.mark.parametrize("are_mixed", [False, True])
-async def test_it_follows_again_when_it_is_told(hide: Hide, are_mixed: bool) -> None:
+async def test_a_group_follows_again_when_the_target_answers(hide: Hide, are_mixed: bool) -> None:
     world = World(are_mixed=are_mixed)
     world.source.commit(GROUP, AT, 3)
     await world.round()
-    assert world.there() == 3, "a group that nobody knows there is brought"
+    assert world.there() == 3, "a group that does not exist there is committed"
     hide(world.target)
     world.source.commit(GROUP, AT, 5)
     world.safe_place = 5
@@ -159,7 +159,7 @@ async def test_it_follows_again_when_it_is_told(hide: Hide, are_mixed: bool) -> 
 
 
 @HIDE
-async def test_marks_are_forgotten_only_of_groups_that_are_surely_gone(hide: Hide) -> None:
+async def test_marks_are_deleted_only_for_surely_deleted_groups(hide: Hide) -> None:
     world = World(are_mixed=True)
     world.source.commit(GROUP, AT, 3)
     await world.round()
@@ -170,7 +170,7 @@ async def test_marks_are_forgotten_only_of_groups_that_are_surely_gone(hide: Hid
     unlisted(world.target)
     await world.round()
     assert (world.mark(), world.there()) == (mark, 3)
-    # The mark says that the mirror brought it there, so that it does not go back to the source.
+    # The mark says that the mirror committed the position, so it does not go back to the source.
     recover(world.target)
     await world.round()
     assert world.mark() == mark

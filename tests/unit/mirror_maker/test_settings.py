@@ -40,7 +40,7 @@ def test_round_trip(tmp_path: Path) -> None:
         ('"on_unmapped_target": "fail"', '"on_unmapped_target": "hope"'),
     ],
 )
-def test_what_is_wrong_is_refused(tmp_path: Path, wrong: str, text: str) -> None:
+def test_wrong_settings_are_refused(tmp_path: Path, wrong: str, text: str) -> None:
     path = tmp_path / "settings.json"
     good = dump_settings(settings()).decode()
     assert wrong in good

@@ -1,15 +1,16 @@
-"""Positions of groups in partitions that have records of several origins: asked, and one answer.
+"""Positions of groups in partitions with records of several origins, from all maps involved.
 
-`shared_positions.py` says what is safe and why; here the maps of all links into the target are
-read, and it is found out how far a group has read at the source of each:
+`shared_positions.py` says what is safe and why. This module reads the maps of all links into the
+target, and finds out how far a group has read at the source of each link:
 
-- *merged* (a topic of `merge`): the group's position is asked at every source. Where a source
-  cannot be asked (a datacenter that is away), the last positions that it told stand, and nothing
-  is known of its ends. Of links that are none of this worker's nothing is known.
-- *mixed* (any other copy whose name does not tell its origin): the group's position at this link's
-  source says it for all, by the maps of the links into the source, the one from the target among
-  them. A position that a mirror has committed at the source is left alone: the link from where
-  the group is brings it here, and what this target's own group did must not come back to it.
+- *Merged* (a topic of `merge`): the group's position at every source is read. If a source does not
+  answer (a datacenter is down), its last known positions stand, and its log ends are unknown.
+  Nothing is known of links that this worker does not run.
+- *Mixed* (any other copy whose name does not tell its origin): the group's position at this link's
+  source tells it for all, through the maps of the links into the source, including the link from
+  the target. A position that a mirror committed at the source is left alone. The link from the
+  group's own cluster brings it here, and a position of the target's own group must not come back to
+  it.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 from uuid import UUID
 
 from local_cluster.client.admin.group_offsets import GroupPositions, committed_offsets
+from local_cluster.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.clusters.cluster_client import MirrorClient
@@ -35,39 +36,36 @@ from mirror_maker.group_sync.shared_positions import (
 )
 from mirror_maker.model import LinkFailedError
 from mirror_maker.ports import LogReader
+from mirror_maker.stores.cluster_maps import ClusterMaps, LinkPart
 from mirror_maker.stores.map_store import MapStore
-from mirror_maker.stores.target_maps import MapTopics, Part
 
-_EARLIEST: Final = -2
-_LATEST: Final = -1
-
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 Ends = dict[tuple[str, TopicPartition], int]
-"""Of the source partitions of parts, by the part's link."""
+"""Log ends of the source partitions of parts, by the part's link."""
 
 
-class SharedGroups:
+class PositionPlacer:
     """All links of a target, for the groups of one worker process."""
 
     def __init__(self, sink: LogReader, target_alias: str) -> None:
         self._sink = sink
         self._target_alias = target_alias
-        self._target = MapTopics(sink)
+        self._target = ClusterMaps(sink)
         self._stores: dict[str, MapStore] = {}
         self._sources: dict[str, MirrorClient] = {}
-        self._at_source: dict[str, MapTopics] = {}
+        self._at_source: dict[str, ClusterMaps] = {}
         self._known: dict[str, GroupPositions] = {}
         self._covered: dict[tuple[TopicPartition, UUID], int] = {}
         self._turn = asyncio.Lock()
 
     def add(self, link: str, store: MapStore, source: MirrorClient | None) -> None:
-        """Make a link known; `source` answers about groups, None where they are not synced."""
+        """Add a link; `source` returns positions of groups, None if the link does not sync them."""
         self._stores[link] = store
         self._target.add(link, store)
         if source is not None:
             self._sources[link] = source
-            self._at_source[link] = MapTopics(source)
+            self._at_source[link] = ClusterMaps(source)
 
     async def place(
         self,
@@ -77,10 +75,10 @@ class SharedGroups:
         are_merged: bool,
         only_native: bool = False,
     ) -> list[SyncedPosition]:
-        """The positions of a link's groups in shared partitions, with their safe places.
+        """Return the positions of a link's groups in shared partitions, with their safe places.
 
-        `only_native`: what a mirror has committed at the source is left alone. A position whose
-        flow is in no map yet stays as it is. Raises KafkaError.
+        With `only_native`, positions that a mirror committed at the source are left alone. A
+        position whose flow is in no map yet is returned as it is. Raises KafkaError.
         """
         if not positions:
             return []
@@ -97,22 +95,22 @@ class SharedGroups:
     ) -> list[SyncedPosition]:
         await self._target.read()
         topic_ids = self._target_topic_ids(link, positions)
-        # Not the end of the log: what the target's own clients write is not waited for here.
+        # Not the log end: records of the target's own clients hold nothing back here.
         known_ends = {
             target: max(each.target_next for part in shared for each in self._target.maps(part))
             for target, shared in self._target.parts(topic_ids).items()
             if shared
         }
-        # From here on everything is asked after the known ends.
+        # From here on everything is read after the known ends.
         await self._target.find()
         await self._target.read()
         parts = self._target.parts(topic_ids)
         every_part = [part for shared in parts.values() for part in shared]
-        await self._ask_positions(
+        await self._update_known(
             {part.link for part in every_part}, {each.group_id for each in positions}
         )
-        source_ends = await self._ask_ends(every_part)
-        starts = await _list_offsets(self._sink, parts, _EARLIEST)
+        source_ends = await self._source_ends(every_part)
+        starts = await _list_offsets(self._sink, parts, EARLIEST_TIMESTAMP)
         self._trim(self._target, parts, starts)
         placed = []
         for position in positions:
@@ -122,13 +120,14 @@ class SharedGroups:
                 continue
             flows = [
                 self._shared_flow(
-                    part, self._asked_position(part, position.group_id, source_ends), source_ends
+                    part, self._known_position(part, position.group_id, source_ends), source_ends
                 )
                 for part in shared
             ]
             start = starts[position.target]
             safe = safe_position(flows, known_ends[position.target], start)
-            # Metadata speaks of one source's position, and workers of several would take turns.
+            # Metadata belongs to one source's position, and workers of several sources would take
+            # turns.
             placed.append(position._replace(metadata="", **safe._asdict()))
         return placed
 
@@ -138,17 +137,18 @@ class SharedGroups:
         own = self._own_flows(link, positions)
         topic_ids = self._target_topic_ids(link, positions)
         source_ids = {source: flow.source_topic_id for source, flow in own.items()}
-        known_ends = await _list_offsets(self._sink, topic_ids, _LATEST)
-        # From here on everything is asked after the known ends.
+        known_ends = await _list_offsets(self._sink, topic_ids, LATEST_TIMESTAMP)
+        # From here on everything is read after the known ends.
         at_source, source = self._at_source[link], self._sources[link]
         for topics in (self._target, at_source):
             await topics.find()
             await topics.read()
         parts, backs = self._target.parts(topic_ids), at_source.parts(source_ids)
-        source_ends = await self._ask_ends([part for shared in parts.values() for part in shared])
-        starts = await _list_offsets(self._sink, topic_ids, _EARLIEST)
+        every_part = [part for shared in parts.values() for part in shared]
+        source_ends = await self._source_ends(every_part)
+        starts = await _list_offsets(self._sink, topic_ids, EARLIEST_TIMESTAMP)
         self._trim(self._target, parts, starts)
-        self._trim(at_source, backs, await _list_offsets(source, source_ids, _EARLIEST))
+        self._trim(at_source, backs, await _list_offsets(source, source_ids, EARLIEST_TIMESTAMP))
         placed = []
         for position in positions:
             shared = parts.get(position.target)
@@ -171,14 +171,14 @@ class SharedGroups:
                 start,
                 self._own_records(link, position, topic_id, back, shared, start),
             )
-            # Metadata may count records from the position on, of which there are others here.
+            # Metadata may count records from the position on, and there are others here.
             placed.append(position._replace(metadata="", **safe._asdict()))
         return placed
 
     # -- what is known of a group -----------------------------------------------------------------
 
     def _is_mirrored(self, link: str, position: SyncedPosition) -> bool:
-        """Whether some mirror has committed the position at the source.
+        """Return whether a mirror committed the position at the source.
 
         Its mark was written before the commit, and is read after the position.
         """
@@ -189,9 +189,11 @@ class SharedGroups:
         return False
 
     def _read_to(
-        self, link: str, part: Part, position: SyncedPosition, back: Sequence[Part]
+        self, link: str, part: LinkPart, position: SyncedPosition, back: Sequence[LinkPart]
     ) -> int | None:
-        """How far a group has read in the source of a part, by its position in this link's."""
+        """Return how far a group has read in the source of a part, by its position in this link's
+        source.
+        """
         if part.flow is None:
             return None
         is_own = part.link == link or part.source_cluster_id == self._source_id(link) != ""
@@ -205,11 +207,11 @@ class SharedGroups:
         link: str,
         position: SyncedPosition,
         topic_id: UUID,
-        back: Sequence[Part],
-        shared: Sequence[Part],
+        back: Sequence[LinkPart],
+        shared: Sequence[LinkPart],
         log_start: int,
     ) -> OwnRecords:
-        """How far it has read what the target's own clients write."""
+        """Return how far a group has read the records of the target's own clients."""
         at = position.target
         home = FlowKey(at.topic, at.partition, topic_id, topic_id)
         found = self._copied_back(link, self._target_id(link), at, home, back)
@@ -228,9 +230,11 @@ class SharedGroups:
         cluster_id: str,
         partition: TopicPartition,
         flow: FlowKey,
-        back: Sequence[Part],
+        back: Sequence[LinkPart],
     ) -> OffsetMap | None:
-        """The map by which this partition, of this cluster, is copied into the link's source."""
+        """Return the map by which this partition of this cluster is copied into the link's
+        source.
+        """
         for part in back if cluster_id else ():
             if part.source_cluster_id == cluster_id and part.source == partition:
                 for each in part.flows:
@@ -238,16 +242,16 @@ class SharedGroups:
                         return self._at_source[link].map_of(part, each)
         return None
 
-    def _asked_position(self, part: Part, group_id: str, ends: Ends) -> int | None:
-        """Where a group stands in the source of a part, where it was asked."""
+    def _known_position(self, part: LinkPart, group_id: str, ends: Ends) -> int | None:
+        """Return a group's position in the source of a part, if it is known."""
         position = self._known.get(part.link, {}).get(group_id, {}).get(part.source)
         if position is not None and part.flow is not None:
             return position.offset
         if ends.get((part.link, part.source)) == 0 and len(part.flows) == 1:
-            return 0  # nothing was ever there to be read
+            return 0  # there never was a record to read
         return None
 
-    def _shared_flow(self, part: Part, committed: int | None, ends: Ends) -> SharedFlow:
+    def _shared_flow(self, part: LinkPart, committed: int | None, ends: Ends) -> SharedFlow:
         maps = self._target.maps(part)
         return SharedFlow(
             part.link,
@@ -257,7 +261,7 @@ class SharedGroups:
             ends.get((part.link, part.source)),
         )
 
-    # -- what is asked ----------------------------------------------------------------------------
+    # -- reads of both clusters -------------------------------------------------------------------
 
     def _source_id(self, link: str) -> str:
         return self._stores[link].registration.source_cluster_id
@@ -268,7 +272,7 @@ class SharedGroups:
     def _own_flows(
         self, link: str, positions: Iterable[SyncedPosition]
     ) -> dict[TopicPartition, FlowKey]:
-        """The flows of a link's source partitions, as far as they are opened."""
+        """Return the flows of a link's source partitions that are opened."""
         state = self._stores[link].state
         found = {each.source: state.latest_flow(*each.source) for each in positions}
         return {source: flow for source, flow in found.items() if flow is not None}
@@ -285,8 +289,8 @@ class SharedGroups:
 
     def _trim(
         self,
-        topics: MapTopics,
-        parts: Mapping[TopicPartition, Sequence[Part]],
+        topics: ClusterMaps,
+        parts: Mapping[TopicPartition, Sequence[LinkPart]],
         starts: Mapping[TopicPartition, int],
     ) -> None:
         for at, found in parts.items():
@@ -294,18 +298,19 @@ class SharedGroups:
                 for offset_map in topics.maps(part):
                     offset_map.trim(starts[at])
 
-    async def _ask_positions(self, links: set[str], group_ids: set[str]) -> None:
+    async def _update_known(self, links: set[str], group_ids: set[str]) -> None:
         async def ask(link: str) -> None:
             try:
                 found = await committed_offsets(self._sources[link], group_ids)
             except KafkaError as error:
-                logger.info("link %s: groups not asked: %s", link, error)
+                log.info("link %s: positions of groups not read: %s", link, error)
                 return
-            self._known.setdefault(link, {}).update(found)  # who is not told of stays as known
+            # groups without an answer keep their positions
+            self._known.setdefault(link, {}).update(found)
 
         await asyncio.gather(*(ask(link) for link in links & self._sources.keys()))
 
-    async def _ask_ends(self, parts: Iterable[Part]) -> Ends:
+    async def _source_ends(self, parts: Iterable[LinkPart]) -> Ends:
         wanted: dict[str, set[TopicPartition]] = {}
         for part in parts:
             if part.link in self._sources:
@@ -314,9 +319,11 @@ class SharedGroups:
 
         async def ask(link: str, partitions: set[TopicPartition]) -> None:
             try:
-                listed = await self._sources[link].list_offsets(dict.fromkeys(partitions, _LATEST))
+                listed = await self._sources[link].list_offsets(
+                    dict.fromkeys(partitions, LATEST_TIMESTAMP)
+                )
             except KafkaError as error:
-                logger.info("link %s: ends not asked: %s", link, error)
+                log.info("link %s: log ends not read: %s", link, error)
                 return
             for at, answer in listed.items():
                 if not answer.error:
@@ -329,7 +336,7 @@ class SharedGroups:
 async def _list_offsets(
     cluster: LogReader, partitions: Iterable[TopicPartition], which: int
 ) -> dict[TopicPartition, int]:
-    """Raises KafkaError."""
+    """Return the offsets of these partitions. Raises KafkaError."""
     listed = await cluster.list_offsets(dict.fromkeys(partitions, which))
     for at, answer in listed.items():
         if answer.error:

@@ -1,4 +1,4 @@
-"""The map of a source with many transactions: its size, and that it is trimmed."""
+"""The map of a source with many transactions: its size, and its trimming."""
 
 from __future__ import annotations
 

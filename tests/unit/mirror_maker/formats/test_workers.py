@@ -1,4 +1,4 @@
-"""How a worker is reached, from its own machine and from others."""
+"""The address of a worker from its own machine and from others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLIENT_HOST = "10.0.0.7"
         ("10.1.0.3", "ewr-4", "http://10.1.0.3:8083"),
     ],
 )
-def test_the_address_that_leads_there(bound: str, here: str, url: str | None) -> None:
+def test_the_address_from_each_machine(bound: str, here: str, url: str | None) -> None:
     assert WorkerAddress(bound, 8083, "ewr-3").url(CLIENT_HOST, here) == url
 
 
@@ -34,6 +34,6 @@ def test_the_address_that_leads_there(bound: str, here: str, url: str | None) ->
     [b"", b"\2{}", b"\1[]", b"\1{", encode_document({"http": {"port": 1}})],
     ids=["nothing", "another version", "a list", "half of it", "half an address"],
 )
-def test_what_is_no_subscription_is_told_so(subscription: bytes) -> None:
+def test_bytes_that_are_not_a_subscription_are_refused(subscription: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         worker_address(subscription)

@@ -1,7 +1,7 @@
-"""A link's positions, committed for a group at the source: what ordinary lag tools look at.
+"""Commits a link's positions for a group at the source, where ordinary lag tools see them.
 
-Only to be seen: the mirror never reads them. A flow's position is the first source offset that is
-not on the target yet.
+The mirror never reads them. A flow's position is the first source offset that is not on the target
+yet.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.link.link import LinkWorker
-from mirror_maker.periodic import PeriodicWork, pause_of
+from mirror_maker.periodic import PeriodicTask, pause_of
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
-class SourcePositions:
-    """The committing of one link's positions on one worker; `run` until cancelled."""
+class SourceGroupCommitter:
+    """The commits of one link's positions on one worker; `run` until cancelled."""
 
     def __init__(self, link: LinkWorker, source: KafkaClient, group: str) -> None:
         self._link = link
@@ -29,7 +29,7 @@ class SourcePositions:
         self._group = group
         self._committed: dict[TopicPartition, int] = {}
         self._watched = link.watch()
-        self._rounds = PeriodicWork(
+        self._rounds = PeriodicTask(
             self.commit,
             link=link.name,
             what_failed=f"positions not committed for {group}",
@@ -39,7 +39,7 @@ class SourcePositions:
         self.run = self._rounds.run
 
     async def commit(self) -> None:
-        """Commit what has moved since the last time. Raises KafkaError."""
+        """Commit the positions that moved since the last commit. Raises KafkaError."""
         watched = frozenset(self._watched)
         self._watched.clear()
         try:
@@ -71,7 +71,7 @@ class SourcePositions:
             raise KafkaError(min(refused), f"group {self._group}")
 
     def status(self) -> dict[str, Any]:
-        """For `/status`."""
+        """Return the `/status` of these commits."""
         return {
             "group": self._group,
             "failure": self._rounds.failure,
