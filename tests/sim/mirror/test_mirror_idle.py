@@ -1,4 +1,4 @@
-"""Partitions that stand still: not named again, not lost sight of, and their lag stays known."""
+"""Idle partitions: fetches do not name them again, and their lag stays known."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PARTITIONS = 8
 
 
 async def settled(world: MirrorWorld) -> SimWorker:
-    """A worker that has copied everything, half of the partitions empty."""
+    """Return a worker that has copied everything; half of the partitions are empty."""
     for _ in range(20):
         world.random.choice(world.writers[: len(world.writers) // 2]).write_plain(3)
     worker = await world.worker("w")
@@ -35,7 +35,7 @@ async def until_running(worker: SimWorker) -> None:
             await asyncio.sleep(0.1)
 
 
-def test_only_what_moves_is_named() -> None:
+def test_fetches_name_only_partitions_that_move() -> None:
     async def scenario() -> None:
         world = MirrorWorld(40, partitions=PARTITIONS)
         worker = await settled(world)
@@ -53,7 +53,7 @@ def test_only_what_moves_is_named() -> None:
 
 
 @pytest.mark.parametrize("slots", [1_000, 0])
-def test_the_lag_of_what_stands_still_is_known_while_the_source_answers(slots: int) -> None:
+def test_the_lag_of_idle_partitions_is_known_while_the_source_answers(slots: int) -> None:
     async def scenario() -> None:
         world = MirrorWorld(41, partitions=PARTITIONS)
         world.source.fetch_session_slots = slots
@@ -73,14 +73,14 @@ def test_the_lag_of_what_stands_still_is_known_while_the_source_answers(slots: i
     run_virtually(scenario())
 
 
-def test_a_flow_that_was_given_away_and_comes_back_hears_where_the_end_is() -> None:
+def test_a_flow_that_comes_back_learns_the_end_of_the_source() -> None:
     async def scenario() -> None:
         world = MirrorWorld(42, partitions=PARTITIONS)
         world.network = Network(world.network.random, is_perfect=True, delay_ms_max=0)
         world.limits = replace(LIMITS, fetch_wait_ms_max=5_000)
         worker = await settled(world)
         await asyncio.sleep(6)
-        # Away and back within one poll: the broker never hears of it.
+        # Away and back within one poll: the broker never learns of it.
         worker.link.assign(world.partitions[1:])
         async with asyncio.timeout(1):
             while world.partitions[0] in worker.link.flows:
@@ -93,7 +93,7 @@ def test_a_flow_that_was_given_away_and_comes_back_hears_where_the_end_is() -> N
     run_virtually(scenario())
 
 
-def test_a_pause_that_was_taken_back_before_the_link_looked_holds_nothing() -> None:
+def test_a_pause_that_ended_before_it_was_read_holds_nothing() -> None:
     async def scenario() -> None:
         world = MirrorWorld(43)
         world.limits = replace(LIMITS, controls_ms=10_000)
@@ -112,7 +112,7 @@ def test_a_pause_that_was_taken_back_before_the_link_looked_holds_nothing() -> N
     run_virtually(scenario())
 
 
-def test_sessions_that_are_lost_again_and_again_lose_nothing() -> None:
+def test_repeatedly_lost_sessions_lose_no_records() -> None:
     async def scenario() -> None:
         world = MirrorWorld(44, partitions=PARTITIONS)
         worker = await settled(world)
@@ -130,14 +130,14 @@ def test_sessions_that_are_lost_again_and_again_lose_nothing() -> None:
 
 
 def sessions_count(world: MirrorWorld) -> list[int]:
-    """Fetch sessions that each broker of the source keeps."""
+    """Return how many fetch sessions each broker of the source keeps."""
     return [len(world.source.fetch_sessions(node_id)) for node_id in range(world.source.brokers)]
 
 
-def test_a_worker_that_stops_leaves_no_session_behind() -> None:
+def test_a_stopped_worker_leaves_no_session() -> None:
     async def scenario() -> None:
         world = MirrorWorld(46, partitions=PARTITIONS)
-        # Nothing is lost; and what was sent on another connection may come first all the same.
+        # Nothing is lost. A request on another connection may still arrive first.
         world.network = Network(world.network.random)
         worker = await settled(world)
         assert sessions_count(world) == [1, 1]

@@ -1,4 +1,4 @@
-"""A link that has copied must go on as it began: other names, origin or rules stop it."""
+"""A link that has copied must keep its names, origin and rules: others stop it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ MASKS = {"transform": (Transform(mask_field="/card"),)}
 
 
 async def _reconfigured(before: dict[str, Any], after: dict[str, Any], copy: str) -> list[str]:
-    """What a worker says that comes after one with other settings; it must copy nothing."""
+    """Return the failures of a worker with other settings than its predecessor; check that it
+    copies
+    nothing."""
     world = MirrorWorld(4, partitions=1)
     world.link_settings = before
     world.write(20)

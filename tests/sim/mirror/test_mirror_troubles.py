@@ -1,4 +1,4 @@
-"""The mirror in trouble: what stands still, what is tried again, what is skipped and noted."""
+"""The mirror in trouble: what stops, what is retried, what is skipped with a journal entry."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _refuse_first_partition(world: MirrorWorld, code: ErrorCode) -> None:
     world.target.refuse = refuse
 
 
-def test_a_paused_partition_is_tried_again_until_the_trouble_is_gone() -> None:
+def test_a_paused_partition_is_retried_until_the_trouble_is_gone() -> None:
     async def scenario() -> None:
         world = MirrorWorld(21)
         world.write(10)
@@ -47,7 +47,7 @@ def test_a_paused_partition_is_tried_again_until_the_trouble_is_gone() -> None:
         assert worker.link.state() is LinkState.DEGRADED
         await asyncio.sleep(30)  # many pauses, each bounded
         copied = len(world.copies(world.partitions[1]))
-        assert copied == len(world.writers[1].expected), "the other partition goes on"
+        assert copied == len(world.writers[1].expected), "the other partition continues"
         world.target.refuse = lambda at, header: None
         started_s = asyncio.get_running_loop().time()
         await world.settle(worker)
@@ -86,7 +86,7 @@ def test_a_failed_partition_waits_for_an_operator() -> None:
     run_virtually(scenario())
 
 
-def test_a_link_says_which_partition_stands_still_and_why() -> None:
+def test_a_link_reports_which_partition_is_stopped_and_why() -> None:
     async def scenario() -> None:
         world = MirrorWorld(28)
         world.link_settings = {"on": Policies(timestamp="fail")}
@@ -115,10 +115,10 @@ def test_a_link_says_which_partition_stands_still_and_why() -> None:
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_a_cluster_that_owes_an_answer_is_down_before_the_question_fails(
+def test_a_cluster_with_an_overdue_response_is_down_before_the_request_fails(
     side: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stopped broker keeps its connections, and a request to it ends only after 30 s."""
+    """A stopped broker keeps its connections, and a request to it fails only after 30 s."""
 
     async def scenario() -> None:
         world = MirrorWorld(30)
@@ -138,7 +138,7 @@ def test_a_cluster_that_owes_an_answer_is_down_before_the_question_fails(
         monkeypatch.setattr(client, "metadata", silence)
         await is_silent.wait()
         await asyncio.sleep(4)
-        assert worker.link.state() is LinkState.RUNNING, "not every late answer is an outage"
+        assert worker.link.state() is LinkState.RUNNING, "not every late response is an outage"
         await asyncio.sleep(2)
         down = {"source": LinkState.SOURCE_DOWN, "target": LinkState.TARGET_DOWN}[side]
         assert (worker.link.state(), worker.link.reason) == (down, "no answer for 6 s")
@@ -150,10 +150,10 @@ def test_a_cluster_that_owes_an_answer_is_down_before_the_question_fails(
     run_virtually(scenario())
 
 
-def test_a_source_broker_that_leads_nothing_any_more_may_be_away(
+def test_a_source_broker_that_leads_nothing_may_be_down(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its partitions went to another broker when it was killed, and it may lead nothing again."""
+    """Its partitions moved to another broker when it was killed, and it may lead nothing again."""
 
     async def scenario() -> None:
         world = MirrorWorld(31)
@@ -207,7 +207,7 @@ def test_authorization_lost_and_regained() -> None:
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_a_topic_that_may_not_be_seen_any_more_is_paused_for_and_not_taken_as_gone(
+def test_a_hidden_topic_pauses_its_flow_and_does_not_count_as_deleted(
     side: str,
 ) -> None:
     async def scenario() -> None:
@@ -226,7 +226,7 @@ def test_a_topic_that_may_not_be_seen_any_more_is_paused_for_and_not_taken_as_go
         started_s = asyncio.get_running_loop().time()
         await world.settle(worker)
         waited_ms = (asyncio.get_running_loop().time() - started_s) * 1000
-        assert waited_ms < 10_000, "discovery sees it, and nobody waits for the pause to end"
+        assert waited_ms < 10_000, "discovery finds it, and nobody waits for the pause to end"
         world.check_copies()
         world.check_map(complete=True)
         await worker.stop()
@@ -234,7 +234,7 @@ def test_a_topic_that_may_not_be_seen_any_more_is_paused_for_and_not_taken_as_go
     run_virtually(scenario())
 
 
-def test_a_copy_without_a_leader_lets_go_of_its_bytes_and_says_what_it_waits_for() -> None:
+def test_a_copy_without_a_leader_frees_its_bytes_and_reports_the_reason() -> None:
     async def scenario() -> None:
         world = MirrorWorld(28)
         world.limits = replace(LIMITS, pending_bytes_max=LIMITS.partition_pending_bytes_max)
@@ -253,7 +253,7 @@ def test_a_copy_without_a_leader_lets_go_of_its_bytes_and_says_what_it_waits_for
 
         await lead(-1)
         await lead(leader)
-        assert stuck.restarts == 0, "while nothing is to be written it need not be proved again"
+        assert stuck.restarts == 0, "while nothing is to be written no proof is needed"
         await lead(-1)
         for _ in range(100):
             for writer in world.writers:
@@ -272,7 +272,7 @@ def test_a_copy_without_a_leader_lets_go_of_its_bytes_and_says_what_it_waits_for
     run_virtually(scenario())
 
 
-def test_a_topic_whose_configs_are_not_told_is_not_copied_and_holds_up_no_other() -> None:
+def test_a_topic_without_readable_configs_is_not_copied_and_holds_up_no_other() -> None:
     async def scenario() -> None:
         world = MirrorWorld(31)
         world.write(10)
@@ -307,7 +307,7 @@ SKIP = Policies(
 
 
 def _is_bad(record: Record) -> bool:
-    """One record in eight, by what it holds; so every worker meets the same ones."""
+    """Refuse one record in eight by its content, so that every worker meets the same ones."""
     return (record.value or record.key or b"0")[-1] % 8 == 3
 
 
@@ -317,7 +317,7 @@ def _refuse_bad_records(world: MirrorWorld, code: ErrorCode) -> None:
 
 
 def _check_skipped(world: MirrorWorld, reason: Trouble) -> None:
-    """The journal has the bad records and no others, each once."""
+    """Check that the journal has exactly the bad records, each once."""
     for at, writer in zip(world.partitions, world.writers, strict=True):
         gaps = world.gaps(at)
         assert [gap.reason for gap in gaps] == [reason] * len(gaps)
@@ -335,9 +335,7 @@ def _check_skipped(world: MirrorWorld, reason: Trouble) -> None:
         (ErrorCode.message_too_large, Trouble.TOO_LARGE),
     ],
 )
-def test_just_the_records_that_the_target_refuses_are_skipped(
-    code: ErrorCode, reason: Trouble
-) -> None:
+def test_only_the_refused_records_are_skipped(code: ErrorCode, reason: Trouble) -> None:
     async def scenario() -> None:
         world = MirrorWorld(31)
         _refuse_bad_records(world, code)
@@ -400,7 +398,7 @@ def test_a_codec_that_the_target_refuses_is_skipped_batch_by_batch() -> None:
     run_virtually(scenario())
 
 
-def test_retention_overtakes_and_the_copy_goes_on_behind_the_gap() -> None:
+def test_retention_overtakes_and_copying_continues_after_the_gap() -> None:
     async def scenario() -> None:
         world = MirrorWorld(34, partitions=1)
         world.link_settings = {"on": SKIP}
@@ -421,7 +419,7 @@ def test_retention_overtakes_and_the_copy_goes_on_behind_the_gap() -> None:
         assert gap.records_count is None
         world.check_copies()
         world.check_map(complete=True)
-        # The map stays exact over the gap: what is missing translates like what follows it.
+        # The map stays exact over the gap: missing offsets translate like the next record.
         replicator = second.flows[0].replicator
         assert replicator is not None
         translate = replicator.offset_map.translate
@@ -432,7 +430,7 @@ def test_retention_overtakes_and_the_copy_goes_on_behind_the_gap() -> None:
     run_virtually(scenario())
 
 
-def test_a_broken_batch_is_skipped_and_what_surrounds_it_copied() -> None:
+def test_a_broken_batch_is_skipped_and_its_neighbours_are_copied() -> None:
     async def scenario() -> None:
         world = MirrorWorld(35, partitions=1)
         world.link_settings = {"on": SKIP}
@@ -443,7 +441,7 @@ def test_a_broken_batch_is_skipped_and_what_surrounds_it_copied() -> None:
         base_offset = partition.log_end_offset
         partition.place(broken, base_offset)
         worker = await world.worker("w")
-        # Nothing sound follows: nobody can say where the broken batch ends.
+        # No sound batch follows: nobody knows where the broken one ends.
         partition.commit(partition.log_end_offset)
         flow = await worker.until_troubled(Trouble.CORRUPT, FlowState.PAUSED)
         assert world.gaps(flow.source) == []
@@ -486,7 +484,7 @@ def test_trouble_while_a_trouble_is_overcome_stops_only_its_partition(
             flow = await worker.until_troubled(trouble, FlowState.FAILED)
             await asyncio.sleep(10)
             copied = len(world.copies(world.partitions[1]))
-            assert copied == len(world.writers[1].expected), "the other partition goes on"
+            assert copied == len(world.writers[1].expected), "the other partition continues"
             world.target.refuse = lambda at, header: None
         assert worker.link.retry(None, None) == [flow.source]
         while worker.failures():
@@ -565,7 +563,7 @@ def test_a_defect_met_by_one_partitions_data_stops_only_that_partition() -> None
 
 
 class SkippingWorld(MirrorWorld):
-    """Its target refuses some records, and its link skips them."""
+    """A world whose target refuses some records, and whose link skips them."""
 
     def __init__(self, seed: int, partitions: int, code: ErrorCode, reason: Trouble) -> None:
         super().__init__(seed, partitions)
@@ -578,7 +576,7 @@ class SkippingWorld(MirrorWorld):
 
 
 def test_killed_at_every_step_while_skipping() -> None:
-    """One entry per gap, and nothing lost, doubled or out of order around it."""
+    """One entry per gap, and no record around it lost, duplicated or out of order."""
     kill_at_every_step(
         lambda: SkippingWorld(4, 1, ErrorCode.invalid_timestamp, Trouble.TIMESTAMP),
         batches=5,

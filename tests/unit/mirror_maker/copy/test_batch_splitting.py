@@ -1,4 +1,4 @@
-"""Batches in pieces: the same records in the same places, however they are cut."""
+"""Batches in pieces: the same records in the same places, however they are split."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def source_batch(gaps: GapRanges | None = None, codec: int = 0) -> SourceBatch:
 
 
 def copied(pieces: list[PreparedBatch]) -> list[Record]:
-    """The records of the pieces with their source offsets; their places must join."""
+    """Return the records of the pieces with their source offsets; check that the pieces join."""
     found = []
     for piece in pieces:
         header = h.read_header(piece.data)
@@ -41,7 +41,7 @@ def copied(pieces: list[PreparedBatch]) -> list[Record]:
     return found
 
 
-def test_without_refusals_nothing_is_cut() -> None:
+def test_without_refusals_nothing_is_split() -> None:
     (piece,) = BatchSplitter().prepare(source_batch())
     assert (piece.path, piece.records_count) == (CopyPath.PASSTHROUGH, COUNT)
 
@@ -62,7 +62,7 @@ def test_pieces_fit_the_limit() -> None:
     assert (pieces[0].source_first, pieces[-1].source_next) == (FIRST, FIRST + COUNT)
 
 
-def test_a_single_record_is_never_cut() -> None:
+def test_a_single_record_is_never_split() -> None:
     splitter = BatchSplitter()
     splitter.limit(10)
     pieces = splitter.prepare(source_batch())
@@ -87,7 +87,7 @@ def test_suspects_are_halved_down_to_one_record() -> None:
     assert rounds <= 6, "40 records are halved at most six times"
 
 
-def test_what_lies_in_a_gap_is_in_no_piece() -> None:
+def test_records_in_a_gap_are_in_no_piece() -> None:
     gaps = GapRanges([(FIRST, FIRST + 2), (FIRST + 10, FIRST + 11), (FIRST + 38, FIRST + 50)])
     expected = [r for r in source_batch().records() if not gaps.contains(r.offset)]
     (whole,) = BatchSplitter().prepare(source_batch(gaps))
@@ -103,7 +103,7 @@ def test_a_refused_coalesced_batch_is_sent_as_the_source_has_it() -> None:
     assert splitter.may_coalesce(0)
     refused = PreparedBatch(memoryview(b""), 9, 100, 109, ((100, 9),), CopyPath.COALESCED, 9)
     splitter.separate(refused, Trouble.TIMESTAMP)
-    assert not splitter.may_coalesce(108), "until the bad record is behind"
+    assert not splitter.may_coalesce(108), "until the bad record is passed"
     assert splitter.may_coalesce(109)
     splitter.separate(refused, Trouble.TOO_LARGE)
-    assert not splitter.may_coalesce(1 << 60), "it takes no more than little ones"
+    assert not splitter.may_coalesce(1 << 60), "it accepts only tiny batches"

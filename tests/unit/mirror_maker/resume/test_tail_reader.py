@@ -1,4 +1,4 @@
-"""What lies behind the map on a target, read while others write into it and its retention runs."""
+"""The tail on a target, read while others write into the target and its retention runs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from mirror_maker.resume.source_log import SourceLog
 from mirror_maker.settings import LinkSettings
 from mirror_maker.stores.link_stores import LinkStores
 from mirror_maker.tail.target_tail import TargetTail
+from tests.sim.kafka_double.client import SimClient
 from tests.sim.kafka_double.cluster import SimCluster
-from tests.sim.kafka_double.double import SimClient
 from tests.sim.kafka_double.network import Network
 from tests.unit.mirror_maker.resume.test_pairing import EPOCH, MAPPED, own, records
 
@@ -116,7 +116,7 @@ OWN = TopicNames()
 
 
 @pytest.mark.parametrize("names", [SHARED, OWN, TopicNames(map={"orders": "copy"})])
-async def test_a_write_that_came_since_the_log_was_read_is_not_missing(names: TopicNames) -> None:
+async def test_a_write_after_the_log_was_read_is_not_missing(names: TopicNames) -> None:
     target = Target()
     target.on_asked = target.arrive
     with pytest.raises(KafkaError, match="is not quiet yet"):
@@ -145,7 +145,7 @@ async def test_a_write_that_was_lost_with_its_leader_is_not_missing(
         await target.read_tail(SHARED)
 
 
-async def test_what_rests_is_missing() -> None:
+async def test_copies_are_missing_after_a_quiet_period() -> None:
     target = Target()
     target.told = DescribedProducer(EPOCH, 8)
     target.on_waited = lambda: setattr(target, "next_offset", 25)
@@ -155,7 +155,7 @@ async def test_what_rests_is_missing() -> None:
     assert target.waited_ms == [QUIET_MS]
 
 
-async def test_retention_does_not_keep_a_proof_from_its_end() -> None:
+async def test_retention_does_not_stop_a_proof() -> None:
     target = Target()
     target.told = DescribedProducer(EPOCH, 8)
 
@@ -174,7 +174,7 @@ async def test_retention_does_not_keep_a_proof_from_its_end() -> None:
     [(SHARED, 5), (OWN, 5), (OWN, 9)],
     ids=["none, shared", "none", "all"],
 )
-async def test_nobody_waits_where_nothing_is_missing_or_all_that_went_was_ours(
+async def test_nobody_waits_if_nothing_is_missing_or_all_lost_records_were_ours(
     names: TopicNames, last_sequence: int
 ) -> None:
     target = Target()

@@ -8,8 +8,8 @@ from random import Random
 from mirror_maker.formats import Gap
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.stores.journal_store import GapStore
+from tests.sim.kafka_double.client import SimClient
 from tests.sim.kafka_double.cluster import SimCluster
-from tests.sim.kafka_double.double import SimClient
 from tests.sim.kafka_double.network import Network
 from tests.sim.mirror.world import VirtualClock
 from tests.sim.virtual_time import run_virtually

@@ -1,9 +1,9 @@
-"""An in-memory cluster with Kafka's rules for idempotent producers, and a network that misbehaves.
+"""The client of an in-memory cluster with Kafka's rules for idempotent producers.
 
-`SimCluster` is the state: logs, high watermarks, producer states, leaders. `SimClient` is one
-process's way to it: the same methods as `KafkaClient`, with delays, lost requests and lost answers
-decided by a seeded `Network`. It is built up as the mirror's ports are: connections, `LogReader`,
-`DataSource`, `DataSink`, in a file each.
+`SimCluster` is the state: logs, high watermarks, producer states, leaders. `SimClient` is the
+client of one process: the methods of `KafkaClient`, with delays, lost requests and lost responses
+that a seeded `Network` decides. Its layers are the mirror's ports, in a file each: connections
+(`network`), `LogReader` (`reader`), `DataSource` (`source`), `DataSink` (here).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SimClient(SimSource):
     ) -> dict[TopicPartition, ProducedPartition]:
         answer: dict[TopicPartition, ProducedPartition] = {}
         waiting: list[tuple[SimPartition, int]] = []
-        # The bytes as they are when they are sent, whatever the process does with them later.
+        # The bytes at the time of sending: the process may change its buffer later.
         sent = {at: bytes(batch) for at, batch in batches.items()}
 
         def apply() -> None:
