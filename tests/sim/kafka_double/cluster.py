@@ -10,8 +10,8 @@ from random import Random
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.fetch_sessions.sessions import FetchSessions
-from local_cluster.records import header as h
 from local_cluster.records.batch import Record
+from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.sim.kafka_double.log import SimPartition
 
@@ -48,8 +48,8 @@ class SimCluster:
         """Topics that the client may not read."""
         self.hidden: set[str] = set()
         """Topics that the client may neither describe nor write."""
-        self.refuse: Callable[[TopicPartition, h.BatchHeader], ErrorCode | None] = (
-            lambda at, header: None
+        self.refuse: Callable[[TopicPartition, BatchHeader], ErrorCode | None] = lambda at, header: (
+            None
         )
         """Checks every produced batch; a test sets it to refuse some."""
         self.refuse_records: Callable[[list[Record]], ErrorCode | None] = lambda records: None

@@ -6,8 +6,15 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 
-from local_cluster.records import header as h
 from local_cluster.records.batch import decode_batch
+from local_cluster.records.header import (
+    CODEC_MASK,
+    BatchHeader,
+    crc_is_valid,
+    patch_base_offset,
+    patch_leader_epoch,
+    read_header,
+)
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 BATCHES_REMEMBERED = 5
@@ -30,7 +37,7 @@ class SimPartition:
     """One log. Offsets below `high_watermark` are committed and readable."""
 
     def __init__(self) -> None:
-        self.batches: list[tuple[h.BatchHeader, bytes]] = []
+        self.batches: list[tuple[BatchHeader, bytes]] = []
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.high_watermark = 0
@@ -44,12 +51,12 @@ class SimPartition:
 
     def append(self, batch: bytes | bytearray | memoryview) -> tuple[int, bool]:
         """Append a batch; return (base offset, is it a repetition). Raises KafkaError."""
-        header = h.read_header(batch)
-        if not h.crc_is_valid(batch, 0, header):
+        header = read_header(batch)
+        if not crc_is_valid(batch, 0, header):
             raise KafkaError(ErrorCode.corrupt_message, "crc")
         if header.records_count != header.last_offset_delta + 1 or header.base_offset != 0:
             raise KafkaError(ErrorCode.invalid_record, "offsets of records are not continuous")
-        if header.attributes & ~h.CODEC_MASK:
+        if header.attributes & ~CODEC_MASK:
             raise KafkaError(ErrorCode.invalid_record, "attributes beyond the codec")
         if header.has_base_of_no_record:
             # As a broker that does not open the batch; Kafka always opens it.
@@ -64,9 +71,9 @@ class SimPartition:
         """Put a batch into the log at the caller's offset, without any check."""
         assert base_offset >= self.log_end_offset
         stored = bytearray(batch)
-        h.patch_base_offset(stored, 0, base_offset)
-        h.patch_leader_epoch(stored, 0, self.leader_epoch)
-        header = h.read_header(stored)
+        patch_base_offset(stored, 0, base_offset)
+        patch_leader_epoch(stored, 0, self.leader_epoch)
+        header = read_header(stored)
         self.batches.append((header, bytes(stored)))
         self.log_end_offset = header.next_offset
         self.epoch_starts.setdefault(self.leader_epoch, base_offset)
@@ -133,7 +140,7 @@ class SimPartition:
             out += batch
         return memoryview(out)
 
-    def _check_sequence(self, header: h.BatchHeader) -> int | None:
+    def _check_sequence(self, header: BatchHeader) -> int | None:
         state = self.producers.get(header.producer_id)
         if state is None:
             return None  # as in Kafka: without state, any sequence is accepted

@@ -10,8 +10,18 @@ from random import Random
 from typing import Any
 
 from local_cluster.client.model import TopicPartition
-from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
+from local_cluster.records.header import (
+    CONTROL_BIT,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    pack_header,
+    patch_crc,
+    patch_max_timestamp,
+    read_header,
+)
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.audit.cpu_budget import CpuBudget
 from mirror_maker.flow.flow import Flow
@@ -152,7 +162,7 @@ class SourceWriter:
             records = self._records()
             base_offset = self._place(
                 records,
-                attributes=h.TRANSACTIONAL_BIT,
+                attributes=TRANSACTIONAL_BIT,
                 producer_id=self.producer_id,
                 producer_epoch=0,
             )
@@ -161,7 +171,7 @@ class SourceWriter:
         marker = NewRecord(1_000, struct.pack(">hh", 0, int(committed)), b"\0" * 6)
         batch = encode_batch(
             [marker],
-            attributes=h.TRANSACTIONAL_BIT | h.CONTROL_BIT,
+            attributes=TRANSACTIONAL_BIT | CONTROL_BIT,
             producer_id=self.producer_id,
             producer_epoch=0,
         )
@@ -189,9 +199,9 @@ class SourceWriter:
 
     def _write_append_time(self) -> None:
         records = self._records()
-        batch = encode_batch(records, attributes=h.TIMESTAMP_TYPE_BIT)
-        h.patch_max_timestamp(batch, 0, 5_000 + self.serial)
-        h.patch_crc(batch, 0)
+        batch = encode_batch(records, attributes=TIMESTAMP_TYPE_BIT)
+        patch_max_timestamp(batch, 0, 5_000 + self.serial)
+        patch_crc(batch, 0)
         base_offset = self.partition.place(batch, self.partition.log_end_offset)
         stamped = [record._replace(timestamp_ms=5_000 + self.serial) for record in records]
         self._expect(base_offset, stamped)
@@ -199,11 +209,11 @@ class SourceWriter:
     def _write_empty(self) -> None:
         """Write a batch without records: compaction removed all of them."""
         batch = encode_batch(self._records(1))
-        header = h.read_header(batch)._replace(
-            records_count=0, batch_length=h.HEADER_BYTES - h.LOG_OVERHEAD_BYTES
+        header = read_header(batch)._replace(
+            records_count=0, batch_length=HEADER_BYTES - LOG_OVERHEAD_BYTES
         )
-        empty = bytearray(h.pack_header(header))
-        h.patch_crc(empty, 0)
+        empty = bytearray(pack_header(header))
+        patch_crc(empty, 0)
         self.partition.place(empty, self.partition.log_end_offset)
 
 

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final, NamedTuple
 from unittest import mock
 
-from local_cluster.records import header as h
+from local_cluster.records.header import HEADER_BYTES, BatchHeader, pack_header, patch_crc
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.audit.log_check import LogCheck
 from mirror_maker.clusters.origins import Origins
@@ -78,7 +78,7 @@ def copy_the_base_of_a_delete_horizon() -> Broken:
     """The horizon's bit is cleared, and its value stays the base timestamp."""
     path = batch_selection._path
 
-    def believe_the_base(header: h.BatchHeader, source_first: int) -> CopyPath:
+    def believe_the_base(header: BatchHeader, source_first: int) -> CopyPath:
         found = path(header, source_first)
         return CopyPath.PASSTHROUGH if found is CopyPath.DELETE_HORIZON else found
 
@@ -210,9 +210,7 @@ def send_again_after_a_lost_answer() -> Broken:
 
 def write_without_a_producer_id() -> Broken:
     """Nothing tells a repeated batch from a new one."""
-    return mock.patch.object(
-        replicator, "stamp", lambda prepared, *_: h.patch_crc(prepared.data, 0)
-    )
+    return mock.patch.object(replicator, "stamp", lambda prepared, *_: patch_crc(prepared.data, 0))
 
 
 def skip_without_the_journal() -> Broken:
@@ -288,7 +286,7 @@ def move_the_base_of_coalesced_batches() -> Broken:
             return None
         data = bytearray(found.data)
         header = found.header._replace(base_timestamp=found.header.base_timestamp + 1)
-        data[: h.HEADER_BYTES] = h.pack_header(header)
+        data[:HEADER_BYTES] = pack_header(header)
         return found._replace(header=header, data=data)
 
     return mock.patch.object(batch_selection, "coalesce", shift)
@@ -364,7 +362,7 @@ def never_see_the_others_in_the_tail() -> Broken:
     """Batches of other producers in the tail are taken for the link's own."""
     taken = TargetTail._take
 
-    def take(self: TargetTail, header: h.BatchHeader, view: memoryview) -> None:
+    def take(self: TargetTail, header: BatchHeader, view: memoryview) -> None:
         base = self._base
         ours = header._replace(
             producer_id=base.producer_id,

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from random import Random
-from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
 import pytest
 
-from local_cluster.client.model import NewTopic, ProducedPartition
+from local_cluster.client.model import ClusterMetadata, NewTopic, ProducedPartition
 from local_cluster.client.produce_batches import ProduceBatches
 from local_cluster.records.batch import decode_batch
 from local_cluster.records.header import read_header
@@ -38,15 +37,14 @@ class Sink:
             while len(self.writes) < count:
                 await asyncio.sleep(0)
 
-    async def metadata(self, names: Sequence[str]) -> Any:
+    async def metadata(self, names: Sequence[str]) -> ClusterMetadata:
         partitions = {0: PartitionMetadata(0, 0, 0, (0,), (0,), ErrorCode.none)}
-        return SimpleNamespace(
-            topics={
-                name: TopicMetadata(name, None, ErrorCode.none, False, partitions)
-                for name in names
-                if name in self.topics
-            }
-        )
+        topics = {
+            name: TopicMetadata(name, None, ErrorCode.none, False, partitions)
+            for name in names
+            if name in self.topics
+        }
+        return ClusterMetadata("c", 0, {}, topics)
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, KafkaError | None]:
         self.made.append([topic.name for topic in topics])
