@@ -229,8 +229,9 @@ class MirrorService:
         return MissingRights(alias, security, forgotten_ms=forgotten_ms)
 
     def _missing_rights(self, link: str, at_source: MissingRights) -> list[str]:
-        """Return what a link is refused, a sentence each; at the target only what the link itself
-        needs.
+        """Return what a link is refused, a sentence each.
+
+        A refusal at the target counts if it concerns a topic of this link, or of no link.
         """
         now_ms = self._clock.monotonic_ms()
         sentences = [at_source.sentence(right) for right in at_source.known(now_ms)]
