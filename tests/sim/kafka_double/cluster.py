@@ -15,6 +15,9 @@ from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.sim.kafka_double.log import SimPartition
 
+Refuse = Callable[[TopicPartition, BatchHeader], ErrorCode | None]
+"""Return the error with which the cluster refuses a produced batch, or None to append it."""
+
 
 @dataclass
 class SimTopic:
@@ -48,9 +51,7 @@ class SimCluster:
         """Topics that the client may not read."""
         self.hidden: set[str] = set()
         """Topics that the client may neither describe nor write."""
-        self.refuse: Callable[[TopicPartition, BatchHeader], ErrorCode | None] = lambda at, header: (
-            None
-        )
+        self.refuse: Refuse = lambda at, header: None
         """Checks every produced batch; a test sets it to refuse some."""
         self.refuse_records: Callable[[list[Record]], ErrorCode | None] = lambda records: None
         """The same by the records of a batch, for topics that are not internal."""
