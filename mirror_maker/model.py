@@ -1,4 +1,8 @@
-"""The nouns of the mirror: states, and the errors that stop a flow."""
+"""States of flows and links, and the errors that stop them.
+
+A *flow* is one source partition that is copied to one target partition. A *link* is the set of all
+flows from one source cluster into the target.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from mirror_maker.rules.trouble import Trouble
 SEQUENCE_MASK: Final = 0x7FFF_FFFF
 UNACKED_BATCHES_MAX: Final = 5
 """Batches of a producer that a broker remembers per partition (ProducerStateEntry's
-NUM_BATCHES_TO_RETAIN): the window in which a repeated write is recognised."""
+NUM_BATCHES_TO_RETAIN): the window in which it recognizes a repeated write."""
 
 PRODUCER_EPOCH_MAX: Final = 0x7FFF
 PRODUCER_REFUSED: Final = frozenset(
@@ -21,34 +25,34 @@ PRODUCER_REFUSED: Final = frozenset(
         ErrorCode.invalid_producer_id_mapping,
     }
 )
-"""Refusals of the producer's state, which only a new epoch heals, if the map has none yet."""
+"""Refusals of the producer's state. Only a new producer epoch ends them."""
 
 
 def advance_sequence(sequence: int, records_count: int) -> int:
-    """The sequence `records_count` later; it wraps to 0 after 2**31 - 1, as Kafka's does."""
+    """Return the sequence `records_count` later; it wraps to 0 after 2**31 - 1, as in Kafka."""
     return (sequence + records_count) & SEQUENCE_MASK
 
 
 class FlowState(StrEnum):
-    """What one partition on its way is doing."""
+    """What one flow is doing."""
 
     STARTING = "STARTING"
-    """Finding out from the target where to go on."""
+    """Proving from the target's log where to continue."""
     CATCHING_UP = "CATCHING_UP"
     RUNNING = "RUNNING"
-    """Within a moment of the source's end."""
+    """Copying, and seconds behind the source's end at most."""
     SOURCE_GONE = "SOURCE_GONE"
-    """The source topic is not there at the moment."""
+    """The source topic does not exist at the moment."""
     HELD = "HELD"
     """Paused by an operator."""
     PAUSED = "PAUSED"
-    """In trouble that may pass; tried again by itself."""
+    """Stopped by a trouble that may pass; retried automatically."""
     FAILED = "FAILED"
-    """Stopped with a reason, until an operator decides."""
+    """Stopped with a reason until an operator decides."""
 
 
 class LinkState(StrEnum):
-    """What a link as a whole is doing; the worst of its parts that matters to an operator."""
+    """What a link as a whole is doing: the worst state of its parts that concerns an operator."""
 
     STARTING = "STARTING"
     RUNNING = "RUNNING"
@@ -56,14 +60,14 @@ class LinkState(StrEnum):
     SOURCE_DOWN = "SOURCE_DOWN"
     TARGET_DOWN = "TARGET_DOWN"
     HELD = "HELD"
-    """Paused by an operator, all of it."""
+    """Paused by an operator as a whole."""
     DEGRADED = "DEGRADED"
-    """Some partitions stand still, the others go on."""
+    """Some partitions are stopped, the others continue."""
     FAILED = "FAILED"
 
 
 class LinkFailedError(Exception):
-    """The link must stop: its map cannot be trusted."""
+    """The link must stop because its map cannot be trusted."""
 
 
 class DescribedProducer(NamedTuple):
@@ -71,23 +75,23 @@ class DescribedProducer(NamedTuple):
 
     producer_epoch: int
     last_sequence: int
-    """-1 where it has none."""
+    """-1 if it has none."""
     last_timestamp_ms: int = -1
-    """Largest timestamp of its last batch; -1 where that is not known."""
+    """Largest timestamp of its last batch; -1 if unknown."""
 
 
 class SourceGap(NamedTuple):
-    """Source offsets [source_from, source_to) that a trouble makes uncopyable."""
+    """Source offsets [source_from, source_to) that cannot be copied."""
 
     source_from: int
     source_to: int | None
-    """None where the trouble leaves no end: the log itself was replaced."""
+    """None if there is no end: the log itself was replaced."""
     records_count: int | None
-    """None where nobody can know."""
+    """None if nobody can know."""
 
 
 class FlowFailedError(Exception):
-    """The flow must stand still: going on would lose, double or falsify records."""
+    """The flow must stop: to continue would lose, duplicate or falsify records."""
 
     def __init__(
         self,
@@ -95,7 +99,7 @@ class FlowFailedError(Exception):
         trouble: Trouble = Trouble.TARGET,
         gap: SourceGap | None = None,
     ) -> None:
-        """`gap` is what `skip` leaves out; without one the trouble cannot be skipped."""
+        """`gap` is what the policy `skip` leaves out; without it the trouble cannot be skipped."""
         super().__init__(message)
         self.trouble = trouble
         self.gap = gap
@@ -111,4 +115,4 @@ class UncopyableBatchError(FlowFailedError):
 
 
 class PairingError(FlowFailedError):
-    """What lies on the target cannot be proved to be a copy of the source."""
+    """Records on the target cannot be proved to be copies of the source."""

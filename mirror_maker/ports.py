@@ -1,6 +1,6 @@
-"""What the mirror needs from the outside.
+"""The ports of the mirror: clusters, the worker's lease, the clock.
 
-A `MirrorClient` is both a source and a sink.
+`MirrorClient` implements both `DataSource` and `DataSink`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from local_cluster.client.model import (
     TopicPartition,
 )
 from local_cluster.client.produce_batches import ProduceBatches
-from local_cluster.wire.errors import KafkaError
+from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.model import DescribedProducer
 
 
@@ -38,11 +38,11 @@ class LogReader(Protocol):
         allow_auto_topic_creation: bool = False,
         last: ClusterMetadata | None = None,
     ) -> ClusterMetadata:
-        """`topics` of the answer is the same object as in `last` where the same is said of them."""
+        """Describe topics. `topics` of the response is the object of `last` if nothing changed."""
         ...
 
     async def topic_ids(self, node_id: int, names: Sequence[str]) -> dict[str, UUID]:
-        """Ids of the topics that exist, in the view of this broker."""
+        """Return the ids of the topics that exist, as this broker sees them."""
         ...
 
     async def list_offsets(
@@ -52,7 +52,7 @@ class LogReader(Protocol):
     async def list_offsets_of(
         self, node_id: int, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, ListedOffset]:
-        """Of partitions that this broker leads, in one request."""
+        """List offsets of partitions that this broker leads, in one request."""
         ...
 
     async def fetch(
@@ -70,7 +70,7 @@ class LogReader(Protocol):
     async def describe_topic_configs(self, names: Sequence[str]) -> dict[str, TopicConfigs]: ...
 
     async def ask_topic_configs(self, names: Sequence[str]) -> dict[str, TopicConfigs | KafkaError]:
-        """Per topic its configs, or why they are not told."""
+        """Return per topic its configs, or the error."""
         ...
 
 
@@ -88,16 +88,16 @@ class DataSource(LogReader, Protocol):
         partition_bytes_max: int = 1_048_576,
         isolation_level: int = 0,
     ) -> SessionAnswer:
-        """What is new in everything that the session wants."""
+        """Fetch what is new in all partitions of the session."""
         ...
 
     async def close_fetch_session(self, node_id: int, session: FetchSession) -> None:
-        """Tell the broker that the session is over."""
+        """Close the session on the broker."""
         ...
 
 
 class DataSink(LogReader, Protocol):
-    """A cluster to write to; it is read as well, to see what was written."""
+    """A cluster to write to, and to read back what was written."""
 
     async def produce(
         self,
@@ -107,7 +107,7 @@ class DataSink(LogReader, Protocol):
         acks: int = -1,
         timeout_ms: int = 30_000,
     ) -> dict[TopicPartition, ProducedPartition]:
-        """The answer to every batch."""
+        """Produce batches; return the response for each of them."""
         ...
 
     async def init_producer_id(self) -> tuple[int, int]: ...
@@ -115,11 +115,11 @@ class DataSink(LogReader, Protocol):
     async def describe_producer(
         self, node_id: int, at: TopicPartition, producer_id: int
     ) -> DescribedProducer | None:
-        """What the log of a partition that this broker leads knows of a producer."""
+        """Return what a partition that this broker leads knows of a producer."""
         ...
 
     async def delete_records(self, node_id: int, at: TopicPartition, before_offset: int) -> None:
-        """Delete what lies below an offset in a partition that this broker leads."""
+        """Delete every record below an offset of a partition that this broker leads."""
         ...
 
     async def create_topics(
@@ -132,20 +132,30 @@ class DataSink(LogReader, Protocol):
 
 
 class Lease(Protocol):
-    """Whether this worker may still believe that its partitions are its own."""
+    """Whether this worker still owns its partitions."""
 
     def is_valid(self) -> bool: ...
 
 
+def check_lease(lease: Lease) -> None:
+    """Raise KafkaError if the lease has run out.
+
+    Called before a worker reports what the source has or has lost: another worker may have copied
+    it meanwhile.
+    """
+    if not lease.is_valid():
+        raise KafkaError(ErrorCode.rebalance_in_progress, "the lease has run out")
+
+
 class Clock(Protocol):
-    """Where the shells read the time and wait."""
+    """Time, and sleeping."""
 
     def now_ms(self) -> int:
-        """Wall clock, milliseconds since the epoch; may jump."""
+        """Return the wall clock in milliseconds since the epoch; it may jump."""
         ...
 
     def monotonic_ms(self) -> int:
-        """Milliseconds that never go back."""
+        """Return milliseconds that never go back."""
         ...
 
     async def sleep(self, duration_ms: int) -> None: ...

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAda
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.formats.probe import probe_topic_name
-from mirror_maker.rules.record_rules import RecordFilter, Transforms, fingerprint
+from mirror_maker.rules.rule_settings import RecordFilter, Transforms, fingerprint
 from mirror_maker.rules.start_position import check_start
 from mirror_maker.rules.trouble import Policies
 

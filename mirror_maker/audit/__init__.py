@@ -1,11 +1,22 @@
-"""The audit of a link: what the mirror believes of each batch, against the target's log.
+"""The audit of a link: the mirror's receipts, compared with the target's log.
 
-    Sender --acknowledged--> flow_receipts --receipts topic--> auditor --verdicts topic--> readers
-                                                                  ^
-    target's log, read in the background within a CPU budget -----+
+    Sender --acknowledged--> copy/receipts --receipts topic--> auditor --verdicts topic--> readers
+                                                                 ^
+    target's log, read in the background within a CPU budget ----+
 
-`flow_receipts` collects receipts as batches are acknowledged, `log_check` compares them with what
-the log holds, `tally` adds up the verdicts, `cpu_budget` says when to go on: pure. `flow_audit` and
-`auditor` read and publish; `stores/audit_topics.py` has the two topics. What is published is in
-`formats/receipts.py` and `formats/verdicts.py`.
+    auditor              the rounds of one link: which flows, in which order
+    receipts_reader      reads the receipts topic
+    copy_reader          reads the copies with fetch sessions
+    copy_configs         the configs of copies that explain differences
+    cpu_budget           how long the audit waits between two rounds; pure
+    flow_audit           what the auditor keeps of one flow
+    log_check            compares one flow's receipts with its log; pure
+    receipt_queue        the receipts that wait for that; pure
+    evidence             a batch seen, a receipt expected, a verdict; pure
+    tally                verdicts added up; pure
+    explained_findings   findings that the journal explains; pure
+    findings             findings in words; pure
+
+`formats/receipts.py` and `formats/verdicts.py` are what is published. A *verdict* is the result for
+one batch; a verdict that something is wrong is a *finding*.
 """

@@ -1,19 +1,23 @@
-"""How long the audit waits, so that it takes no more than its share of a core. Pure."""
+"""How long the audit waits, so that it uses no more than its share of a core. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
+from mirror_maker.ports import Clock
+
 FETCH_NS_PER_BYTE: Final = 0.6
-"""What it costs to receive and split a fetch, on top of what is measured: 1.6 GB per CPU-second."""
+"""Cost of receiving and splitting a fetch, besides what is measured: 1.6 GB per CPU-second."""
 CREDIT_MS_MAX: Final = 2_000
-"""Time that was not used and may be used later, as milliseconds of the share."""
+"""Unused time that may be used later, in milliseconds of the share."""
 WINDOW_MS: Final = 60_000
-"""What `share_used` is told of."""
+"""The time that `share_used` covers."""
 
 
 class CpuBudget:
-    """Shared by the audits of all links of a worker."""
+    """The budget that the audits of all links of a worker share."""
 
     def __init__(self, share: float) -> None:
         """`share` of one core; 0 turns the audit off."""
@@ -23,7 +27,7 @@ class CpuBudget:
         self._spent: list[tuple[int, float]] = []
 
     def spend(self, now_ms: int, cpu_ns: int, fetched_bytes: int) -> None:
-        """So much was used just now."""
+        """Count time that was used just now."""
         self._recover(now_ms)
         spent_ns = cpu_ns + fetched_bytes * FETCH_NS_PER_BYTE
         self._debt_ns += spent_ns
@@ -32,14 +36,14 @@ class CpuBudget:
             self._spent.pop(0)
 
     def delay_ms(self, now_ms: int) -> int:
-        """How long to wait before more is used."""
+        """Return how long to wait before more is used."""
         self._recover(now_ms)
         if self._debt_ns <= 0:
             return 0
         return 1 + int(self._debt_ns / self.share / 1e6)
 
     def share_used(self, now_ms: int) -> float:
-        """Of one core, over the last minute."""
+        """Return the share of one core that was used in the last minute."""
         recent = sum(spent for at_ms, spent in self._spent if at_ms >= now_ms - WINDOW_MS)
         return recent / (WINDOW_MS * 1e6)
 
@@ -48,3 +52,21 @@ class CpuBudget:
             gained_ns = (now_ms - self._at_ms) * 1e6 * self.share
             self._debt_ns = max(self._debt_ns - gained_ns, -CREDIT_MS_MAX * 1e6 * self.share)
         self._at_ms = now_ms
+
+
+class CpuMeter:
+    """Measures the CPU time of pieces of work, and counts it against a budget."""
+
+    def __init__(self, budget: CpuBudget, cpu_ns: Callable[[], int], clock: Clock) -> None:
+        """`cpu_ns` returns the CPU time used so far."""
+        self._budget = budget
+        self._cpu_ns = cpu_ns
+        self._clock = clock
+
+    @contextmanager
+    def spending(self, fetched_bytes: int = 0) -> Iterator[None]:
+        """Count the work in the context, which takes in `fetched_bytes`."""
+        started_ns = self._cpu_ns()
+        yield
+        spent_ns = self._cpu_ns() - started_ns
+        self._budget.spend(self._clock.monotonic_ms(), spent_ns, fetched_bytes)

@@ -1,4 +1,4 @@
-"""Which findings of the audit the journal explains. Pure."""
+"""The findings of the audit that the journal explains. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mirror_maker.formats.verdicts import Finding, Verdict
 from mirror_maker.rules.gap_ranges import GapRanges
 
 Explain = Callable[[Finding], Verdict | None]
-"""The verdict that takes the place of a finding; None where nothing explains it."""
+"""Returns the verdict that replaces a finding; None if nothing explains it."""
 
 
 def explainer(entries: Sequence[Gap], log_start_offset: int) -> Explain:
-    """By the journal's entries of the flow, and where the copy's log begins."""
+    """Return what explains findings, by the flow's journal entries and the copy's log start."""
     accepted = GapRanges(
         (each.target_offset, each.target_to or 0)
         for each in entries
@@ -33,7 +33,7 @@ def explainer(entries: Sequence[Gap], log_start_offset: int) -> Explain:
         if start is not None and end is not None:
             if given_up.covers(start, end):
                 return Verdict.EXPECTED_GAP
-            for entry in again:  # what lay behind it was copied once more
+            for entry in again:  # what followed it was copied again
                 if entry.source_from <= start and finding.target_from < entry.target_offset:
                     return Verdict.EXPECTED_GAP
         if finding.target_to <= log_start_offset:

@@ -1,4 +1,4 @@
-"""What is wrong in a link's copies, in words. Pure."""
+"""Findings of the audit in words. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mirror_maker.formats.verdicts import Finding
 
 
 def describe_finding(source: TopicPartition, finding: Finding) -> str:
-    """One sentence, with its offsets."""
+    """Return one sentence with the finding's offsets."""
     last = finding.target_to - 1
     offsets = (
         f"{finding.target_from}"
@@ -20,7 +20,7 @@ def describe_finding(source: TopicPartition, finding: Finding) -> str:
 
 
 def describe_findings(findings: Iterable[tuple[TopicPartition, Finding]]) -> str | None:
-    """The first one, and how many more; None where there is none."""
+    """Return the first finding and the number of others; None if there is none."""
     known = list(findings)
     if not known:
         return None

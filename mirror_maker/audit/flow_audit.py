@@ -1,16 +1,17 @@
-"""The audit of one flow: its comparison, its verdicts, and how far it has come."""
+"""What the auditor keeps of one flow: its comparison, its verdicts, and how far it has come."""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
-from local_cluster.client.model import FetchedPartition, TopicConfigs, TopicPartition
+from local_cluster.client.model import FetchedPartition, TopicPartition
 from local_cluster.records.header import crc_is_valid, iter_headers
+from mirror_maker.audit.copy_configs import UNKNOWN_CONFIGS, CopyConfigs
+from mirror_maker.audit.evidence import SeenBatch
 from mirror_maker.audit.explained_findings import explainer
-from mirror_maker.audit.log_check import LogCheck, SeenBatch
+from mirror_maker.audit.log_check import LogCheck
 from mirror_maker.audit.tally import FlowTally
-from mirror_maker.context import LinkContext
 from mirror_maker.formats import Opening
 from mirror_maker.formats.receipts import Receipts, flow_id
 from mirror_maker.formats.verdicts import (
@@ -21,39 +22,19 @@ from mirror_maker.formats.verdicts import (
     Verdict,
     VerdictRecord,
 )
-from mirror_maker.resume.foreign_records import may_hold_others
+from mirror_maker.ports import Clock
+from mirror_maker.stores.journal_store import GapStore
 
 LOST_AFTER_MS: Final = 60_000
-"""How long the target's log may end below what was acknowledged before that counts as lost: a new
-leader learns late what is committed, at the latest after `replica.lag.time.max.ms` and a half."""
+"""How long the target's log may end below what was acknowledged before that counts as lost. A new
+leader may learn late what is committed, at the latest after 1.5 times `replica.lag.time.max.ms`."""
 ANSWERS_MS_MAX: Final = 10_000
-"""Between two looks at the log's end, for the time between them to count."""
+"""The longest time between two reads of the log's end that still counts as observed."""
 _COMPACTED: Final = frozenset({Verdict.LOST, Verdict.ALTERED})
-"""What compaction looks like to who does not know of it."""
+"""Verdicts that unknown compaction looks like."""
 RECEIPTS_BEHIND_MAX: Final = 20_000
-"""Records of the receipts topic: so many at most does a worker read again that takes a flow over at
-which nothing happened."""
-
-
-class CopyConfigs(NamedTuple):
-    """Configs of a copy that decide what its log may look like."""
-
-    is_compacted: bool
-    is_rewritten: bool
-    """The target gives batches a codec or timestamps of its own."""
-
-    @classmethod
-    def of(cls, configs: TopicConfigs) -> CopyConfigs:
-        """From what the target tells of the topic."""
-        policy = configs.get("cleanup.policy", (None, True))[0] or ""
-        codec = configs.get("compression.type", (None, True))[0] or "producer"
-        timestamps = configs.get("message.timestamp.type", (None, True))[0] or "CreateTime"
-        is_rewritten = codec != "producer" or timestamps != "CreateTime"
-        return cls("compact" in policy, is_rewritten)
-
-
-UNKNOWN_CONFIGS: Final = CopyConfigs(is_compacted=True, is_rewritten=True)
-"""Where the target does not tell them: each may be so."""
+"""Records of the receipts topic that a worker reads again at most, after it takes over an idle
+flow."""
 
 
 class FlowAudit:
@@ -61,30 +42,40 @@ class FlowAudit:
 
     def __init__(
         self,
-        context: LinkContext,
         opening: Opening,
         known: FlowVerdicts,
         configs: CopyConfigs,
+        *,
+        is_exclusive: bool,
         receipts_id: UUID | None,
         receipts_start: int,
+        journal: GapStore,
+        worker_id: str,
+        clock: Clock,
+        map_flush_ms: int,
     ) -> None:
-        """`known` is what was published before; the receipts topic has this id and begins there."""
+        """`known` is what was published before. `is_exclusive`: nobody else may write into the
+        copy.
+        The receipts topic has the id `receipts_id` and begins at `receipts_start`."""
         self.flow = opening.flow
         self.copy = TopicPartition(opening.target_topic, opening.flow.partition)
         self.flow_id = flow_id(opening.flow, opening.producer_id)
         self.tally = FlowTally(opening.flow, known)
-        self._context = context
+        self._journal = journal
+        self._worker_id = worker_id
+        self._clock = clock
+        self._map_flush_ms = map_flush_ms
         progress = known.progress
         self.check = LogCheck(
             opening.producer_id,
             AuditPlace(opening.target_offset) if progress is None else progress.place,
-            is_alone=not may_hold_others(context, opening.flow.source_topic),
+            is_exclusive=is_exclusive,
             is_compacted=configs.is_compacted,
             is_rewritten=configs.is_rewritten,
         )
         self._receipts_id = receipts_id
         self.receipts_next = receipts_start
-        """Of the receipts topic: what this flow has not been given yet begins here."""
+        """Offset in the receipts topic from which this flow has not been given records."""
         self._audited_from: int | None = None
         if progress is not None and progress.place.receipt_to >= 0:
             self._audited_from = progress.audited_from
@@ -92,39 +83,39 @@ class FlowAudit:
             self.receipts_next = max(receipts_start, progress.receipts_offset)
         self._log_start_offset = 0
         self._short_since_ms: int | None = None
-        """Since when the log ends below what was acknowledged, on the monotonic clock."""
+        """Since when the log ends below what was acknowledged (monotonic)."""
         self._judged_ms = 0
         self._findings_confirmed = self.tally.findings_count
         self._audited_at_ms = 0 if progress is None else progress.audited_at_ms
         self._first_waiting_ms: dict[int, int] = {}
-        """By offset in the receipts topic: when the record was written."""
+        """Offset in the receipts topic -> when the record was written."""
         self._published: tuple[object, ...] = ()
         self._published_receipts_next = self.receipts_next
         self._made: Progress | None = None
         self._written: Progress | None = None
-        """What the verdicts topic said last, by acknowledgement; None where that is not known."""
+        """The progress that the verdicts topic acknowledged last; None if unknown."""
 
     @property
     def doubts_configs(self) -> bool:
-        """Whether faults were found since the configs were learned."""
+        """Whether findings were added since the configs were looked up."""
         return self.tally.findings_count > self._findings_confirmed
 
     def reconfigure(self, configs: CopyConfigs) -> None:
-        """The copy's configs, as they are now."""
+        """Take the copy's current configs."""
         if configs.is_compacted and not self.check.is_compacted and configs != UNKNOWN_CONFIGS:
-            # What was missed since the last look may have been compacted.
+            # Batches missed since the last lookup may have been compacted.
             self.tally.settle(lambda each: Verdict.CLEANED if each.verdict in _COMPACTED else None)
         self.check.is_compacted, self.check.is_rewritten = configs
         self._findings_confirmed = self.tally.findings_count
 
     def lose_sight(self) -> None:
-        """The log is not read for a while: what it ends at then is new."""
+        """Forget the log's end: the log is not read for a while."""
         self._short_since_ms = None
 
     # -- receipts -------------------------------------------------------------------------------
 
     def expect(self, entry: Receipts, offset: int, timestamp_ms: int) -> None:
-        """The record of the receipts topic at this offset is about this flow."""
+        """Take a record of the receipts topic that is about this flow."""
         if offset < self.receipts_next:
             return
         if not self.check.wants_receipts:
@@ -134,18 +125,18 @@ class FlowAudit:
         self._first_waiting_ms[offset] = timestamp_ms
         self.receipts_next = offset + 1
 
-    def reach_receipts(self, position: int, behind: int) -> None:
-        """Everything in [position, behind) of the receipts topic was given."""
+    def reach_receipts(self, position: int, next_offset: int) -> None:
+        """Record that everything in [position, next_offset) of the receipts topic was given."""
         if self.receipts_next >= position and self.check.wants_receipts:
-            self.receipts_next = max(self.receipts_next, behind)
+            self.receipts_next = max(self.receipts_next, next_offset)
 
     def lose_receipts(self, start: int, end: int) -> None:
-        """The receipts topic begins and ends there now."""
+        """Take the new bounds of the receipts topic."""
         if not start <= self.receipts_next <= end:
             self.receipts_next = start
 
     def restart_receipts(self, receipts_id: UUID | None, start: int) -> None:
-        """The receipts topic was deleted and created again: what waits is in no record of it."""
+        """Start over in a re-created receipts topic: what waits is in no record of it."""
         self._receipts_id = receipts_id
         self.receipts_next = self._published_receipts_next = start
         self.check.move_records(start)
@@ -156,10 +147,10 @@ class FlowAudit:
     # -- the copy -------------------------------------------------------------------------------
 
     def take(self, position: int, fetched: FetchedPartition) -> bool:
-        """What the target has from this offset on; whether anything was in it."""
+        """Take what the target has from this offset on; return whether it was news."""
         before = self.check.seen_to
         if position > before:
-            return False  # asked before it was known that the log is to be read again
+            return False  # fetched before it was known that the log is read again
         self._log_start_offset = max(self._log_start_offset, fetched.log_start_offset)
         for position, header in iter_headers(fetched.records):
             if header.next_offset > self.check.seen_to:
@@ -168,15 +159,15 @@ class FlowAudit:
         return self.check.seen_to > before
 
     def move(self, log_start_offset: int, end: int) -> None:
-        """The log does not have the position: it begins later, or ends earlier."""
+        """Take the log's bounds after it did not have the position."""
         self._log_start_offset = max(self._log_start_offset, log_start_offset)
         if self.check.seen_to < log_start_offset:
             self.check.reach(log_start_offset)
         elif end < self.check.seen_to:
-            self.check.fall_back(end)
+            self.check.truncate(end)
 
     def judge(self, high_watermark: int | None, monotonic_ms: int, now_ms: int) -> None:
-        """Take whatever can be told by now into the tally."""
+        """Add every verdict that is possible now to the tally."""
         for judged in self.check.judge(self._log_start_offset):
             self.tally.add(judged, now_ms)
         first = self.check.first_record_offset
@@ -191,7 +182,7 @@ class FlowAudit:
             and self.check.seen_to >= high_watermark
         )
         if monotonic_ms - self._judged_ms > ANSWERS_MS_MAX:
-            self._short_since_ms = None  # nobody knows what the log has been meanwhile
+            self._short_since_ms = None  # nobody observed the log meanwhile
         self._judged_ms = monotonic_ms
         if not is_short:
             self._short_since_ms = None
@@ -205,27 +196,30 @@ class FlowAudit:
 
     @property
     def is_unsettled(self) -> bool:
-        """Whether the log is to be looked at again though nothing comes."""
+        """Whether the log must be read again though nothing arrives."""
         return self.check.waiting_receipts > 0 or self.check.reaches_to > self.check.seen_to
 
     def audited_at_ms(self, receipts_read_to: int, receipts_read_ms: int) -> int:
-        """Everything acknowledged before this wall-clock time was compared, given that the receipts
-        topic ended at `receipts_read_to` by `receipts_read_ms`; 0 where that is not known."""
+        """Return the wall-clock time before which every acknowledged batch was compared; 0 if
+        unknown.
+
+        The receipts topic ended at `receipts_read_to` at `receipts_read_ms`.
+        """
         first = self.check.first_record_offset
         known_ms = 0 if first is None else self._first_waiting_ms.get(first, 0)
         if first is None and self.receipts_next >= receipts_read_to:
             known_ms = receipts_read_ms
-        # What was acknowledged before and is not written yet is not known here.
-        self._audited_at_ms = max(self._audited_at_ms, known_ms - self._context.limits.map_flush_ms)
+        # Receipts of earlier batches may not be written yet.
+        self._audited_at_ms = max(self._audited_at_ms, known_ms - self._map_flush_ms)
         return self._audited_at_ms
 
-    # -- telling --------------------------------------------------------------------------------
+    # -- publishing -----------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Forget what the journal explains by now."""
+        """Withdraw findings that the journal explains."""
         if not self.tally.findings:
             return
-        journal = self._context.gap_store.state
+        journal = self._journal.state
         flow = self.flow
         entries = [
             each
@@ -235,16 +229,18 @@ class FlowAudit:
         self.tally.settle(explainer(entries, self._log_start_offset))
 
     def is_changed(self, source_end: int | None) -> bool:
-        """Whether there is something new to publish."""
+        """Return whether there is something new to publish."""
         is_behind = self.receipts_next > self._published_receipts_next + RECEIPTS_BEHIND_MAX
         return self.tally.is_changed or is_behind or self._state(source_end) != self._published
 
     def take_records(
         self, receipts_read_to: int, receipts_read_ms: int, source_end: int | None
     ) -> list[VerdictRecord]:
-        """What is to be written now; `put_back` where that failed. The receipts as for
-        `audited_at_ms`."""
-        check, context = self.check, self._context
+        """Return what is to be written now; if that fails, the caller calls `put_back`.
+
+        For the receipts see `audited_at_ms`.
+        """
+        check = self.check
         self._published = self._state(source_end)
         self._published_receipts_next = self.receipts_next
         first = check.first_record_offset
@@ -252,7 +248,7 @@ class FlowAudit:
         def make_progress(growing: dict[int, Bucket]) -> Progress:
             self._made = Progress(
                 target_topic=self.copy.topic,
-                worker_id=context.worker_id,
+                worker_id=self._worker_id,
                 audited_from=check.begun_at if self._audited_from is None else self._audited_from,
                 place=check.place,
                 audited_at_ms=self.audited_at_ms(receipts_read_to, receipts_read_ms),
@@ -261,7 +257,7 @@ class FlowAudit:
                 receipts_offset=self.receipts_next if first is None else first,
                 source_end=source_end,
                 target_log_start=self._log_start_offset,
-                written_at_ms=context.clock.now_ms(),
+                written_at_ms=self._clock.now_ms(),
                 buckets=dict(growing),
             )
             return self._made
@@ -273,21 +269,21 @@ class FlowAudit:
         return check.audited_to, check.waiting_receipts, source_end, self._log_start_offset
 
     def on_written(self) -> None:
-        """What `take_records` gave last was acknowledged."""
+        """Record that the last result of `take_records` was acknowledged."""
         self._written = self._made
 
     def compare_published(self, known: FlowVerdicts) -> None:
-        """Publish again where the topic says something else than what was written last."""
+        """Publish again if the topic does not say what was written last."""
         if self._written is not None and known.progress != self._written:
             self.publish_again(known)
 
     def publish_again(self, known: FlowVerdicts) -> None:
-        """The topic has this instead of what was published."""
+        """Publish again: the topic has `known` instead of what was published."""
         self._published = ()
         self.tally.publish_again(known)
 
     def put_back(self, taken: list[VerdictRecord]) -> None:
-        """The write of `take_records` is not known to have happened."""
+        """Queue the result of `take_records` again: its write may not have happened."""
         self._published = ()
         self._written = None
         self.tally.put_back(taken)

@@ -12,40 +12,40 @@ from local_cluster.records.compress import CompressionError
 from local_cluster.records.header import crc_is_valid, iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.clusters.log_offsets import EARLIEST, LATEST
-from mirror_maker.context import LinkContext
 from mirror_maker.formats import MapFormatError
-from mirror_maker.ports import DataSource
+from mirror_maker.ports import Clock, DataSource, LogReader
 
 FETCH_BYTES_MAX: Final = 256 * 1024
-"""In one fetch."""
+"""Of one fetch."""
 
 
 class ReceiptsFetch(NamedTuple):
-    """What one fetch brought."""
+    """The response to one fetch."""
 
     fetched: FetchedPartition
     is_gone: bool
-    """The topic does not have the position any more, or not yet again."""
+    """Whether the topic does not have the position any more, or not yet again."""
 
 
 class ReceiptsReader:
-    """The receipts topic on the target: where it is led, where it begins and ends."""
+    """The receipts topic on the target: its leader, its start and its end."""
 
-    def __init__(self, context: LinkContext, reader: DataSource) -> None:
+    def __init__(self, topic: str, sink: LogReader, reader: DataSource, clock: Clock) -> None:
         self.topic_id: UUID | None = None
         self.start_offset = 0
         self.end_offset = 0
-        """As of the last fetch whose position was gone."""
+        """At the last fetch whose position was gone."""
         self.at_end_ms = self.read_to = 0
-        """When the topic was last read to its end, wall clock, and where that was; 0 before."""
-        self._context = context
+        """When the topic was last read to its end (wall clock), and that end; 0 before."""
+        self._sink = sink
         self._reader = reader
-        self._at = TopicPartition(context.audit_topics.receipts_name, 0)
+        self._clock = clock
+        self._at = TopicPartition(topic, 0)
         self._leader: int | None = None
 
     @property
     def name(self) -> str:
-        """Of the topic."""
+        """Name of the topic."""
         return self._at.topic
 
     @property
@@ -58,9 +58,12 @@ class ReceiptsReader:
         self._leader = None
 
     async def find(self) -> bool:
-        """Find the leader and the start; whether it is another topic than before. KafkaError."""
+        """Find the leader and the start; return whether it is another topic than before.
+
+        Raises KafkaError.
+        """
         name = self._at.topic
-        topic = (await self._context.sink.metadata([name])).topics.get(name)
+        topic = (await self._sink.metadata([name])).topics.get(name)
         partition = None if topic is None or topic.error else topic.partitions.get(0)
         if topic is None or partition is None or partition.leader < 0:
             raise KafkaError(ErrorCode.leader_not_available, str(self._at))
@@ -71,7 +74,7 @@ class ReceiptsReader:
         return is_another
 
     async def fetch(self, position: int) -> ReceiptsFetch:
-        """What the topic, once found, has from the position on. Raises KafkaError."""
+        """Fetch from the topic, which was found before. Raises KafkaError."""
         assert self._leader is not None
         wanted = {self._at: FetchPosition(position)}
         fetched = (
@@ -80,7 +83,7 @@ class ReceiptsReader:
             )
         )[self._at]
         if fetched.error == ErrorCode.offset_out_of_range:
-            # Retention took receipts that nobody had compared, or the log was cut back.
+            # Retention took receipts that nobody compared, or the log was truncated.
             self.end_offset = await self._bound(LATEST)
             return ReceiptsFetch(fetched, is_gone=True)
         if fetched.error:
@@ -90,8 +93,11 @@ class ReceiptsReader:
     def take(
         self, fetched: FetchedPartition, position: int, take_record: Callable[[Record], None]
     ) -> int:
-        """Give every record from the position on; the offset behind them. Raises MapFormatError."""
-        behind = position
+        """Hand over every record from the position on; return the offset after them.
+
+        Raises MapFormatError.
+        """
+        next_offset = position
         for place, header in iter_headers(fetched.records):
             if header.next_offset <= position:
                 continue
@@ -105,13 +111,13 @@ class ReceiptsReader:
                 for record in records:
                     if record.offset >= position:
                         take_record(record)
-            behind = header.next_offset
-        if behind >= fetched.high_watermark:
-            self.at_end_ms, self.read_to = self._context.clock.now_ms(), behind
-        return behind
+            next_offset = header.next_offset
+        if next_offset >= fetched.high_watermark:
+            self.at_end_ms, self.read_to = self._clock.now_ms(), next_offset
+        return next_offset
 
     async def _bound(self, which: int) -> int:
-        listed = (await self._context.sink.list_offsets({self._at: which}))[self._at]
+        listed = (await self._sink.list_offsets({self._at: which}))[self._at]
         if listed.error:
             raise KafkaError(listed.error, str(self._at))
         return listed.offset

@@ -1,11 +1,11 @@
-"""The verdicts about one flow, added up, and what of them is to be published. Pure."""
+"""The verdicts about one flow, added up, and the records that publish them. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
 
-from mirror_maker.audit.log_check import Judged
+from mirror_maker.audit.evidence import Judged
 from mirror_maker.formats import FlowKey
 from mirror_maker.formats.verdicts import (
     BUCKET_MS,
@@ -23,22 +23,22 @@ from mirror_maker.formats.verdicts import (
 )
 
 BUCKETS_GROWING_MAX: Final = 6
-"""Buckets in a progress record, about 120 bytes each; beyond, the one used least recently becomes a
-record of its own."""
+"""Buckets in a progress record, about 120 bytes each; beyond, the least recently used one gets its
+own record."""
 BUCKETS_KEPT_MAX: Final = 144
-"""Buckets of one partition, a day; beyond, those of the oldest record times are added up in the one
+"""Buckets of one partition, a day; beyond, the oldest ones by record time are added to the bucket
 that starts at 0."""
 OLDER_START_MS: Final = 0
-"""Start of the bucket of whatever is older, or has no time."""
+"""Start of the bucket for older batches and those without a time."""
 FINDINGS_KEPT_MAX: Final = 200
-"""Findings of one partition; beyond, the oldest are deleted. Buckets count them all."""
+"""Findings of one partition; beyond, the oldest are deleted. Buckets count all of them."""
 
 
 class FlowTally:
-    """What the audit of one flow has found so far."""
+    """The result of the audit of one flow so far."""
 
     def __init__(self, flow: FlowKey, known: FlowVerdicts) -> None:
-        """`known` is what was published; it is taken over."""
+        """Continue from `known`, what was published."""
         self.flow = flow
         self._closed: dict[int, Bucket] = dict(known.closed)
         self._growing: dict[int, Bucket] = {}
@@ -46,10 +46,10 @@ class FlowTally:
             self._growing = dict(known.progress.buckets)
         self._findings = dict(known.findings)
         self._records: dict[bytes, bytes | None] = {}
-        """Of buckets and findings by key, to be written before the next progress."""
+        """Records of buckets and findings by key, to be written before the next progress."""
         self.is_changed = False
         self.findings_count = 0
-        """Faults found since this began."""
+        """Findings since this object was made."""
 
     @property
     def has_findings(self) -> bool:
@@ -62,7 +62,7 @@ class FlowTally:
         return sorted(self._findings.values(), key=lambda each: each.target_from)
 
     def add(self, judged: Judged, now_ms: int) -> None:
-        """Take in the verdict about one batch."""
+        """Add the verdict about one batch."""
         self.is_changed = True
         timestamp_ms = judged.timestamp_ms
         start_ms = 0 if timestamp_ms is None else timestamp_ms - timestamp_ms % BUCKET_MS
@@ -86,14 +86,14 @@ class FlowTally:
                 self._withdraw(late, None)
 
     def settle(self, explain: Callable[[Finding], Verdict | None]) -> None:
-        """Forget findings that are explained by now; `explain` gives the verdict instead."""
+        """Withdraw findings that are explained; `explain` returns the verdict instead."""
         for finding in list(self._findings.values()):
             verdict = explain(finding)
             if verdict is not None:
                 self._withdraw(finding, verdict)
 
     def take_back(self, target_offset: int) -> None:
-        """What was complete from this target offset on is not there any more."""
+        """Subtract what was complete from this target offset on: it is not there any more."""
         for start_ms, bucket in (*self._closed.items(), *self._growing.items()):
             tally = bucket.get(Verdict.COMPLETE)
             if tally is None or (tally.target_to or 0) <= target_offset:
@@ -112,20 +112,19 @@ class FlowTally:
     def take_records(
         self, make_progress: Callable[[dict[int, Bucket]], Progress]
     ) -> list[VerdictRecord]:
-        """What is to be written now, in this order. A caller whose write failed calls
-        `put_back`."""
+        """Return what is to be written now, in this order. If that fails, call `put_back`."""
         progress = progress_record(self.flow, make_progress(self._growing))
         taken = [*self._records.items(), progress]
         self._records, self.is_changed = {}, False
         return taken
 
     def put_back(self, taken: list[VerdictRecord]) -> None:
-        """The write of `take_records` is not known to have happened."""
+        """Queue the result of `take_records` again: its write may not have happened."""
         self._records = dict(taken[:-1]) | self._records
         self.is_changed = True
 
     def publish_again(self, known: FlowVerdicts) -> None:
-        """The topic has this instead of what was published."""
+        """Publish again: the topic has `known` instead of what was published."""
         gone = [known.findings[place] for place in known.findings.keys() - self._findings.keys()]
         again = [
             *(bucket_record(self.flow, each, None) for each in known.closed.keys() - self._closed),
@@ -137,7 +136,7 @@ class FlowTally:
         self.is_changed = True
 
     def _withdraw(self, finding: Finding, verdict: Verdict | None) -> None:
-        """It is no fault any more: its records have the other verdict, or were counted already."""
+        """Remove a finding: its records have the other verdict, or were counted already."""
         del self._findings[finding.verdict, finding.target_from]
         self._note(finding_record(self.flow, finding, is_deleted=True))
         self.is_changed = True
@@ -145,7 +144,7 @@ class FlowTally:
         known = self._growing.get(start_ms) if start_ms is not None else None
         if known is None and start_ms is not None:
             known = self._closed.get(start_ms)
-        if start_ms is not None and known is None:  # it is counted with what is older
+        if start_ms is not None and known is None:  # it is counted in the bucket for older ones
             start_ms, known = OLDER_START_MS, self._closed.get(OLDER_START_MS)
         if start_ms is None or known is None or finding.verdict not in known:
             return
@@ -163,7 +162,7 @@ class FlowTally:
         self._put(start_ms, bucket)
 
     def _put(self, start_ms: int, bucket: Bucket) -> None:
-        """In the place of what is known of it."""
+        """Replace a bucket."""
         self.is_changed = True
         if start_ms in self._closed:
             self._closed[start_ms] = bucket
@@ -172,12 +171,12 @@ class FlowTally:
             self._growing[start_ms] = bucket
 
     def _note(self, record: VerdictRecord) -> None:
-        """To be written; of a key only what came last."""
+        """Queue a record; it replaces an earlier one with the same key."""
         self._records.pop(record[0], None)
         self._records[record[0]] = record[1]
 
     def _bucket(self, start_ms: int) -> Bucket:
-        """The bucket, which becomes the one used last."""
+        """Take the bucket out; the caller stores it as the most recently used one."""
         bucket = self._growing.pop(start_ms, None)
         if bucket is not None:
             return bucket
@@ -190,7 +189,7 @@ class FlowTally:
         return self._closed.pop(start_ms, {})
 
     def _expire(self) -> None:
-        """Have the oldest bucket counted in the one for everything older."""
+        """Add the oldest bucket to the one for everything older."""
         dated = self._closed.keys() - {OLDER_START_MS}
         if len(dated) <= BUCKETS_KEPT_MAX:
             return

@@ -1,19 +1,18 @@
-"""Many tiny source batches, one after the other, as one batch for the target. Pure.
+"""A run of tiny source batches, copied as one batch. Pure.
 
-A batch costs the mirror, the network and the target about the same whether it has one record or
-hundreds, so a run of tiny ones is copied as one batch. The records are what they were: key, value,
-headers, timestamp and codec; their bytes behind the offset are not looked into. Only the lengths,
-the distances of timestamps and the offsets within the batch are written anew, in bulk: one call
-of the codec for the run in each direction.
+A batch costs the mirror, the network and the target about the same, whether it has one record or
+hundreds. So a run of tiny batches is copied as one batch. Key, value, headers, timestamp and codec
+of each record stay; the bytes after a record's offset are not parsed. Only lengths, timestamp
+deltas and offset deltas are encoded anew, with one call of the codec per run and direction.
 
 A run ends before a batch that
 
 - is not tiny, or begins before the position;
 - has other attributes (codec, transactional, control, LogAppendTime);
-- has holes, or a base timestamp that is no record's;
+- has holes, or a base timestamp that belongs to no record;
 - was born elsewhere, or fails its CRC.
 
-Such a batch goes the ordinary way, which knows what to make of it.
+Such a batch is copied on its own (`batch_selection`).
 """
 
 from __future__ import annotations
@@ -23,26 +22,38 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from local_cluster.records import header as h
 from local_cluster.records.batch import CorruptRecordError, encode_varint, read_varint
 from local_cluster.records.bulk import decompress_joined
 from local_cluster.records.compress import CompressionError, compress
+from local_cluster.records.header import (
+    CODEC_MASK,
+    CRC_START,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    BatchHeader,
+    pack_header,
+    unpack_fields,
+)
 
 TINY_BATCH_BYTES_MAX: Final = 4 * 1024
 RUN_BATCHES_MIN: Final = 4
-"""Fewer are copied as they are: opening them would cost more than it saves."""
+"""Fewer are copied one by one: opening them costs more than it saves."""
 RUN_BYTES_MAX: Final = 256 * 1024
-"""Of source batches in one run: far below what targets take in a batch by default, 1 MB."""
+"""Source batches of one run together: far below Kafka's default limit for a batch, 1 MB."""
 PAYLOAD_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of a run's records, decompressed. A run that claims more is copied batch by batch."""
+"""Decompressed records of one run. A run that claims more is copied batch by batch."""
 _VARINTS: Final = tuple(encode_varint(value) for value in range(8192))
 
 
 class TinyRun(NamedTuple):
-    """Tiny batches that lie one behind the other in a fetch answer."""
+    """Tiny batches that follow each other in a fetch response."""
 
     end: int
-    """The position in the answer behind them."""
+    """The position in the response after them."""
     codec: int
     base_offsets: list[int]
     records_counts: list[int]
@@ -50,22 +61,22 @@ class TinyRun(NamedTuple):
     max_timestamp: int
     payloads: list[memoryview]
     leader_epoch: int
-    """Of the last of them."""
+    """Leader epoch of the last of them."""
 
 
 class Coalesced(NamedTuple):
-    """A run as one batch, dense, without a producer."""
+    """A run as one dense batch without a producer."""
 
-    header: h.BatchHeader
-    """Of the batch that was made; its offsets count from 0."""
+    header: BatchHeader
+    """Header of that batch; its offsets count from 0."""
     data: bytearray
     segments: tuple[tuple[int, int], ...]
-    """(source offset, count) of contiguous pieces, in order."""
+    """(source offset, count) of contiguous source records, in order."""
 
 
 def find_run(fetched: memoryview, start: int, foreign_ids: Set[int] = frozenset()) -> TinyRun:
-    """The run of tiny batches that begins at `start`, of any length."""
-    unpack = h.unpack_fields
+    """Return the run of tiny batches that begins at `start`; it may be empty."""
+    unpack = unpack_fields
     end = len(fetched)
     at, size_bytes = start, 0
     base_offsets: list[int] = []
@@ -76,24 +87,24 @@ def find_run(fetched: memoryview, start: int, foreign_ids: Set[int] = frozenset(
     next_offset = -1
     run_max_timestamp = -1
     leader_epoch = -1
-    while at + h.HEADER_BYTES <= end and size_bytes < RUN_BYTES_MAX:
+    while at + HEADER_BYTES <= end and size_bytes < RUN_BYTES_MAX:
         (
             base_offset, length, epoch, magic, crc, attributes, last_offset_delta,
             base_timestamp, max_timestamp, producer_id, _, _, records_count,
         ) = unpack(fetched, at)  # fmt: skip
-        following = at + length + h.LOG_OVERHEAD_BYTES
+        following = at + length + LOG_OVERHEAD_BYTES
         if (
             following - at > TINY_BATCH_BYTES_MAX
-            or length <= h.HEADER_BYTES - h.LOG_OVERHEAD_BYTES
+            or length <= HEADER_BYTES - LOG_OVERHEAD_BYTES
             or following > end
-            or magic != h.MAGIC
-            or attributes & ~h.CODEC_MASK
+            or magic != MAGIC
+            or attributes & ~CODEC_MASK
             or (attributes != codec and codec >= 0)
             or records_count != last_offset_delta + 1
             or base_offset < next_offset
             or base_timestamp > max_timestamp
             or producer_id in foreign_ids
-            or crc32c(fetched[at + h.CRC_START : following]) != crc
+            or crc32c(fetched[at + CRC_START : following]) != crc
         ):
             break
         codec = attributes
@@ -104,7 +115,7 @@ def find_run(fetched: memoryview, start: int, foreign_ids: Set[int] = frozenset(
         base_offsets.append(base_offset)
         records_counts.append(records_count)
         base_timestamps.append(base_timestamp)
-        payloads.append(fetched[at + h.HEADER_BYTES : following])
+        payloads.append(fetched[at + HEADER_BYTES : following])
         size_bytes += length
         at = following
     return TinyRun(
@@ -120,7 +131,7 @@ def find_run(fetched: memoryview, start: int, foreign_ids: Set[int] = frozenset(
 
 
 def coalesce(run: TinyRun) -> Coalesced | None:
-    """One batch of the run's records; None where they cannot be opened."""
+    """Return one batch with the run's records, or None if they cannot be opened."""
     try:
         payload = decompress_joined(run.codec, run.payloads, PAYLOAD_BYTES_MAX)
         records = _renumber(payload, run.records_counts, run.base_timestamps)
@@ -128,28 +139,28 @@ def coalesce(run: TinyRun) -> Coalesced | None:
         return None
     compressed = compress(run.codec, records)
     count = sum(run.records_counts)
-    header = h.BatchHeader(
+    header = BatchHeader(
         base_offset=0,
-        batch_length=h.HEADER_BYTES - h.LOG_OVERHEAD_BYTES + len(compressed),
+        batch_length=HEADER_BYTES - LOG_OVERHEAD_BYTES + len(compressed),
         partition_leader_epoch=-1,
-        magic=h.MAGIC,
+        magic=MAGIC,
         crc=0,
         attributes=run.codec,
         last_offset_delta=count - 1,
         base_timestamp=run.base_timestamps[0],
         max_timestamp=run.max_timestamp,
-        producer_id=h.NO_PRODUCER_ID,
-        producer_epoch=h.NO_PRODUCER_EPOCH,
-        base_sequence=h.NO_SEQUENCE,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        base_sequence=NO_SEQUENCE,
         records_count=count,
     )
-    data = bytearray(h.pack_header(header))
+    data = bytearray(pack_header(header))
     data += compressed
     return Coalesced(header, data, _segments(run))
 
 
 def _renumber(payload: bytes, records_counts: list[int], base_timestamps: list[int]) -> bytes:
-    """The records of several batches as those of one, whose base timestamp is the first's.
+    """Renumber the records of several batches as one batch with the first one's base timestamp.
 
     Raises CorruptRecordError, IndexError.
     """
@@ -160,8 +171,8 @@ def _renumber(payload: bytes, records_counts: list[int], base_timestamps: list[i
     for records_count, base_timestamp in zip(records_counts, base_timestamps, strict=True):
         shift = base_timestamp - first_timestamp
         for _ in range(records_count):
-            # Length, attributes, timestamp delta, offset delta, and what is copied as it is.
-            # The varints are read in place where they have one byte or two, as nearly all have.
+            # Length, attributes, timestamp delta, offset delta, then bytes that are copied as is.
+            # Varints of one or two bytes are read inline: nearly all are that short.
             low = payload[at]
             if low < 0x80:
                 size, body = (low >> 1) ^ -(low & 1), at + 1
@@ -191,7 +202,7 @@ def _renumber(payload: bytes, records_counts: list[int], base_timestamps: list[i
             parts.append(payload[rest:at])
             index += 1
     if at != len(payload):
-        raise CorruptRecordError(f"{len(payload) - at} bytes behind the last record")
+        raise CorruptRecordError(f"{len(payload) - at} bytes follow the last record")
     return b"".join(parts)
 
 

@@ -1,10 +1,10 @@
-"""Which offset syncs MirrorMaker 2's readers are told, of what was acknowledged. Pure.
+"""The offset syncs that MirrorMaker 2's readers get for acknowledged runs. Pure.
 
-MirrorMaker 2 writes a sync for the first record, after every gap or step back, each time the copy
-is `offset.lag.max` records further, and (since 3.7) the latest at every commit. The same is done
-here, a run at a time instead of a record at a time: the first offset of a run where something
-jumped, and the last one of what a flush covers. A reader of syncs uses the newest at or below the
-offset it translates, so syncs between those two would change nothing about them.
+MirrorMaker 2 writes a sync for the first record, after every gap or step back, after every
+`offset.lag.max` records, and (since 3.7) the latest one at every commit. Here the unit is a run,
+not a record: a sync for the first offset of a run after a jump, and for the last offset of each
+flush. A reader uses the newest sync at or below the offset it translates, so syncs between these
+two would change no answer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mirror_maker.formats import Run
 from mirror_maker.formats.mm2 import OffsetSync
 
 SYNCS_PENDING_MAX: Final = 1_000
-"""Per flow, between two flushes; then the newest replaces the one before it."""
+"""Syncs of one flow between two flushes; beyond, the newest replaces the one before it."""
 
 
 class FlowSyncs:
@@ -30,9 +30,9 @@ class FlowSyncs:
         self._last: OffsetSync | None = None
 
     def append(self, run: Run) -> None:
-        """Take in an acknowledged run; runs come in the order of the source."""
+        """Add an acknowledged run; runs come in source order."""
         if (run.source_offset, run.target_offset) != (self._next_upstream, self._next_downstream):
-            # First of all, or a gap on either side: whoever stands before it must know.
+            # The first run, or a gap on either side: readers before the gap need its bounds.
             self._flush_last()
             self._put(run.source_offset, run.target_offset)
         self._next_upstream, self._next_downstream = run.source_next, run.target_next
@@ -40,13 +40,13 @@ class FlowSyncs:
         self._last = last if not self._pending or self._pending[-1] != last else None
 
     def take(self) -> list[OffsetSync]:
-        """What to write now, in order."""
+        """Return the syncs to write now, in order."""
         self._flush_last()
         taken, self._pending = self._pending, []
         return taken
 
     def put_back(self, syncs: list[OffsetSync]) -> None:
-        """The write of `take` failed."""
+        """Queue the result of `take` again: its write failed."""
         self._pending[:0] = syncs
         del self._pending[: max(0, len(self._pending) - SYNCS_PENDING_MAX)]
 

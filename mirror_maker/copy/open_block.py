@@ -1,8 +1,8 @@
-"""The growing end of a flow's offset map: the block that a worker rewrites as it copies. Pure.
+"""The block at the end of a flow's offset map, which a worker rewrites as it copies. Pure.
 
-A worker never rewrites another worker's block: its nonce makes the key its own. It may begin with
-what a predecessor's last block says, and delete that one after its own first write, so that
-restarts do not pile up small blocks. Every state that is written is true for ever.
+A worker never rewrites another worker's block: the nonce makes its key unique. It may take over the
+runs of its predecessor's last block, and delete that block after its own first write. So restarts
+do not pile up small blocks. Every state that is written stays true.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from mirror_maker.formats import Block, FlowKey, Run
 from mirror_maker.formats.records import encode_key
 
 RUNS_PER_BLOCK: Final = 2_000
-"""A block is closed and the next one begun when it has this many runs: about 10 kB."""
+"""The block is closed and the next one opened at this many runs, about 10 kB."""
 
 
 class OpenBlock:
-    """The block under construction; `take_records` gives what must be written now."""
+    """The block that grows; `take_records` returns what must be written now."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class OpenBlock:
         older: Sequence[Block] = (),
     ) -> None:
         """`predecessor` ends where this block begins; a small one is taken over. `older` are the
-        blocks before it that the map topic has; see `trim`."""
+        earlier blocks in the map topic; see `trim`."""
         self._flow = flow
         self._target_topic = target_topic
         self._producer_id = producer_id
@@ -51,7 +51,7 @@ class OpenBlock:
             (block.target_next, encode_key(block))
             for block in sorted(older, key=lambda block: block.target_next)
         )
-        """(target offset behind it, key) of every block before this one."""
+        """(target offset after it, key) of every block before this one."""
         self.source_next = source_start
         self.next_sequence = next_sequence
         self.is_dirty = False
@@ -68,7 +68,7 @@ class OpenBlock:
         return self._runs[-1].target_next if self._runs else self._target_start
 
     def append(self, runs: Sequence[Run], source_next: int, next_sequence: int) -> None:
-        """Take in acknowledged runs; what lies up to `source_next` beside them was left out."""
+        """Add acknowledged runs. Other source offsets below `source_next` were left out."""
         for run in runs:
             last = self._runs[-1] if self._runs else None
             if (
@@ -86,11 +86,11 @@ class OpenBlock:
             self._roll()
 
     def jump(self, source_from: int, source_to: int, target_to: int, next_sequence: int) -> None:
-        """Leave a hole: of [source_from, source_to) it is not known which copy is whose.
+        """Leave a hole: nobody knows the places of the copies of [source_from, source_to).
 
-        The copies lie before `target_to`, `next_sequence` is the one behind them. The block ends
-        where the hole begins, and another one begins behind it: readers find the hole between two
-        blocks (`OffsetMap.skip_unknown`).
+        The copies lie before `target_to`, and `next_sequence` follows them. This block ends where
+        the hole begins, and the next one begins after it: readers find the hole between two blocks
+        (`OffsetMap.skip_unknown`).
         """
         self.advance(source_from)
         self._roll()
@@ -100,40 +100,40 @@ class OpenBlock:
         self.is_dirty = True
 
     def advance(self, source_next: int) -> None:
-        """Note that nothing before `source_next` is left to copy."""
+        """Record that nothing before `source_next` is left to copy."""
         if source_next > self.source_next:
             self.source_next = source_next
             self.is_dirty = True
 
     def trim(self, target_log_start: int) -> None:
-        """The target no longer has what lies below this offset: blocks about it are deleted."""
+        """Delete blocks about offsets below the target's log start."""
         while self._older and self._older[0][0] <= target_log_start:
             self._superseded.append(self._older.popleft()[1])
             self.is_dirty = True
 
     def take_records(self) -> tuple[list[Block], list[bytes]]:
-        """(blocks to write, keys to delete after them); clean until the next change.
+        """Return (blocks to write, keys to delete after them); clean until the next change.
 
-        A caller whose write failed gives them back with `put_back`.
+        If the write fails, the caller returns them with `put_back`.
         """
         blocks, keys = self.unwritten(), self._superseded
         self._closed, self._superseded, self.is_dirty = [], [], False
         return blocks, keys
 
     def put_back(self, blocks: Sequence[Block], keys: Sequence[bytes]) -> None:
-        """The write of `take_records` is not known to have happened: have it written again."""
-        # The last block was the open one, which the next write covers as it is by then. Closed
-        # ones are rewritten as they were; to write a true record twice does no harm.
+        """Queue the result of `take_records` again: its write may not have happened."""
+        # The last block is the open one, and the next write contains its newer state. Closed
+        # blocks are written again: to write a true record twice does no harm.
         self._closed[:0] = blocks[:-1]
         self._superseded[:0] = keys
         self.is_dirty = True
 
     def unwritten(self) -> list[Block]:
-        """The blocks that `take_records` would give, in their order."""
+        """Return the blocks that `take_records` would return, in order."""
         return [*self._closed, self.block()]
 
     def block(self) -> Block:
-        """The open block as it is now."""
+        """Return the current state of the open block."""
         return Block(
             flow=self._flow,
             producer_id=self._producer_id,

@@ -1,73 +1,78 @@
-"""The receipts of one flow, collected as batches are acknowledged. Pure."""
+"""The receipts of one flow, collected as batches are acknowledged. Pure.
+
+A *receipt* says which batch the target acknowledged at which offset. The audit compares it with the
+target's log (`formats/receipts.py`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from local_cluster.records import header as h
+from local_cluster.records.header import Buffer, read_header
 from mirror_maker.formats.receipts import NO_CRC, Receipt, Receipts, split_receipts
 from mirror_maker.model import advance_sequence
-from mirror_maker.tail.alignment import Place
+from mirror_maker.tail.places import Place
 from mirror_maker.tail.target_tail import Missing, TargetBatch
 
 RECEIPTS_KEPT_MAX: Final = 50_000
-"""Receipts of one flow that wait to be written, about 10 MB. Beyond, the oldest are dropped: the
-audit then calls their batches UNVERIFIED."""
+"""Receipts of one flow that wait to be written, about 10 MB. Beyond, the oldest are dropped, and
+the audit reports their batches as UNVERIFIED."""
 TIMESTAMP_MS_MAX: Final = 1 << 60
 
 
 class FlowReceipts:
-    """Grows with every acknowledgement; `take` gives what is to be written now."""
+    """Receipts that wait to be written; `take` returns them."""
 
     def __init__(self, flow_id: int, producer_epoch: int, next_sequence: int) -> None:
-        """`next_sequence` is that of the first batch to be acknowledged."""
+        """`next_sequence` is the sequence of the first batch to be acknowledged."""
         self._flow_id = flow_id
         self._producer_epoch = producer_epoch
         self._sequence = next_sequence
         self._receipts: list[tuple[int, Receipt]] = []
-        """(sequence of the first record, receipt); of some batches there is none."""
+        """(sequence of the first record, receipt); some batches have none."""
 
     @property
-    def has_news(self) -> bool:
+    def has_unwritten(self) -> bool:
         return bool(self._receipts)
 
     def acknowledged(
-        self, source_from: int, source_to: int, target_offset: int, data: h.Buffer
+        self, source_from: int, source_to: int, target_offset: int, data: Buffer
     ) -> None:
-        """The target has this batch at this offset; its records are of these source offsets."""
+        """Add a batch with these source offsets that the target has at this offset."""
         receipt = _receipt(source_from, source_to, target_offset, data)
         self._add(self._sequence, receipt)
         self._sequence = advance_sequence(self._sequence, receipt.records_count)
 
     def paired(
-        self, spans: Iterable[TargetBatch | Missing], sequence: int, pieces: Sequence[Place]
+        self, spans: Iterable[TargetBatch | Missing], sequence: int, places: Sequence[Place]
     ) -> None:
-        """Copies found on the target, or missing there, with their places in the source, ascending.
+        """Add the copies of a tail, ascending: found on the target, or missing there.
 
-        `sequence` is that of the first of them. They come before the one with `next_sequence`. What
-        compaction took has no CRC any more: the audit finds nothing there, and tells it as CLEANED.
+        `places` are their source offsets, `sequence` is the first one's. They precede the batch
+        with `next_sequence`. Copies that compaction took have no CRC: the audit finds nothing there
+        and reports them as CLEANED.
         """
         at = 0
         for span in spans:
-            begin, behind, count = span.target_from, span.target_to, span.records_count
-            while at < len(pieces) and pieces[at].target_to <= begin:
+            start, end, count = span.target_from, span.target_to, span.records_count
+            while at < len(places) and places[at].target_to <= start:
                 at += 1
             first = last = at
-            while last + 1 < len(pieces) and pieces[last + 1].target_from < behind:
+            while last + 1 < len(places) and places[last + 1].target_from < end:
                 last += 1
-            if first < len(pieces) and span.is_placed:
-                source_from, _ = pieces[first].sources(begin)
-                _, source_to = pieces[last].sources(behind - 1)
+            if first < len(places) and span.is_placed:
+                source_from, _ = places[first].sources(start)
+                _, source_to = places[last].sources(end - 1)
                 if isinstance(span, Missing):
-                    receipt = Receipt(source_from, source_to, begin, count, NO_CRC, -1)
+                    receipt = Receipt(source_from, source_to, start, count, NO_CRC, -1)
                 else:
-                    receipt = _receipt(source_from, source_to, begin, span.view)
+                    receipt = _receipt(source_from, source_to, start, span.view)
                 self._add(sequence, receipt)
             sequence = advance_sequence(sequence, count)
 
     def take(self) -> list[Receipts]:
-        """What is to be written, in order; a caller whose write failed gives it back."""
+        """Return what is to be written, in order. If that fails, the caller calls `put_back`."""
         taken: list[Receipts] = []
         first = 0
         while first < len(self._receipts):
@@ -86,8 +91,10 @@ class FlowReceipts:
         return taken
 
     def put_back(self, taken: Sequence[Receipts]) -> None:
-        """The write of `take` is not known to have happened. To write a receipt twice does no
-        harm."""
+        """Queue the result of `take` again: its write may not have happened.
+
+        To write a receipt twice does no harm.
+        """
         before: list[tuple[int, Receipt]] = []
         for entry in taken:
             sequence = entry.sequence
@@ -104,9 +111,9 @@ class FlowReceipts:
             del self._receipts[: len(self._receipts) // 2]
 
 
-def _receipt(source_from: int, source_to: int, target_offset: int, data: h.Buffer) -> Receipt:
-    header = h.read_header(data)
+def _receipt(source_from: int, source_to: int, target_offset: int, data: Buffer) -> Receipt:
+    header = read_header(data)
     timestamp_ms = max(-1, min(header.max_timestamp, TIMESTAMP_MS_MAX))
-    # A batch keeps its offsets when compaction takes records from it.
+    # Compaction removes records, not offsets.
     records_count = header.last_offset_delta + 1
     return Receipt(source_from, source_to, target_offset, records_count, header.crc, timestamp_ms)

@@ -1,23 +1,26 @@
-"""One flow between its source and its target, as a pure step: no I/O, no clock.
+"""The copying state of one flow, between fetch and acknowledgement. Pure: no I/O, no clock.
 
        fetched bytes   release()     take()              acknowledge()
     accept() ---> held ------> queue ------> in flight -------------> open block of the map
        |           bounded by bytes        <= 5 batches                source_next, next_sequence
        +-- fetch_position
 
-1. `accept` selects and prepares what a fetch brought, and moves the fetch position; `release`
-   sets it free once it is sure that it came from the right topic (see `identity`).
-2. `take` gives the next batch with its (producer id, epoch, sequence), while fewer than
-   `UNACKED_BATCHES_MAX` are unacknowledged: the broker recognises a repeated write among the
-   producer's last five batches of a partition, no further back.
-3. `acknowledge` takes the target's base offset of the oldest batch in flight into the map.
-4. On any error the replicator is thrown away and a new one is made from what `resume` proves.
-   It never steps back and never retries by itself.
+1. `accept` selects and prepares the batches of a fetch response, and moves the fetch position.
+   `release` queues them once their topic id is confirmed (see `topic_confirmer`).
+2. `take` returns the next batch with its (producer id, epoch, sequence), while fewer than
+   `UNACKED_BATCHES_MAX` are unacknowledged: the broker recognizes a repeated write among the
+   producer's last five batches of a partition, not further back.
+3. `acknowledge` adds the oldest batch in flight to the map, at the target's base offset.
+4. After any error the replicator is discarded, and a new proof (`resume`) gives the starting point
+   of the next one. A replicator never steps back and never retries.
 
-While `is_on_probation`, one batch is in flight at a time and the shell reads each acknowledged
-batch back before it acknowledges it here. Why: a leader that has no state for our producer id
-accepts any sequence, so the second batch must not race the first; and a batch of a dead worker
-that landed before ours at the same sequence is answered as if it were ours.
+*Probation*: the first batches after a proof go one at a time, and each is read back before it is
+acknowledged here. Two reasons:
+
+- A leader without state for our producer id accepts any sequence, so the second batch must not
+  overtake the first.
+- If a batch of a dead worker landed earlier at the same sequence, the broker answers ours as a
+  repetition, even if its records differ.
 """
 
 from __future__ import annotations
@@ -27,10 +30,11 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from mirror_maker.copy.batch_splitting import Cutting
+from mirror_maker.copy.batch_selection import CopyPath, select_batches
+from mirror_maker.copy.batch_splitting import BatchSplitter
 from mirror_maker.copy.mm2_offset_syncs import FlowSyncs
 from mirror_maker.copy.open_block import OpenBlock
-from mirror_maker.copy.passthrough import CopyPath, PreparedBatch, select_batches, stamp
+from mirror_maker.copy.passthrough import PreparedBatch, stamp
 from mirror_maker.copy.receipts import FlowReceipts
 from mirror_maker.formats import OffsetMap
 from mirror_maker.model import UNACKED_BATCHES_MAX, advance_sequence
@@ -38,19 +42,19 @@ from mirror_maker.rules.gap_ranges import NO_GAPS, GapRanges, Range
 from mirror_maker.rules.record_rules import RecordRules
 
 PROBATION_BATCHES = UNACKED_BATCHES_MAX
-"""As many as a predecessor can have had in flight."""
+"""A predecessor can have had as many in flight."""
 TRIM_OFFSETS_MIN: Final = 10_000
-"""The map is trimmed when the target's log start has moved by so much."""
+"""The map is trimmed when the target's log start has moved by as many offsets."""
 
 
 @dataclass(slots=True)
 class Outgoing:
-    """A batch on its way, sealed."""
+    """A sealed batch in flight."""
 
     prepared: PreparedBatch
     sequence: int
     sealed_ns: int = 0
-    """When it was, where spans are wanted."""
+    """Time of the seal, if spans are wanted."""
 
     @property
     def data(self) -> memoryview:
@@ -63,13 +67,12 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class CopyTotals:
-    """What was copied: records and bytes as acknowledged, batches as accepted, by path."""
+    """What was copied: acknowledged records and bytes, accepted batches by path."""
 
     records: int = 0
     bytes: int = 0
     left_out: int = 0
-    """Batches that were not to be copied: control, aborted, empty, born elsewhere, or with no
-    record that the link's filter leaves."""
+    """Batches not copied: control, aborted, empty, born elsewhere, or filtered out whole."""
     batches: Mapping[CopyPath, int] = field(default_factory=lambda: dict.fromkeys(CopyPath, 0))
 
     def plus(self, other: CopyTotals) -> CopyTotals:
@@ -100,14 +103,14 @@ class PartitionReplicator:
         last_epoch: int = -1,
         receipts: FlowReceipts | None = None,
         gaps: GapRanges = NO_GAPS,
-        cutting: Cutting | None = None,
+        splitter: BatchSplitter | None = None,
         rules: RecordRules | None = None,
         target_known_to: int = 0,
     ) -> None:
-        """`offset_map` reaches to where `block` does; the replicator alone lets both grow.
+        """`offset_map` and `block` end at the same offset; only the replicator extends them.
 
-        What lies on the target below `target_known_to` was looked at.
-        `coalesces`: runs of tiny batches are made one batch each.
+        The target was read up to `target_known_to`. `coalesces`: make one batch of each run of tiny
+        ones.
         """
         self.fetch_position = source_next
         self.producer_id = producer_id
@@ -116,40 +119,40 @@ class PartitionReplicator:
         self.offset_map = offset_map
         """The whole map of the flow, up to the last acknowledgement."""
         self.syncs = syncs
-        """Where MirrorMaker 2's offset syncs are wanted."""
+        """Set if MirrorMaker 2's offset syncs are wanted."""
         self.pending_bytes = 0
         """Bytes fetched and not acknowledged."""
         self.last_epoch = last_epoch
         """Leader epoch of the source's last batch before the fetch position; -1 if unknown."""
         self._target_known_to = target_known_to
-        self.others: list[Range] = []
-        """Target offsets [from, to) of foreign records that the journal does not have yet."""
+        self.foreign: list[Range] = []
+        """Target offsets [from, to) of foreign records that are not in the journal yet."""
         self._trimmed_to = 0
         self._gaps = gaps
-        self._cutting = cutting or Cutting()
+        self._splitter = splitter or BatchSplitter()
         self._rules = rules
         self._records_acknowledged = 0
         self._bytes_acknowledged = 0
         self._left_out = 0
         self._batches_by_path: dict[CopyPath, int] = dict.fromkeys(CopyPath, 0)
         self.accepted = 0
-        """How much was accepted so far: a mark for `release`."""
+        """A counter of what was accepted; its value is a mark for `release`."""
         self._foreign_ids = foreign_ids
         self._pending_bytes_max = pending_bytes_max
         self._coalesces = coalesces
         self.receipts = receipts
-        """What the audit is to compare with the target's log."""
+        """Receipts for the audit, if it is on."""
         self._next_sequence = next_sequence
         self._acked_sequence = next_sequence
         self._held: deque[tuple[int, PreparedBatch]] = deque()
         """Batches with their marks."""
         self._released_position = source_next
-        """Everything before it came from the right topic."""
+        """Everything before it came from the right topic id."""
         self._held_positions: deque[tuple[int, int]] = deque()
-        """(mark, fetch position after what was accepted up to it)"""
+        """(mark, fetch position at that mark)"""
         self._queue: deque[PreparedBatch] = deque()
         self._in_flight: deque[Outgoing] = deque()
-        self._proved = 0
+        self._acknowledged_batches = 0
 
     @property
     def totals(self) -> CopyTotals:
@@ -167,7 +170,7 @@ class PartitionReplicator:
 
     @property
     def is_on_probation(self) -> bool:
-        return self._proved < PROBATION_BATCHES
+        return self._acknowledged_batches < PROBATION_BATCHES
 
     @property
     def can_take(self) -> bool:
@@ -176,16 +179,16 @@ class PartitionReplicator:
 
     @property
     def has_pending(self) -> bool:
-        """Whether something accepted is not acknowledged yet."""
+        """Whether anything accepted is not acknowledged yet."""
         return bool(self._held or self._queue or self._in_flight)
 
     @property
     def has_held(self) -> bool:
-        """Whether something accepted waits for `release`."""
+        """Whether anything accepted waits for `release`."""
         return bool(self._held or self._held_positions)
 
     def is_oldest(self, outgoing: Outgoing) -> bool:
-        """Whether this batch is the next one to be acknowledged."""
+        """Return whether this batch is the next one to be acknowledged."""
         return bool(self._in_flight) and self._in_flight[0] is outgoing
 
     @property
@@ -195,7 +198,7 @@ class PartitionReplicator:
 
     @property
     def source_next(self) -> int:
-        """Everything of the source before this offset is on the target or left out."""
+        """Every source record before this offset is on the target or left out."""
         if self._in_flight:
             return self._in_flight[0].prepared.source_first
         if self._queue:
@@ -210,9 +213,9 @@ class PartitionReplicator:
         aborted_transactions: Sequence[tuple[int, int]],
         fetched_ns: int = 0,
     ) -> bool:
-        """Take in a fetch answer from `fetch_position`; whether anything was in it.
+        """Accept a fetch response from `fetch_position`; return whether the position moved.
 
-        Raises UncopyableBatchError; what precedes that batch was taken in, and must be written
+        Raises UncopyableBatchError. The batches before that one are accepted, and must be written
         before the flow stops.
         """
         before = self.fetch_position
@@ -221,13 +224,13 @@ class PartitionReplicator:
             before,
             aborted_transactions,
             self._foreign_ids,
-            coalesces=self._coalesces and self._cutting.may_coalesce(before),
+            coalesces=self._coalesces and self._splitter.may_coalesce(before),
             gaps=self._gaps,
             rules=self._rules,
         )
         try:
             for batch in selection.batches:
-                pieces = self._cutting.prepare(batch)
+                pieces = self._splitter.prepare(batch)
                 self.fetch_position = batch.source_next
                 if not pieces:
                     self._left_out += batch.batches_count
@@ -250,15 +253,17 @@ class PartitionReplicator:
         return self.fetch_position > before
 
     def trim(self, target_log_start: int) -> None:
-        """The target's retention has moved on to this offset; so does the map, now and then."""
+        """Trim the map once the target's log start has moved far enough."""
         if target_log_start >= self._trimmed_to + TRIM_OFFSETS_MIN:
             self._trimmed_to = target_log_start
             self.block.trim(target_log_start)
             self.offset_map.trim(target_log_start)
 
     def release(self, mark: int) -> None:
-        """What was accepted up to a mark (a former `accepted`) may be written, and the map may say
-        what of it was left out."""
+        """Queue what was accepted up to a mark, an earlier value of `accepted`.
+
+        If nothing is pending then, the map advances over what was left out.
+        """
         while self._held and self._held[0][0] <= mark:
             self._queue.append(self._held.popleft()[1])
         while self._held_positions and self._held_positions[0][0] <= mark:
@@ -268,7 +273,7 @@ class PartitionReplicator:
             self.offset_map.advance(self._released_position)
 
     def take(self) -> Outgoing | None:
-        """The next batch to write, or None while the window is full or nothing is queued."""
+        """Return the next batch to write, or None if the window is full or the queue empty."""
         if not self.can_take:
             return None
         prepared = self._queue.popleft()
@@ -279,12 +284,12 @@ class PartitionReplicator:
         return outgoing
 
     def acknowledge(self, outgoing: Outgoing, base_offset: int) -> None:
-        """The target has the batch, committed, at `base_offset`; it is the oldest in flight."""
+        """Add the oldest batch in flight to the map: the target committed it at `base_offset`."""
         assert self._in_flight and self._in_flight[0] is outgoing, "acknowledged out of order"
         assert base_offset >= 0, base_offset
         self._in_flight.popleft()
         prepared = outgoing.prepared
-        self._proved += 1
+        self._acknowledged_batches += 1
         self.pending_bytes -= len(prepared.data)
         self._records_acknowledged += prepared.records_count
         self._bytes_acknowledged += len(prepared.data)

@@ -1,11 +1,11 @@
 """Writes batches to one target broker: many partitions per request, several requests in flight.
 
-A request takes one batch for each partition, as Kafka demands. Flows of several links write to one
-partition where their copies are merged: they wait in a line for each target partition, and every
-request takes from the head of each line. So no two of them meet in a request, and all progress.
+A request takes one batch per partition, as Kafka demands. If copies are merged, flows of several
+links write to one partition. They wait in a queue per target partition, and every request takes
+from the head of each queue. So no two of them meet in a request, and all progress.
 
-A flow has at most five batches unacknowledged, which its replicator sees to. Requests leave in the
-order in which they were made, on one connection, so that a flow's batches arrive in sequence.
+A replicator keeps at most five batches of its flow unacknowledged. Requests leave in the order in
+which they were made, on one connection, so a flow's batches arrive in sequence.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mirror_maker.settings import Limits
 
 
 class SendingFlow(Protocol):
-    """A flow as its sender sees it; `Copying` is one."""
+    """A flow as its sender sees it; `CopySession` is one."""
 
     @property
     def target(self) -> TopicPartition: ...
@@ -41,7 +41,7 @@ class SendingFlow(Protocol):
         ...
 
     def take(self) -> Outgoing | None:
-        """The next batch to write; None where there is none."""
+        """Return the next batch to write, or None."""
         ...
 
     def disturb(self, error: Exception) -> None: ...
@@ -51,7 +51,7 @@ class SendingFlow(Protocol):
     def on_acknowledged(self, outgoing: Outgoing, answer: ProducedPartition) -> None: ...
 
     async def read_back(self, outgoing: Outgoing, answer: ProducedPartition) -> None:
-        """Compare what the target has with the batch, then take the answer."""
+        """Compare the target's batch with this one, then take the answer."""
         ...
 
 
@@ -68,18 +68,18 @@ class Sender:
         self._sink = sink
         self._node_id = node_id
         self._limits = limits
-        self._lines: dict[TopicPartition, dict[SendingFlow, None]] = {}
-        """By target partition, in turn: the flows that may have a batch for it, in turn."""
+        self._queues: dict[TopicPartition, dict[SendingFlow, None]] = {}
+        """Per target partition, the flows that may have a batch for it; both in turn."""
         self._wake = asyncio.Event()
         self._requests_in_flight = 0
 
     def offer(self, flow: SendingFlow) -> None:
-        """The flow may have a batch to take. One that waits already keeps its place."""
-        self._lines.setdefault(flow.target, {})[flow] = None
+        """Queue a flow that may have a batch. One that waits already keeps its place."""
+        self._queues.setdefault(flow.target, {})[flow] = None
         self._wake.set()
 
     async def run(self) -> None:
-        """Send until cancelled; what is in flight then is lost sight of."""
+        """Send until cancelled. Responses that are in flight then are ignored."""
         async with asyncio.TaskGroup() as deliveries:
             while True:
                 await self._wake.wait()
@@ -94,33 +94,33 @@ class Sender:
                     await asyncio.sleep(0)
 
     def _take(self) -> list[_Sent]:
-        """The batches of the next request: one for each target partition, at most."""
+        """Return the batches of the next request: at most one per target partition."""
         sent: list[_Sent] = []
         size_bytes = 0
-        for target in list(self._lines):
+        for target in list(self._queues):
             if size_bytes >= self._limits.produce_request_bytes_max:
                 break
-            line = self._lines.pop(target)
-            taken = self._take_from(line)
-            if line:
-                self._lines[target] = line  # behind the other partitions
+            queue = self._queues.pop(target)
+            taken = self._take_from(queue)
+            if queue:
+                self._queues[target] = queue  # after the other partitions
             if taken is not None:
                 sent.append(taken)
                 size_bytes += taken.outgoing.size_bytes
         return sent
 
-    def _take_from(self, line: dict[SendingFlow, None]) -> _Sent | None:
-        """A batch of the first flow in line that has one."""
-        while line:
-            flow = next(iter(line))
-            del line[flow]
+    def _take_from(self, queue: dict[SendingFlow, None]) -> _Sent | None:
+        """Return a batch of the first flow in the queue that has one."""
+        while queue:
+            flow = next(iter(queue))
+            del queue[flow]
             if flow.target_leader != self._node_id:
                 continue  # discovery offers it to the right sender
             outgoing = flow.take()
             if outgoing is None:
                 continue
             if flow.can_take:
-                line[flow] = None  # behind the others
+                queue[flow] = None  # after the others
             return _Sent(flow, outgoing)
         return None
 
@@ -146,7 +146,7 @@ class Sender:
             elif entry.flow.is_on_probation and answer.base_offset >= 0:
                 probation.append((entry, answer))
             else:
-                # Without an await in between: answers of later requests must not overtake.
+                # Without an await in between: later responses must not overtake.
                 entry.flow.on_acknowledged(entry.outgoing, answer)
         if probation:
             await asyncio.gather(
@@ -154,7 +154,7 @@ class Sender:
             )
 
 
-class Senders:
+class SenderPool:
     """One `Sender` per target broker, made when first needed; `run` until cancelled."""
 
     def __init__(self, sink: DataSink, limits: Limits) -> None:
@@ -165,9 +165,9 @@ class Senders:
         self._stopped = asyncio.Event()
 
     def offer(self, flow: SendingFlow) -> None:
-        """Hand the flow to the sender of its target broker.
+        """Queue the flow at the sender of its target broker.
 
-        Without a leader the flow drops its batches, which would take the room of others meanwhile.
+        Without a leader the flow drops its batches: they would take the room of others meanwhile.
         """
         if self._running is None:
             return

@@ -36,7 +36,7 @@ from mirror_maker.group_sync.position_rules import (
 )
 from mirror_maker.link.link import LinkWorker
 from mirror_maker.metrics.latency import LatencyStats
-from mirror_maker.periodic import PeriodicTask
+from mirror_maker.periodic import PeriodicTask, pause_of
 from mirror_maker.rules.topic_filter import NameFilter
 
 SHOWN_MAX: Final = 1_000
@@ -59,7 +59,7 @@ class GroupSyncer:
         mm2_topics: Mm2Topics | None,
         shared: PositionPlacer,
     ) -> None:
-        settings = link.context.settings
+        settings = link.settings
         self._link = link
         self._source = source
         self._sink = sink
@@ -82,10 +82,11 @@ class GroupSyncer:
         self._here = WatchedGroups(source)
         self._there = WatchedGroups(sink)
         self._rounds = PeriodicTask(
-            link.context,
             self.sync,
+            link=link.name,
             what_failed="groups not synced",
-            pause_ms=link.context.limits.group_sync_ms,
+            pause=pause_of(link.clock, link.limits.group_sync_ms),
+            backoff=link.new_backoff(),
         )
         self.run = self._rounds.run
 
@@ -97,7 +98,7 @@ class GroupSyncer:
             last, self._last_round = self._last_round, None  # a failed round is started over
             this = GroupRound(last, frozenset(self._moved))
             self._moved.clear()
-            self._asked_ms = self._link.context.clock.monotonic_ms()
+            self._asked_ms = self._link.clock.monotonic_ms()
             self._positions = await self._sync(this)
             self._last_round = this
         else:
@@ -121,7 +122,7 @@ class GroupSyncer:
         for position in shared:
             is_merged = self._settings.names.is_merged(position.source.topic)
             (merged if is_merged else mixed).append(position)
-        if mixed or any(self._link.context.map_store.state.mirrored_commits()):
+        if mixed or any(self._link.map_store.state.mirrored_commits()):
             placed = await self._shared.place(
                 self._link.name,
                 mixed,
@@ -154,7 +155,7 @@ class GroupSyncer:
 
     def _note_latency(self, moved: Iterable[tuple[str, TopicPartition]]) -> None:
         """Note the time from the request to the source until the target has these positions."""
-        latency_ms = self._link.context.clock.monotonic_ms() - self._asked_ms
+        latency_ms = self._link.clock.monotonic_ms() - self._asked_ms
         for at in moved:
             stats = self._latencies.pop(at, None) or LatencyStats()
             stats.observe(latency_ms, 1)
@@ -275,13 +276,13 @@ class GroupSyncer:
     def _marks(self) -> list[MirroredCommit]:
         """Return the marks in the copies that this worker writes."""
         ours = {flow.target for flow in self._link.flows.values()}
-        marks = self._link.context.map_store.state.mirrored_commits()
+        marks = self._link.map_store.state.mirrored_commits()
         return [mark for mark in marks if TopicPartition(mark.topic, mark.partition) in ours]
 
     def _mark(
         self, position: SyncedPosition, present: CommittedOffset | None, commit: CommittedOffset
     ) -> MirroredCommit:
-        state = self._link.context.map_store.state
+        state = self._link.map_store.state
         last = state.mirrored_commit(position.group_id, *position.target)
         is_ours = last is not None and present is not None and last.explains(present.offset)
         return MirroredCommit(
@@ -295,7 +296,7 @@ class GroupSyncer:
     async def _write_marks(self, marks: list[MirroredCommit], gone: list[MirroredCommit]) -> None:
         """Mark the coming commits, and delete the marks of deleted groups."""
         if marks or gone:
-            store = self._link.context.map_store
+            store = self._link.map_store
             await store.append(marks, [encode_key(mark) for mark in gone])
             await store.catch_up()
 

@@ -32,7 +32,7 @@ from mirror_maker.formats.mm2 import (
 )
 from mirror_maker.group_sync.position_rules import SyncedPosition
 from mirror_maker.link.link import LinkWorker
-from mirror_maker.periodic import PeriodicTask
+from mirror_maker.periodic import PeriodicTask, pause_of
 
 RECORDS_PER_BATCH_MAX: Final = 5_000
 _TOLERATED: Final = frozenset(
@@ -56,7 +56,7 @@ class Mm2Topics:
     def __init__(
         self, link: LinkWorker, source: KafkaClient, sink: KafkaClient, target_alias: str
     ) -> None:
-        settings = link.context.settings
+        settings = link.settings
         self._link = link
         self._source_alias = settings.source_alias
         self._target_alias = target_alias
@@ -71,9 +71,15 @@ class Mm2Topics:
             are_mixed: {} for are_mixed in (False, True)
         }
         """The last written offsets, of existing groups and partitions that this worker copies."""
-        limits = link.context.limits
+        limits = link.limits
         self._rounds = [
-            PeriodicTask(link.context, work, what_failed=f"MM2 {what}", pause_ms=pause_ms)
+            PeriodicTask(
+                work,
+                link=link.name,
+                what_failed=f"MM2 {what}",
+                pause=pause_of(link.clock, pause_ms),
+                backoff=link.new_backoff(),
+            )
             for work, what, pause_ms in (
                 (self.write_offset_syncs, "offset syncs", limits.map_flush_ms),
                 (self.write_heartbeats, "heartbeats", limits.heartbeat_topic_ms),
@@ -152,7 +158,7 @@ class Mm2Topics:
         await self._source.append(HEARTBEATS_TOPIC, [encode_heartbeat(back)], now_ms)
 
     def _now_ms(self) -> int:
-        return self._link.context.clock.now_ms()
+        return self._link.clock.now_ms()
 
 
 class CompactedTopicWriter:

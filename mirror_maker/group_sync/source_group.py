@@ -15,7 +15,7 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.link.link import LinkWorker
-from mirror_maker.periodic import PeriodicTask
+from mirror_maker.periodic import PeriodicTask, pause_of
 
 log = logging.getLogger(__name__)
 
@@ -30,10 +30,11 @@ class SourceGroupCommitter:
         self._committed: dict[TopicPartition, int] = {}
         self._watched = link.watch()
         self._rounds = PeriodicTask(
-            link.context,
             self.commit,
+            link=link.name,
             what_failed=f"positions not committed for {group}",
-            pause_ms=link.context.limits.source_group_ms,
+            pause=pause_of(link.clock, link.limits.source_group_ms),
+            backoff=link.new_backoff(),
         )
         self.run = self._rounds.run
 

@@ -15,7 +15,7 @@ from typing import Final
 from local_cluster.client.model import ClusterMetadata, NewTopic, TopicMetadata, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.backoff import Backoff
-from mirror_maker.context import LinkContext
+from mirror_maker.clusters.topic_directory import Directory
 from mirror_maker.link.owned_copies import OwnedCopies, copy_pairs
 from mirror_maker.link.topic_plan import (
     colliding_topics,
@@ -26,7 +26,10 @@ from mirror_maker.link.topic_plan import (
     new_topic,
     select_topics,
 )
-from mirror_maker.stores.state_topic import create_missing_topics
+from mirror_maker.periodic import PeriodicTask
+from mirror_maker.ports import Clock, DataSink, DataSource
+from mirror_maker.settings import LinkSettings
+from mirror_maker.stores.link_stores import LinkStores
 
 DISCOVERY_MS_MIN: Final = 100
 """Shortest time between two rounds, even if a caller hurries."""
@@ -42,12 +45,19 @@ class TopicDiscovery:
 
     def __init__(
         self,
-        context: LinkContext,
+        settings: LinkSettings,
         target_alias: str,
         flows: Collection[TopicPartition],
         owned_copies: OwnedCopies,
         on_round: Callable[[Iterable[int], bool], None],
         *,
+        source: DataSource,
+        sink: DataSink,
+        directory: Directory,
+        stores: LinkStores,
+        clock: Clock,
+        discovery_ms: int,
+        backoff: Backoff,
         on_opened: Callable[[], Awaitable[None]],
     ) -> None:
         """`flows` are the link's flows on this worker: it creates their copies. `owned_copies`
@@ -61,7 +71,20 @@ class TopicDiscovery:
         """The source topics that the link copies, as last seen."""
         self.left_out: list[str] = []
         """Source topics that match the link's patterns and are not copied."""
-        self._context = context
+        self._settings = settings
+        self._source_client = source
+        self._sink = sink
+        self._directory = directory
+        self._stores = stores
+        self._clock = clock
+        self._discovery_ms = discovery_ms
+        self.run = PeriodicTask(
+            self._look,
+            link=settings.name,
+            what_failed="discovery",
+            pause=self._pause,
+            backoff=backoff,
+        ).run
         self._source_failure: str | None = None
         """The error of the last request to the source."""
         self._target_failure: str | None = None
@@ -76,7 +99,7 @@ class TopicDiscovery:
         self._on_round = on_round
         self._on_opened = on_opened
         self._has_opened = False
-        self._filter = link_topics(context.settings, target_alias)
+        self._filter = link_topics(settings, target_alias)
         self._named = set(self._filter.plain_names)
         """Topics that may be missing from a listing: named in the settings, or seen before."""
         self._unseen: list[str] = []
@@ -106,35 +129,18 @@ class TopicDiscovery:
         """
         if asked_ms is None:
             return None
-        waited_ms = self._context.clock.monotonic_ms() - asked_ms
+        waited_ms = self._clock.monotonic_ms() - asked_ms
         return f"no answer for {waited_ms // 1000} s" if waited_ms >= ANSWER_LATE_MS else None
 
-    async def run(self) -> None:
-        limits = self._context.limits
-        backoff = Backoff(limits.back_off_ms_min, limits.back_off_ms_max, self._context.random)
-        directory, name = self._context.directory, self._context.settings.name
-        failure: str | None = None
-        while True:
-            directory.asked.clear()
-            try:
-                await self._look()
-            except KafkaError as error:
-                if failure is None:
-                    log.warning("link %s: discovery: %s", name, error)
-                failure = str(error)
-                await self._context.clock.sleep(backoff.next_ms())
-                continue
-            if failure is not None:
-                log.info("link %s: both clusters answer again", name)
-            failure = None
-            backoff.reset()
-            await self._context.clock.sleep(min(DISCOVERY_MS_MIN, limits.discovery_ms))
-            with suppress(TimeoutError):
-                async with asyncio.timeout(max(0, limits.discovery_ms - DISCOVERY_MS_MIN) / 1000):
-                    await directory.asked.wait()
+    async def _pause(self) -> None:
+        await self._clock.sleep(min(DISCOVERY_MS_MIN, self._discovery_ms))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0, self._discovery_ms - DISCOVERY_MS_MIN) / 1000):
+                await self._directory.asked.wait()
 
     async def _look(self) -> None:
         """Do one round. Raises KafkaError."""
+        self._directory.asked.clear()
         try:
             source = await self._look_at_source()
             hidden = await self._find_hidden()
@@ -148,7 +154,7 @@ class TopicDiscovery:
         except KafkaError as error:
             self._target_failure = str(error)
             raise
-        is_changed = self._context.directory.update(source.topics, target.topics, hidden)
+        is_changed = self._directory.update(source.topics, target.topics, hidden)
         self._on_round(source.brokers, is_changed)
 
     async def _look_at_source(self) -> ClusterMetadata:
@@ -156,7 +162,7 @@ class TopicDiscovery:
         source = await self._ask_source(None, before)
         if before is None or source.topics is not before.topics:
             self.wanted = self._without_collisions(select_topics(source, self._filter))
-            self._copies = sorted(map(self._context.settings.copy_name, self.wanted))
+            self._copies = sorted(map(self._settings.copy_name, self.wanted))
             self.left_out = left_out_topics(source, self._filter)
             self._named |= self.wanted.keys()
             self._unseen = sorted(self._named - source.topics.keys())
@@ -182,24 +188,23 @@ class TopicDiscovery:
 
     async def _look_at_target(self, source: ClusterMetadata) -> ClusterMetadata:
         """Return the copies, including those that this worker creates. Raises KafkaError."""
-        context = self._context
         if not self._has_opened:
-            await self._open_stores(source.cluster_id)
+            await self._stores.open(source.cluster_id)
             await self._on_opened()
             self._has_opened = True
-        context.map_store.check_source(source.cluster_id)
+        self._stores.map_store.check_source(source.cluster_id)
         target = await self._ask_target(self._target)
         if self._compared is None or not (
             self._compared[0] is self.wanted and self._compared[1] is target.topics
         ):
-            copy_name = context.settings.copy_name
+            copy_name = self._settings.copy_name
             self._missing = missing_topics(self.wanted, target, copy_name)
             self._grown = grown_topics(self.wanted, target, copy_name)
             self._compared = self.wanted, target.topics
         if (self._missing or self._grown) and await self._create_copies():
             target = await self._ask_target(target)
         if self._created:
-            pairs = copy_pairs(self._created, source.topics, target.topics, context.settings)
+            pairs = copy_pairs(self._created, source.topics, target.topics, self._settings)
             await self._owned_copies.note_created(pairs)
             self._created.clear()
         self._target = target
@@ -208,40 +213,25 @@ class TopicDiscovery:
     async def _ask_source(
         self, topics: Sequence[str] | None, last: ClusterMetadata | None
     ) -> ClusterMetadata:
-        self._asked_source_ms = self._context.clock.monotonic_ms()
+        self._asked_source_ms = self._clock.monotonic_ms()
         try:
-            return await self._context.source.metadata(topics, last=last)
+            return await self._source_client.metadata(topics, last=last)
         finally:
             self._asked_source_ms = None
 
     async def _ask_target(self, last: ClusterMetadata | None) -> ClusterMetadata:
-        self._asked_target_ms = self._context.clock.monotonic_ms()
+        self._asked_target_ms = self._clock.monotonic_ms()
         try:
-            return await self._context.sink.metadata(self._copies, last=last)
+            return await self._sink.metadata(self._copies, last=last)
         finally:
             self._asked_target_ms = None
-
-    async def _open_stores(self, source_cluster_id: str | None) -> None:
-        """Create the link's topics of state and read them. Raises KafkaError, LinkFailedError."""
-        context = self._context
-        gaps, entries = context.gap_store.records, context.map_store.records
-        # The audit's topics are created in the same request. If they cannot be, their writers
-        # report it.
-        failures = await create_missing_topics(
-            context.sink, [gaps, entries, *context.audit_topics.topics]
-        )
-        for needed in (gaps, entries):
-            if needed.name in failures:
-                raise failures[needed.name]
-        await context.gap_store.catch_up()
-        await context.map_store.open(source_cluster_id)
 
     def _without_collisions(
         self, wanted: Mapping[str, TopicMetadata]
     ) -> Mapping[str, TopicMetadata]:
         """Drop topics whose copies would have the same name, and log them."""
-        name = self._context.settings.name
-        found = colliding_topics(wanted, self._context.settings.copy_name)
+        name = self._settings.name
+        found = colliding_topics(wanted, self._settings.copy_name)
         if found != self.collisions:
             for target, sources in found.items():
                 log.error("link %s: not copied, %s would both become %s", name, sources, target)
@@ -253,22 +243,20 @@ class TopicDiscovery:
         """Create and extend the copies of this worker's flows; return whether anything was
         changed.
         """
-        context, link = self._context, self._context.settings.name
+        copy_name, link = self._settings.copy_name, self._settings.name
         ours = {at.topic for at in self._flows}
         mine = [name for name in self._missing if name in ours]
         if mine:
-            answers = await context.sink.create_topics(await self._new_topics(mine))
+            answers = await self._sink.create_topics(await self._new_topics(mine))
             for name, error in answers.items():
                 if error is not None and error.code != ErrorCode.topic_already_exists:
                     log.error("link %s: %s not created: %s", link, name, error)
             created = {copy for copy, error in answers.items() if error is None}
-            self._created.update(
-                name for name in mine if context.settings.copy_name(name) in created
-            )
-        copies = map(context.settings.copy_name, ours)
+            self._created.update(name for name in mine if copy_name(name) in created)
+        copies = map(copy_name, ours)
         growing = {copy: self._grown[copy] for copy in copies if copy in self._grown}
         if growing:
-            for name, error in (await context.sink.create_partitions(growing)).items():
+            for name, error in (await self._sink.create_partitions(growing)).items():
                 if error is not None:
                     log.error("link %s: partitions of %s not created: %s", link, name, error)
         return bool(mine or growing)
@@ -279,9 +267,9 @@ class TopicDiscovery:
         A topic whose configs the source does not return is left out: a copy with a shorter
         retention than its source loses records.
         """
-        settings = self._context.settings
+        settings = self._settings
         new_topics = []
-        for name, configs in (await self._context.source.ask_topic_configs(names)).items():
+        for name, configs in (await self._source_client.ask_topic_configs(names)).items():
             if isinstance(configs, KafkaError):
                 log.error(
                     "link %s: no copy of %s without its configs: %s", settings.name, name, configs

@@ -1,7 +1,7 @@
 """One link on one worker: its flows as they are assigned, and the state of the link.
 
 TopicDiscovery --known flows--> group of workers --assign--> flows
-flows --on_moved--> Fetchers: what to fetch; MapFlusher: what to map;
+flows --on_moved--> FetcherPool: what to fetch; MapFlusher: what to map;
                     watchers: what has moved since their last look
 """
 
@@ -9,30 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import KafkaError
-from mirror_maker.audit.auditor import LinkAuditor
 from mirror_maker.audit.findings import describe_findings
-from mirror_maker.context import LinkContext
-from mirror_maker.flow.copy_span import Copying
-from mirror_maker.flow.fetcher import Fetchers
 from mirror_maker.flow.flow import Flow
 from mirror_maker.formats import gaps_topic_name, map_topic_name
 from mirror_maker.formats.controls import PausedPart
 from mirror_maker.formats.receipts import receipts_topic_name
 from mirror_maker.formats.verdicts import verdicts_topic_name
-from mirror_maker.link.discovery import TopicDiscovery
-from mirror_maker.link.map_flusher import MapFlusher
-from mirror_maker.link.operator_controls import OperatorControls
-from mirror_maker.link.owned_copies import LinkMarks, OwnedCopies
+from mirror_maker.link.link_parts import LinkParts
 from mirror_maker.link.stalled_partitions import StalledPartition, StalledPartitions, find_stalled
 from mirror_maker.model import FlowState, LinkFailedError, LinkState
-from mirror_maker.ports import DataSource
+from mirror_maker.repair.copy_repair import JsonObject
 from mirror_maker.repair.plan import How
-from mirror_maker.repair.service import JsonObject, examine, order
-from mirror_maker.stores.cluster_maps import ClusterMaps
 
 log = logging.getLogger(__name__)
 
@@ -42,46 +33,44 @@ class LinkWorker:
 
     def __init__(
         self,
-        context: LinkContext,
-        polls: DataSource,
+        parts: LinkParts,
         target_alias: str,
-        offer: Callable[[Copying], None],
         on_known_changed: Callable[[], None],
-        make_auditor: Callable[[Mapping[TopicPartition, Flow]], LinkAuditor] | None = None,
+        missing_rights: Callable[[], list[str]] = list,
     ) -> None:
-        """`polls` is a client of the source for long polls alone. `offer` hands a flow with a batch
-        to the sender of its target broker. Without `make_auditor` nothing is audited.
+        """`missing_rights` returns what the mirror's principals were refused in either cluster, a
+        sentence each.
         """
-        self.context = context
-        self.flows: dict[TopicPartition, Flow] = {}
+        self.settings = parts.settings
+        self.limits = parts.limits
+        self.clock = parts.clock
+        self.directory = parts.directory
+        self.sink = parts.clients.sink
+        self.map_store = parts.stores.map_store
+        self.journal = parts.stores.journal
+        self.map_writes = parts.map_writes
+        self.new_backoff = parts.new_backoff
+        self.missing_rights = missing_rights
+        self.flows = parts.flows
         self.known: frozenset[TopicPartition] = frozenset()
         """Source partitions discovered so far; a deleted topic stays known."""
         self.failure: str | None = None
         """Why the link as a whole has stopped."""
-        self.owned_copies = OwnedCopies(
-            context.settings, context.map_store, ClusterMaps(context.source, LinkMarks)
-        )
-        self._fetchers = Fetchers(context, polls, self.flows, self._note_poll_failure)
-        self._operator_controls = OperatorControls(
-            context,
-            self.flows,
-            lambda: self.known,
-            self._fetchers.look_at_all,
-            self._on_ordered,
+        self.owned_copies = parts.owned_copies()
+        self._fetchers = parts.fetchers(self._note_poll_failure)
+        self._operator_controls = parts.operator_controls(
+            lambda: self.known, self._fetchers.look_at_all, self._on_ordered
         )
         self.control = self._operator_controls.control
-        self._discovery = TopicDiscovery(
-            context,
-            target_alias,
-            self.flows,
-            self.owned_copies,
-            self._on_round,
-            on_opened=self._operator_controls.follow,
+        self._discovery = parts.discovery(
+            target_alias, self.owned_copies, self._on_round, self._operator_controls.follow
         )
-        self._flusher = MapFlusher(context, self.flows, self._fetchers.look_at_all)
+        self._flusher = parts.map_flusher(self._fetchers.look_at_all)
         self.flush = self._flusher.flush
-        self.auditor = None if make_auditor is None else make_auditor(self.flows)
-        self._offer = offer
+        self.auditor = parts.auditor()
+        self._repair = parts.copy_repair()
+        self._flow_factory = parts.flow_factory
+        self._offer = parts.offer
         self._on_known_changed = on_known_changed
         self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -93,7 +82,7 @@ class LinkWorker:
 
     @property
     def name(self) -> str:
-        return self.context.settings.name
+        return self.settings.name
 
     @property
     def mirrored_flows(self) -> list[Flow]:
@@ -102,13 +91,13 @@ class LinkWorker:
         The probe's flow does not count for the link's state, lag and totals: the aggregator reports
         it.
         """
-        probe_topic = self.context.settings.probe_topic
+        probe_topic = self.settings.probe_topic
         return [flow for at, flow in sorted(self.flows.items()) if at.topic != probe_topic]
 
     @property
     def mirrored_partitions(self) -> int:
         """Return how many partitions are `known`, without the probe's."""
-        probe_topic = self.context.settings.probe_topic
+        probe_topic = self.settings.probe_topic
         return sum(at.topic != probe_topic for at in self.known)
 
     @property
@@ -143,7 +132,7 @@ class LinkWorker:
                 if collision
                 else None
             )
-            or next(iter(self.context.missing_rights()), None)
+            or next(iter(self.missing_rights()), None)
             or stalled.sentence()
             or ("an operator has paused it" if self.state() is LinkState.HELD else None)
         )
@@ -178,10 +167,10 @@ class LinkWorker:
     @property
     def _map_failure(self) -> str | None:
         """Return why the map could not be written last time, and the consequence."""
-        writes = self.context.map_writes
+        writes = self.map_writes
         if writes.failure is None:
             return None
-        since_s = writes.unwritten_ms(self.context.clock.monotonic_ms()) // 1000
+        since_s = writes.unwritten_ms(self.clock.monotonic_ms()) // 1000
         stops = ", and nothing is copied until it is" if writes.is_overdue else ""
         return f"the map has not been written for {since_s} s{stops}: {writes.failure}"
 
@@ -209,7 +198,7 @@ class LinkWorker:
 
         This takes at most `drain_ms_max`. The next worker proves the rest from the target.
         """
-        limit_s = self.context.limits.drain_ms_max / 1000
+        limit_s = self.limits.drain_ms_max / 1000
         try:
             async with asyncio.timeout(limit_s):
                 await asyncio.gather(*(flow.drain() for flow in self.flows.values()))
@@ -227,22 +216,18 @@ class LinkWorker:
             self._group.create_task(self._release(self.flows[at]))
         for at in sorted(self._assigned - self.flows.keys()):
             self._take_over(at)
-        self.context.directory.hurry()
+        self.directory.hurry()
 
     def _take_over(self, at: TopicPartition) -> None:
         assert self._group is not None
-        target = at._replace(topic=self.context.settings.copy_name(at.topic))
-        flow = Flow(self.context, at, target)
-        flow.on_ready = self._offer
-        flow.on_moved = self._on_moved
-        flow.flush_map = self.flush
+        flow = self._flow_factory.make(at, on_moved=self._on_moved, flush_map=self.flush)
         self.flows[at] = flow
         self._tasks[at] = self._group.create_task(flow.run())
 
     async def _release(self, flow: Flow) -> None:
         """Hand a flow over: wait for batches in flight, then write the map."""
         try:
-            async with asyncio.timeout(self.context.limits.drain_ms_max / 1000):
+            async with asyncio.timeout(self.limits.drain_ms_max / 1000):
                 await flow.drain()
                 await self.flush()
         except (TimeoutError, KafkaError) as error:
@@ -269,8 +254,8 @@ class LinkWorker:
         # A flow stops if its topic was re-created, and is marked if its topic is missing.
         for flow in self.flows.values():
             flow.check_topics()
-            if flow.copying is not None and flow.copying.replicator.can_take:
-                self._offer(flow.copying)  # its target partition may have a leader again
+            if flow.session is not None and flow.session.replicator.can_take:
+                self._offer(flow.session)  # its target partition may have a leader again
         self._fetchers.look_at_all()
         found = frozenset(
             TopicPartition(name, partition)
@@ -304,7 +289,7 @@ class LinkWorker:
         """
         names = (map_topic_name, gaps_topic_name, receipts_topic_name, verdicts_topic_name)
         states = {name(self.name) for name in names}
-        return topic in self.context.directory.target or topic in states
+        return topic in self.directory.target or topic in states
 
     def retry(self, topic: str | None, partition: int | None) -> list[TopicPartition]:
         """Retry stalled partitions at once, within a topic or partition if named; return them."""
@@ -320,14 +305,14 @@ class LinkWorker:
 
         Raises NoRepairError, KafkaError.
         """
-        return await examine(self.context, source)
+        return await self._repair.examine(source)
 
     async def repair(self, source: TopicPartition, how: How) -> JsonObject:
         """Order a repair; the worker that copies the partition follows within `controls_ms`.
 
         Raises NoRepairError, KafkaError.
         """
-        document = await order(self.context, source, how)
+        document = await self._repair.order(source, how)
         await self._operator_controls.follow()
         return document
 
@@ -347,16 +332,16 @@ class LinkWorker:
         hurt = {FlowState.FAILED, FlowState.PAUSED, FlowState.SOURCE_GONE}
         is_restricted = bool(
             self._discovery.collisions
-            or self.context.map_writes.failure
-            or self.context.missing_rights()
+            or self.map_writes.failure
+            or self.missing_rights()
             or (self.auditor is not None and self.auditor.has_findings)
         )
         if is_restricted or not hurt.isdisjoint(states):
             return LinkState.DEGRADED
-        is_paused = PausedPart() in self.context.map_store.state.controls.paused
+        is_paused = PausedPart() in self.map_store.state.controls.paused
         if (states or is_paused) and all(state is FlowState.HELD for state in states):
             return LinkState.HELD
-        if not self.context.directory.is_loaded or FlowState.STARTING in states:
+        if not self.directory.is_loaded or FlowState.STARTING in states:
             return LinkState.STARTING
         if FlowState.CATCHING_UP in states:
             return LinkState.CATCHING_UP

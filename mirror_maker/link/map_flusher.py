@@ -15,11 +15,13 @@ from typing import Final
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import KafkaError
-from mirror_maker.context import LinkContext
 from mirror_maker.copy.replicator import PartitionReplicator
 from mirror_maker.flow.flow import Flow
 from mirror_maker.formats.receipts import Receipts
+from mirror_maker.ports import Clock, Lease, check_lease
 from mirror_maker.resume.foreign_records import ForeignRecordsError, note_foreign
+from mirror_maker.stores.link_stores import LinkStores
+from mirror_maker.stores.map_write_health import MapWrites
 
 RECEIPTS_WAIT_MS_MAX: Final = 10_000
 """How long the map waits for receipts that cannot be written. Batches mapped without them stay
@@ -33,14 +35,25 @@ class MapFlusher:
 
     def __init__(
         self,
-        context: LinkContext,
+        link: str,
         flows: Mapping[TopicPartition, Flow],
         on_may_take_changed: Callable[[], None],
+        *,
+        stores: LinkStores,
+        map_writes: MapWrites,
+        lease: Lease,
+        clock: Clock,
+        map_flush_ms: int,
     ) -> None:
         """`flows` are the link's, as they come and go. `on_may_take_changed` is called when flows
         must stop reading because the map is not written, and when they may read again.
         """
-        self._context = context
+        self._link = link
+        self._stores = stores
+        self._map_writes = map_writes
+        self._lease = lease
+        self._clock = clock
+        self._map_flush_ms = map_flush_ms
         self._flows = flows
         self._on_may_take_changed = on_may_take_changed
         self._moved: dict[TopicPartition, None] = {}
@@ -58,7 +71,7 @@ class MapFlusher:
 
     async def run(self) -> None:
         while True:
-            await self._context.clock.sleep(self._context.limits.map_flush_ms)
+            await self._clock.sleep(self._map_flush_ms)
             with suppress(KafkaError):  # `MapWrites` reports it
                 await self.flush()
 
@@ -66,8 +79,8 @@ class MapFlusher:
         """Write what the maps have gained. After a KafkaError it is written later."""
         async with self._flushing:
             if self._moved:
-                self._context.check_lease()
-            if self._unreceipted and self._context.clock.monotonic_ms() >= self._receipts_retry_ms:
+                check_lease(self._lease)
+            if self._unreceipted and self._clock.monotonic_ms() >= self._receipts_retry_ms:
                 self._moved |= self._unreceipted
             moved, self._moved = self._moved, {}
             taken = {
@@ -80,12 +93,12 @@ class MapFlusher:
             if not taken:
                 self._note(None, 0)
                 return
-            began_ms = self._context.clock.monotonic_ms()
+            began_ms = self._clock.monotonic_ms()
             try:
                 for each in taken.values():
-                    await each.note_others(self._context)
+                    await each.note_foreign(self._stores)
                 await self._write_receipts(taken)
-                await self._context.map_store.append(
+                await self._stores.map_store.append(
                     [block for each in taken.values() for block in each.blocks],
                     [key for each in taken.values() for key in each.block_keys],
                 )
@@ -100,12 +113,12 @@ class MapFlusher:
 
     def _note(self, failure: KafkaError | None, began_ms: int) -> None:
         """Note the result of the write that began at `began_ms`."""
-        writes, name = self._context.map_writes, self._context.settings.name
+        writes, name = self._map_writes, self._link
         had_failed, was_overdue = writes.failure is not None, writes.is_overdue
         if failure is None:
             writes.succeeded()
         else:
-            writes.failed(failure, began_ms, self._context.clock.monotonic_ms())
+            writes.failed(failure, began_ms, self._clock.monotonic_ms())
         if failure is not None and not had_failed:
             log.warning("link %s: map not written: %s", name, failure)
         if writes.is_overdue and not was_overdue:
@@ -118,16 +131,15 @@ class MapFlusher:
         try:
             entries = [entry for each in taken.values() for entry in each.receipts]
             if entries:
-                await self._context.audit_topics.write_receipts(entries)
+                await self._stores.audit_topics.write_receipts(entries)
         except KafkaError as error:
-            now_ms = self._context.clock.monotonic_ms()
+            now_ms = self._clock.monotonic_ms()
             if self._unreceipted_since_ms is None:
                 self._unreceipted_since_ms = now_ms
             if now_ms - self._unreceipted_since_ms < RECEIPTS_WAIT_MS_MAX:
                 raise
             if not self._unreceipted:
-                name = self._context.settings.name
-                log.warning("link %s: mapped without its receipts: %s", name, error)
+                log.warning("link %s: mapped without its receipts: %s", self._link, error)
             for each in taken.values():
                 each.put_receipts_back()
             self._unreceipted |= dict.fromkeys(taken)
@@ -141,7 +153,7 @@ class MapFlusher:
 def _has_unwritten(replicator: PartitionReplicator) -> bool:
     """Return whether the flow has blocks of its map or receipts to write."""
     receipts = replicator.receipts
-    return replicator.block.is_dirty or (receipts is not None and receipts.has_news)
+    return replicator.block.is_dirty or (receipts is not None and receipts.has_unwritten)
 
 
 class _Taken:
@@ -150,26 +162,24 @@ class _Taken:
     def __init__(self, flow: Flow, replicator: PartitionReplicator) -> None:
         self._target = flow.target
         self._replicator = replicator
-        self._others, replicator.others = replicator.others, []
+        self._foreign, replicator.foreign = replicator.foreign, []
         self.blocks, self.block_keys = replicator.block.take_records()
         self.receipts: list[Receipts] = []
         if replicator.receipts is not None:
             self.receipts = replicator.receipts.take()
 
-    async def note_others(self, context: LinkContext) -> None:
+    async def note_foreign(self, stores: LinkStores) -> None:
         """Note in the journal that foreign records were passed over. Raises KafkaError."""
         block = self.blocks[-1]
-        opening = context.map_store.state.opening(block.flow)
-        if self._others and opening is not None:
-            detail = str(ForeignRecordsError(self._target, self._others))
-            await note_foreign(
-                context, opening, self._target, self._others, block.source_next, detail
-            )
-            self._others = []
+        opening = stores.map_store.state.opening(block.flow)
+        if self._foreign and opening is not None:
+            detail = str(ForeignRecordsError(self._target, self._foreign))
+            await note_foreign(stores.journal, opening, self._foreign, block.source_next, detail)
+            self._foreign = []
 
     def put_back(self) -> None:
         """Put everything back, because the writes may not have happened."""
-        self._replicator.others[:0] = self._others
+        self._replicator.foreign[:0] = self._foreign
         self._replicator.block.put_back(self.blocks, self.block_keys)
         self.put_receipts_back()
 

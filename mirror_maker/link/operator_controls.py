@@ -9,9 +9,13 @@ from collections.abc import Callable, Collection
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.context import LinkContext
+from mirror_maker.backoff import Backoff
+from mirror_maker.clusters.throttle import Rates
 from mirror_maker.formats.controls import Controls
-from mirror_maker.periodic import PeriodicTask
+from mirror_maker.periodic import PeriodicTask, pause_of
+from mirror_maker.ports import Clock
+from mirror_maker.settings import LinkSettings
+from mirror_maker.stores.link_stores import LinkStores
 
 log = logging.getLogger(__name__)
 
@@ -21,35 +25,45 @@ class OperatorControls:
 
     def __init__(
         self,
-        context: LinkContext,
+        settings: LinkSettings,
         flows: Collection[TopicPartition],
         known: Callable[[], Collection[TopicPartition]],
         on_changed: Callable[[], None],
         on_ordered: Callable[[TopicPartition], None],
+        *,
+        stores: LinkStores,
+        rates: Rates,
+        clock: Clock,
+        controls_ms: int,
+        backoff: Backoff,
     ) -> None:
         """`flows` are this worker's part of what is `known`. `on_changed` is called for a new
         order, `on_ordered` for a repair of a partition.
         """
-        self._context = context
+        self._settings = settings
+        self._map_store = stores.map_store
+        self._journal = stores.journal
+        self._rates = rates
+        self._clock = clock
         self._flows = flows
         self._known = known
         self._on_changed = on_changed
         self._on_ordered = on_ordered
         self._controls = Controls()
-        self._rounds = PeriodicTask(
-            context,
+        self.run = PeriodicTask(
             self.follow,
+            link=settings.name,
             what_failed="controls not read",
-            pause_ms=context.limits.controls_ms,
-        )
-        self.run = self._rounds.run
+            pause=pause_of(clock, controls_ms),
+            backoff=backoff,
+        ).run
 
     async def control(self, change: Callable[[Controls], Controls]) -> Controls:
         """Change the orders; other workers follow within `controls_ms`.
 
         Raises KafkaError if they could not be written, and what `change` raises.
         """
-        store = self._context.map_store
+        store = self._map_store
         if not store.is_open:
             raise KafkaError(ErrorCode.coordinator_not_available, "the link has not started yet")
         await store.catch_up()
@@ -63,24 +77,24 @@ class OperatorControls:
 
         Raises KafkaError.
         """
-        store = self._context.map_store
+        store = self._map_store
         if not store.is_open:
             return
         await store.catch_up()
         await self._follow_orders()
-        controls, settings = store.state.controls, self._context.settings
+        controls, settings = store.state.controls, self._settings
         # This worker's share of the rate is its share of the partitions.
         known = self._known()
         share = min(1.0, len(self._flows) / len(known)) if known else 1.0
-        now_ms = self._context.clock.monotonic_ms()
+        now_ms = self._clock.monotonic_ms()
         for throttle, ordered, default in (
             (
-                self._context.rates.source,
+                self._rates.source,
                 controls.source_bytes_per_second,
                 settings.source_bytes_per_second,
             ),
             (
-                self._context.rates.target,
+                self._rates.target,
                 controls.target_bytes_per_second,
                 settings.target_bytes_per_second,
             ),
@@ -96,7 +110,7 @@ class OperatorControls:
 
     async def _follow_orders(self) -> None:
         """Follow repair orders in the journal, which any worker may have written or read before."""
-        journal = self._context.gap_store
+        journal = self._journal
         await journal.catch_up()
         for topic, partition in sorted(journal.state.take_ordered()):
             self._on_ordered(TopicPartition(topic, partition))

@@ -1,12 +1,12 @@
-"""The entries of the journal that order a repair. Pure.
+"""The journal entries that order a repair. Pure.
 
-An order is nothing but these entries, written in one batch: it is there as a whole or not at all.
-Whoever copies the flow then or later does the rest, and each step can be done again:
+An order consists of these entries, written in one batch: it exists as a whole or not at all. Any
+worker that copies the flow then or later does the rest, and each step can be repeated:
 
-    recopy   a LOST entry without an end: the flow goes on from `source_from` under the next
-             producer epoch, behind everything that lies in the copy
+    recopy   a LOST entry without an end: the flow continues from `source_from` under the next
+             producer epoch, after everything that lies in the copy
     fresh    the same from the first source offset on; what the copy had before is deleted
-    skip     LOST and FOREIGN entries for what is wrong. Where the flow cannot go on under its
+    skip     LOST and FOREIGN entries for what is wrong. If the flow cannot continue under its
              producer epoch, a LOST entry without an end as well
 """
 
@@ -37,11 +37,11 @@ _REASONS: Final = {
 }
 
 
-def entries(found: Diagnosis, how: How, known: Sequence[Gap], template: Gap) -> list[Gap]:
-    """What is to be written into the journal; the entry that opens the next generation comes last.
+def order_entries(found: Diagnosis, how: How, known: Sequence[Gap], template: Gap) -> list[Gap]:
+    """Return the entries of an order; the one that opens the next generation comes last.
 
-    `known` are the entries of the flow that are there, `template` gives what all have in common
-    (link, target topic, time, worker); each needs a nonce of its own.
+    `known` are the flow's entries in the journal. `template` has what all entries have in common
+    (link, target topic, time, worker); each needs its own nonce.
     """
     return [
         *_missing_entries(found, how, known, template),
@@ -53,17 +53,17 @@ def entries(found: Diagnosis, how: How, known: Sequence[Gap], template: Gap) -> 
 def _missing_entries(found: Diagnosis, how: How, known: Sequence[Gap], template: Gap) -> list[Gap]:
     way = next(each for each in ways(found) if each.how is how)
     is_opening = _opens(found, how)
-    # What the next generation leaves out must be known under its own epoch.
+    # What the next generation leaves out must be written under its own epoch.
     epoch = found.next_epoch if is_opening else found.opening.producer_epoch
-    told = GapRanges(
+    written = GapRanges(
         (each.source_from, each.source_to)
         for each in known
         if each.kind is GapKind.LOST and each.source_to is not None and each.producer_epoch == epoch
     )
-    said = {
+    reasons = {
         How.RECOPY: "the source no longer has them, so they are not copied again",
         How.FRESH: "the source no longer has them, and their copies are deleted",
-        How.SKIP: "their copies are wrong or missing, and are left so",
+        How.SKIP: "their copies are wrong or missing, and stay so",
     }[how]
     return [
         replace(
@@ -72,11 +72,11 @@ def _missing_entries(found: Diagnosis, how: How, known: Sequence[Gap], template:
             source_from=start,
             source_to=end,
             reason=_REASONS[how],
-            detail=f"source offsets {start}..{end - 1}: {said}{_why(found, start, end)}",
+            detail=f"source offsets {start}..{end - 1}: {reasons}{_why(found, start, end)}",
             target_offset=found.target_end if is_opening else _place(found, start),
         )
         for each in way.given_up
-        for start, end in told.uncovered(*each)
+        for start, end in written.uncovered(*each)
     ]
 
 
@@ -105,7 +105,7 @@ def _staying_entries(found: Diagnosis, how: How, known: Sequence[Gap], template:
                         target_to=end,
                     )
                 )
-            accepted = accepted.plus(fault.target_from, fault.target_to)
+            accepted = accepted.with_range(fault.target_from, fault.target_to)
     return staying
 
 
@@ -114,12 +114,12 @@ def _opening_entries(found: Diagnosis, how: How, template: Gap) -> list[Gap]:
         return []
     start = found.fresh_from if how is How.FRESH else found.wrong_from
     if how is How.SKIP:
-        assert found.diverged_from is not None, "else it is not possible"
+        assert found.diverged_from is not None, "else `skip` is not possible"
         start = found.diverged_from
-    said = {
+    reasons = {
         How.RECOPY: f"from source offset {start} on it is copied again",
-        How.FRESH: f"the copy is deleted, and made again from source offset {start} on",
-        How.SKIP: f"the copy from source offset {start} on is left as it is, and copying goes on "
+        How.FRESH: f"the copy is deleted, and copied again from source offset {start} on",
+        How.SKIP: f"the copy from source offset {start} on stays as it is, and copying continues "
         f"at {found.mapped_to}",
     }[how]
     ends = [fault.target_to for fault in found.faults]
@@ -130,19 +130,19 @@ def _opening_entries(found: Diagnosis, how: How, template: Gap) -> list[Gap]:
             source_to=None,
             records_count=None,
             reason=_REASONS[how],
-            detail=f"an operator has ordered `{how}`: {said} ({_first_fault(found)})",
+            detail=f"an operator has ordered `{how}`: {reasons} ({_first_fault(found)})",
             target_offset=max([found.target_end, *ends]),
         )
     ]
 
 
 def _opens(found: Diagnosis, how: How) -> bool:
-    """Whether the way opens a new generation."""
+    """Return whether the way opens a new generation."""
     return how is not How.SKIP or found.stop is not None
 
 
 def _place(found: Diagnosis, source_from: int) -> int:
-    """The target offset of the fault there."""
+    """Return the target offset of the fault at a source offset."""
     fault = _fault_at(found, source_from, source_from + 1)
     return found.target_end if fault is None else fault.target_from
 
@@ -153,10 +153,12 @@ def _why(found: Diagnosis, start: int, end: int) -> str:
 
 
 def _fault_at(found: Diagnosis, start: int, end: int) -> Fault | None:
-    """The first fault that is about some of these source offsets."""
+    """Return the first fault about any of these source offsets."""
     for fault in found.faults:
-        first, behind = fault.source_from, fault.source_to
-        if first is not None and behind is not None and first < end and start < behind:
+        source_from, source_to = fault.source_from, fault.source_to
+        if source_from is None or source_to is None:
+            continue
+        if source_from < end and start < source_to:
             return fault
     return None
 

@@ -1,8 +1,8 @@
-"""What is wrong in a copy, the ways to go on, and what each of them does. Pure.
+"""What is wrong in a copy, the ways to continue, and the effects of each. Pure.
 
-    recopy   copy again from the first wrong record on, behind everything that lies in the copy
+    recopy   copy again from the first wrong record on, after everything that lies in the copy
     fresh    delete everything in the copy, and copy again from the first source offset on
-    skip     leave the copy as it is, and go on behind what is wrong
+    skip     leave the copy as it is, and continue after what is wrong
 
 `orders.py` has the orders.
 """
@@ -17,12 +17,11 @@ from mirror_maker.formats import Opening
 from mirror_maker.rules.gap_ranges import GapRanges
 
 FAULTS_MAX: Final = 100
-"""Faults of one partition. An order cannot tell more of them one by one: then only `fresh` is
-possible."""
+"""Faults of one partition. An order cannot list more of them, so then only `fresh` is possible."""
 
 
 class How(StrEnum):
-    """A way to go on."""
+    """A way to continue."""
 
     RECOPY = "recopy"
     FRESH = "fresh"
@@ -36,13 +35,13 @@ class FaultKind(StrEnum):
     ALTERED = "ALTERED"
     DUPLICATED = "DUPLICATED"
     FOREIGN = "FOREIGN"
-    """As the audit says; FOREIGN is found by a resume too."""
+    """The audit found it; a proof finds FOREIGN too."""
     DIVERGED = "DIVERGED"
     """The copy is not what the map says, from there on."""
     UNEXPLAINED = "UNEXPLAINED"
-    """The link's own records, which a resume cannot pair with the source."""
+    """The link's own records, which a proof cannot pair with the source."""
     TRUNCATED = "TRUNCATED"
-    """The source has other records, or none, where it was copied from."""
+    """The source has other records, or none, at the copied offsets."""
 
 
 _MISSING: Final = frozenset({FaultKind.LOST, FaultKind.ALTERED, FaultKind.DIVERGED})
@@ -50,9 +49,9 @@ _MISSING: Final = frozenset({FaultKind.LOST, FaultKind.ALTERED, FaultKind.DIVERG
 
 
 class Fault(NamedTuple):
-    """Target offsets [target_from, target_to) are not as they should be.
+    """Target offsets [target_from, target_to) are wrong.
 
-    `source_from` and `source_to` are None where no source records belong there.
+    `source_from` and `source_to` are None if no source records belong there.
     """
 
     kind: FaultKind
@@ -66,19 +65,19 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What a look at the map, the journal, the audit and both logs has shown."""
+    """What the map, the journal, the audit and both logs show."""
 
     opening: Opening
-    """That holds now."""
+    """The valid one."""
     faults: tuple[Fault, ...]
     stop: str | None
-    """Why the flow cannot go on under its producer epoch, whatever the journal says."""
+    """Why the flow cannot continue under its producer epoch, whatever the journal says."""
     wrong_from: int
-    """The first source offset whose copy is wrong, or that was copied behind something wrong."""
+    """The first source offset whose copy is wrong, or was copied after something wrong."""
     mapped_to: int
-    """What became of every source offset below it is in the map."""
+    """The map covers every source offset below it."""
     source_start: int
-    """From where on the flow copies."""
+    """The source offset at which the flow began."""
     source_first: int
     source_end: int
     target_first: int
@@ -88,7 +87,7 @@ class Diagnosis:
     is_shared: bool
     """Whether others may write into the copy."""
     is_compacted: bool
-    """Whether the target refuses to delete records of the copy by offset."""
+    """Whether the target refuses DeleteRecords in the copy."""
 
     @property
     def is_well(self) -> bool:
@@ -96,7 +95,7 @@ class Diagnosis:
 
     @property
     def copied_to(self) -> int:
-        """Behind what is mapped and still there at the source."""
+        """The source offset after what is mapped and still exists at the source."""
         return min(self.mapped_to, self.source_end)
 
     @property
@@ -110,25 +109,25 @@ class Diagnosis:
     def fresh_from(self) -> int:
         """The first source offset that a fresh copy has."""
         if self.opening.has_older_copies:
-            return self.source_first  # what others have copied is deleted too
+            return self.source_first  # what others copied is deleted too
         return max(self.source_first, self.source_start)
 
 
 class Way(NamedTuple):
-    """One way to go on."""
+    """One way to continue."""
 
     how: How
     refusal: str | None
-    """Why it is not possible."""
+    """Why it is not possible; None if it is."""
     again: tuple[int, int]
-    """Source offsets [from, to) that are copied and would be copied again."""
+    """Source offsets [from, to) that were copied and would be copied again."""
     given_up: tuple[tuple[int, int], ...]
     """Source offsets [from, to) that the copy would not have."""
     effects: tuple[str, ...]
 
 
 def ways(found: Diagnosis) -> list[Way]:
-    """Every way, the possible ones and the others; none where nothing is wrong."""
+    """Return every way, also those not possible; none if nothing is wrong."""
     if found.is_well:
         return []
     return [_recopy(found), _fresh(found), _skip(found)]
@@ -137,17 +136,17 @@ def ways(found: Diagnosis) -> list[Way]:
 def _recopy(found: Diagnosis) -> Way:
     start = found.wrong_from
     first = max(start, found.source_first)
-    behind = max(first, found.copied_to)
+    end = max(first, found.copied_to)
     effects = [
         f"source offsets from {first} on are copied again, to target offsets from "
         f"{found.target_end} on; what lies there stays",
-        f"readers of the copy see the records of source offsets {first}..{behind - 1} again"
-        if first < behind
+        f"readers of the copy see the records of source offsets {first}..{end - 1} again"
+        if first < end
         else "no mapped record is copied again",
-        "the map points at the new copies; positions of groups behind source offset "
+        "the map points at the new copies; positions of groups after source offset "
         f"{start} move forward to them as they are copied",
     ]
-    return Way(How.RECOPY, _too_many(found), (first, behind), _gone(found, start), tuple(effects))
+    return Way(How.RECOPY, _too_many(found), (first, end), _gone(found, start), tuple(effects))
 
 
 def _fresh(found: Diagnosis) -> Way:
@@ -183,14 +182,14 @@ def _skip(found: Diagnosis) -> Way:
         )
     elif found.stop is not None and found.diverged_from is None:
         refusal = (
-            "nobody knows which source records the unexplained copies are, so there is no place "
-            "behind them to go on from"
+            "nobody knows which source records the unexplained copies are, so there is no offset "
+            "after them to continue from"
         )
     lost = _given_up(found)
     effects = [
         "the copy stays as it is; readers and positions of groups notice nothing",
         *(f"source offsets {a}..{b - 1} stay wrong or missing in the copy" for a, b in lost),
-        f"copying goes on at source offset {found.mapped_to}",
+        f"copying continues at source offset {found.mapped_to}",
     ]
     if found.stop is not None:
         effects[-1] += f", to target offsets from {found.target_end} on"
@@ -200,16 +199,16 @@ def _skip(found: Diagnosis) -> Way:
 def _too_many(found: Diagnosis) -> str | None:
     if len(found.faults) < FAULTS_MAX:
         return None
-    return f"{FAULTS_MAX} faults or more are known, too many to tell each of them in the journal"
+    return f"{FAULTS_MAX} faults or more are known, too many to list in the journal"
 
 
 def _gone(found: Diagnosis, start: int) -> tuple[tuple[int, int], ...]:
-    """What would be copied again, but the source's retention has taken."""
+    """Return what would be copied again, but is gone by the source's retention."""
     return ((start, found.source_first),) if start < found.source_first else ()
 
 
 def _given_up(found: Diagnosis) -> tuple[tuple[int, int], ...]:
-    """Source offsets of which `skip` leaves the copies wrong or missing."""
+    """Return the source offsets whose copies `skip` leaves wrong or missing."""
     return tuple(
         GapRanges(
             (fault.source_from, min(fault.source_to, found.mapped_to))

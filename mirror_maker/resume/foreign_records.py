@@ -1,28 +1,30 @@
-"""Records in a copy that this link did not write. Shell.
+"""Records in a copy that the link did not write. Shell.
 
-A copy whose name nobody shares holds what the link wrote, and nothing else. Whatever else is found
-there is the trouble `foreign`: `fail` and `pause` stop the flow and name the offsets, `skip` writes
-them into the journal and goes on. Where the journal has them already they are accepted: an operator
-has said so (`heliograph mirror repair`), or the policy did.
+A copy that is not shared holds what the link wrote and nothing else. Other records in it are the
+trouble `foreign`: `fail` and `pause` stop the flow and name the offsets, `skip` writes them into
+the journal and continues. Offsets that the journal has already are accepted: an operator
+(`heliograph mirror repair`) or the policy decided so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from local_cluster.client.model import TopicPartition
-from mirror_maker.context import LinkContext
-from mirror_maker.formats import Gap, Opening
+from mirror_maker.formats import Opening
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.model import FlowFailedError
 from mirror_maker.rules.gap_ranges import GapRanges, Range
 from mirror_maker.rules.trouble import Trouble
+from mirror_maker.settings import LinkSettings
+from mirror_maker.stores.journal_store import GapStore
 
-RANGES_SHOWN_MAX = 5
+RANGES_SHOWN_MAX: Final = 5
 
 
 class ForeignRecordsError(FlowFailedError):
-    """The copy holds records that no link has copied into it."""
+    """The copy holds records that no link copied into it."""
 
     def __init__(self, target: TopicPartition, ranges: Sequence[Range]) -> None:
         """`ranges` are target offsets [from, to), ascending."""
@@ -39,71 +41,65 @@ class ForeignRecordsError(FlowFailedError):
         self.ranges = tuple(ranges)
 
 
-def may_hold_others(context: LinkContext, topic: str) -> bool:
-    """Whether others may write into the copy of a source topic."""
-    settings = context.settings.for_topic(topic)
-    return settings.names.is_shared(topic) or settings.on_unmapped_target == "append"
+def may_hold_foreign(settings: LinkSettings, topic: str) -> bool:
+    """Return whether others may write into the copy of a source topic."""
+    own = settings.for_topic(topic)
+    return own.names.is_shared(topic) or own.on_unmapped_target == "append"
 
 
-def accepted(context: LinkContext, opening: Opening) -> GapRanges:
-    """Target offsets whose foreign records are in the journal."""
-    entries = context.gap_store.state.entries(opening.flow, opening.producer_epoch, GapKind.FOREIGN)
+def accepted_ranges(journal: GapStore, opening: Opening) -> GapRanges:
+    """Return the target offsets whose foreign records are in the journal."""
+    entries = journal.state.entries(opening.flow, opening.producer_epoch, GapKind.FOREIGN)
     return GapRanges((each.target_offset, each.target_to or 0) for each in entries)
 
 
 async def settle_foreign(
-    context: LinkContext,
+    journal: GapStore,
+    settings: LinkSettings,
     opening: Opening,
-    target: TopicPartition,
     found: Iterable[Range],
     source_next: int,
 ) -> None:
-    """Accept what the policy skips, and raise ForeignRecordsError for the rest.
+    """Write into the journal what the policy skips; raise ForeignRecordsError for the rest.
 
-    `found` are target offsets behind the map, `source_next` is the source offset that comes next.
+    `found` are target offsets after the map, `source_next` is the source offset that comes next.
     Raises KafkaError.
     """
-    if may_hold_others(context, opening.flow.source_topic):
+    topic = opening.flow.source_topic
+    if may_hold_foreign(settings, topic):
         return
-    ranges = _unknown(context, opening, found)
+    ranges = _not_accepted(journal, opening, found)
     if not ranges:
         return
-    error = ForeignRecordsError(target, ranges)
-    if context.settings.for_topic(opening.flow.source_topic).on.of(Trouble.FOREIGN) != "skip":
+    error = ForeignRecordsError(
+        TopicPartition(opening.target_topic, opening.flow.partition), ranges
+    )
+    if settings.for_topic(topic).on.of(Trouble.FOREIGN) != "skip":
         raise error
-    await note_foreign(context, opening, target, ranges, source_next, str(error))
+    await note_foreign(journal, opening, ranges, source_next, str(error))
 
 
-def _unknown(context: LinkContext, opening: Opening, ranges: Iterable[Range]) -> list[Range]:
-    known = accepted(context, opening)
-    return [part for each in ranges for part in known.uncovered(*each)]
+def _not_accepted(journal: GapStore, opening: Opening, ranges: Iterable[Range]) -> list[Range]:
+    accepted = accepted_ranges(journal, opening)
+    return [part for each in ranges for part in accepted.uncovered(*each)]
 
 
 async def note_foreign(
-    context: LinkContext,
-    opening: Opening,
-    target: TopicPartition,
-    ranges: Sequence[Range],
-    source_next: int,
-    detail: str,
+    journal: GapStore, opening: Opening, ranges: Sequence[Range], source_next: int, detail: str
 ) -> None:
-    """Write into the journal that these foreign records stay where they are. Raises KafkaError."""
-    for start, end in _unknown(context, opening, ranges):
-        await context.gap_store.note(
-            Gap(
-                flow=opening.flow,
+    """Write into the journal that these foreign records stay in place. Raises KafkaError."""
+    for start, end in _not_accepted(journal, opening, ranges):
+        await journal.note(
+            journal.new_entry(
+                opening.flow,
                 producer_epoch=opening.producer_epoch,
-                nonce=context.map_store.new_nonce(),
-                link=context.settings.name,
-                target_topic=target.topic,
+                target_topic=opening.target_topic,
                 source_from=source_next,
                 source_to=source_next,
                 records_count=0,
                 reason=Trouble.FOREIGN.value,
                 detail=detail,
                 target_offset=start,
-                noticed_at_ms=context.clock.now_ms(),
-                worker_id=context.worker_id,
                 kind=GapKind.FOREIGN,
                 target_to=end,
             )

@@ -1,174 +1,108 @@
-"""A flow opened anew on a target partition that has copies of it already. Shell.
+"""A *generation*: the copies of one source log under one producer epoch. Shell.
 
-The source topic was deleted and re-created, or the end of its log was replaced: what is copied from
-here on is another log than what was copied before. It is written with the next producer epoch, and
-the map begins a new generation with its opening; the older copies stay where they are.
+If the source topic is re-created, or the end of its log is replaced, the new log is another one
+than what was copied. An operator's repair needs a new start as well. Then the map begins a new
+generation with an opening at the next producer epoch; the older copies stay where they are.
+`quiet_period` says why the target must be quiet first. If a write of the old epoch arrives later
+still, the next proof finds it by its epoch and stops the flow.
 
-The first batch of a new epoch is no conditional append (see `raise_epoch`), so nothing of ours may
-arrive for `epoch_quiet_ms` before. A write of the old epoch that arrives later still is found by
-the next proof, and stops the flow.
-
-Why that time is not shorter: a write of the old epoch may be on its way from a worker that was
-stopped or cut off. No question to the target shows it, DescribeProducers included, and only a
-batch of the new epoch keeps it out: from then on the leader refuses the old epoch. So what counts
-is a time in which nothing arrived, after the old log ended. It begins as soon as a worker knows
-that the log has ended: when it sees that the source topic is gone, or else when it first wants to
-open. Nobody can fetch anything more of a log that has ended, so both are as good.
-
-The time is not slept in here. `NotRestedError` says how much of it is left, and the flow waits
-aside: it holds up no other proof, tells what it waits for, and can be stopped.
+A repair may order that the replaced copies are deleted: a journal entry with the reason
+`repair_fresh` (`repair/plan.py`). The opening of the next generation says at which target offset
+its copies begin. Everything below is deleted before the first of them is written, and again by
+every proof that finds something there. So it does not matter which worker opened the generation,
+nor at which step a worker was killed.
 """
 
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime
-from typing import Final
 
-from local_cluster.client.model import FetchPosition, TopicPartition
-from local_cluster.records.header import iter_headers
-from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.context import LinkContext, Rest
-from mirror_maker.formats import FlowKey, Gap, Opening
+from mirror_maker.clusters.partition_log import TargetLog
+from mirror_maker.formats import FlowKey, Opening
+from mirror_maker.formats.gaps import REPAIR_FRESH_REASON
 from mirror_maker.model import PRODUCER_EPOCH_MAX, FlowFailedError
-from mirror_maker.rules.trouble import Trouble
+from mirror_maker.ports import Lease, check_lease
+from mirror_maker.resume.quiet_period import QuietPeriod
+from mirror_maker.stores.journal_store import GapStore
+from mirror_maker.stores.map_store import MapStore
 
-logger = logging.getLogger(__name__)
-
-_RESTLESS: Final = frozenset({ErrorCode.concurrent_transactions, ErrorCode.offset_out_of_range})
-"""Something of ours has arrived, or has gone with what could tell."""
+log = logging.getLogger(__name__)
 
 
 def next_epoch(epoch: int) -> int:
-    """The producer epoch after this one. Raises FlowFailedError where it was the last."""
+    """Return the next producer epoch. Raises FlowFailedError after the last one."""
     if epoch >= PRODUCER_EPOCH_MAX:
         raise FlowFailedError(
-            f"the link's producer id has no epochs left ({epoch} is the last); a link of another "
-            "name gets another id, and starts anew"
+            f"the link's producer id has no epochs left ({epoch} is the last); a link with another "
+            "name gets another id, and starts over"
         )
     return epoch + 1
 
 
-class NotRestedError(KafkaError):
-    """The target partition must rest for longer before a new epoch may be written there."""
+class GenerationOpener:
+    """Opens the generations of one flow."""
 
-    def __init__(self, message: str, wait_ms: int) -> None:
-        super().__init__(ErrorCode.concurrent_transactions, message)
-        self.wait_ms = wait_ms
-        """How much longer."""
+    def __init__(
+        self, target: TargetLog, map_store: MapStore, quiet_period: QuietPeriod, lease: Lease
+    ) -> None:
+        self._target = target
+        self._map_store = map_store
+        self._quiet_period = quiet_period
+        self._lease = lease
 
+    async def open_generation(self, flow: FlowKey, source_offset: int, read_to: int | None) -> None:
+        """Open the flow at the next producer epoch from a source offset on, once the target is
+        quiet.
 
-async def open_generation(
-    context: LinkContext,
-    flow: FlowKey,
-    target: TopicPartition,
-    source_offset: int,
-    looked_to: int | None,
-) -> None:
-    """Open the flow from a source offset on at the next producer epoch, once the target rests.
-
-    The target was looked at below `looked_to`; the next proof looks at what lies behind. None:
-    an operator has said what becomes of everything that is there.
-    Raises NotRestedError: call again after its time. Raises KafkaError: not now. Raises
-    FlowFailedError: never.
-    """
-    epoch = next_epoch(context.map_store.state.highest_epoch(flow))
-    end = await _end_after_rest(context, target)
-    await context.map_store.catch_up()
-    if context.map_store.state.highest_epoch(flow) >= epoch:
-        return  # another worker was first
-    if not context.lease.is_valid():
-        raise KafkaError(ErrorCode.rebalance_in_progress, "the lease has run out")
-    opening = Opening(
-        flow=flow,
-        producer_id=context.map_store.registration.producer_id,
-        producer_epoch=epoch,
-        nonce=context.map_store.new_nonce(),
-        target_topic=target.topic,
-        source_offset=source_offset,
-        target_offset=end if looked_to is None else min(looked_to, end),
-        opened_at_ms=context.clock.now_ms(),
-        worker_id=context.worker_id,
-    )
-    await context.map_store.append([opening])
-    await context.map_store.catch_up()
-
-
-async def _end_after_rest(context: LinkContext, target: TopicPartition) -> int:
-    """The target's end, where nothing of ours has arrived for `epoch_quiet_ms`. Raises KafkaError:
-    NotRestedError where that time has not passed, another one where something has arrived."""
-    quiet_ms = context.limits.epoch_quiet_ms
-    rest = context.rests.get(target)
-    if rest is None:
-        end = await context.sink_logs.end(target)
-        # After the answer: what arrived before it lies below the end.
-        rest = context.rests[target] = Rest(end, context.clock.monotonic_ms())
-        logger.info("%s: a new generation in %d ms", target, quiet_ms)
-    wait_ms = rest.since_ms + quiet_ms - context.clock.monotonic_ms()
-    if wait_ms > 0:
-        at = datetime.fromtimestamp((context.clock.now_ms() + wait_ms) / 1000, UTC)
-        raise NotRestedError(
-            f"a new generation begins at {at:%Y-%m-%dT%H:%M:%SZ}, if no write of the old one "
-            f"arrives in {target} until then",
-            wait_ms,
+        The target was read up to `read_to`; the next proof reads what follows. None: an operator
+        decided about everything that is there. Raises NotQuietError: call again after its time.
+        Raises KafkaError: not now. Raises FlowFailedError: never.
+        """
+        state = self._map_store.state
+        epoch = next_epoch(state.highest_epoch(flow))
+        end = await self._quiet_period.end_offset(self._map_store.registration.producer_id)
+        await self._map_store.catch_up()
+        if state.highest_epoch(flow) >= epoch:
+            return  # another worker was first
+        check_lease(self._lease)
+        opening = self._map_store.new_opening(
+            flow,
+            producer_epoch=epoch,
+            nonce=self._map_store.new_nonce(),
+            target_topic=self._target.at.topic,
+            source_offset=source_offset,
+            target_offset=end if read_to is None else min(read_to, end),
         )
-    end = await context.sink_logs.end(target)
-    try:
-        if end < rest.offset:
-            raise KafkaError(ErrorCode.offset_out_of_range, f"{target} ends at {end} now")
-        await check_rest(context, target, rest.offset, end)
-    except KafkaError as error:
-        if error.code in _RESTLESS:
-            del context.rests[target]  # its time begins anew
-        raise
-    return end
+        await self._map_store.append([opening])
+        await self._map_store.catch_up()
 
 
-async def check_rest(context: LinkContext, target: TopicPartition, start: int, end: int) -> None:
-    """Raises KafkaError where a batch of ours lies in [start, end)."""
-    position = start
-    while position < end:
-        leader = context.directory.target_leader(target)
-        if leader is None:
-            raise KafkaError(ErrorCode.leader_not_available, str(target))
-        fetched = (
-            await context.sink.fetch(leader, {target: FetchPosition(position)}, wait_ms_max=0)
-        )[target]
-        if fetched.error:
-            raise KafkaError(fetched.error, str(target))
-        before = position
-        for _, header in iter_headers(fetched.records):
-            if header.producer_id == context.map_store.registration.producer_id:
-                raise KafkaError(ErrorCode.concurrent_transactions, f"{target} does not rest yet")
-            position = max(position, header.next_offset)
-        if position == before:
-            raise KafkaError(ErrorCode.offset_not_available, f"{target}: nothing at {before}")
+async def delete_replaced(
+    target: TargetLog, map_store: MapStore, journal: GapStore, opening: Opening
+) -> None:
+    """Delete what precedes the last generation that was ordered `fresh`. Raises KafkaError."""
+    below = _replaced_below(map_store, journal, opening)
+    if below is None:
+        return
+    first, end = await target.bounds()
+    if first >= min(below, end):
+        return
+    await target.delete_records(min(below, end))
+    log.warning("%s: deleted the records below offset %d, as ordered", target.at, min(below, end))
 
 
-def replaced_log(
-    context: LinkContext,
-    flow: FlowKey,
-    target: TopicPartition,
-    *,
-    producer_epoch: int,
-    source_from: int,
-    target_offset: int,
-    trouble: Trouble,
-    detail: str,
-) -> Gap:
-    """The journal's entry for what an older generation does not have, and never will."""
-    return Gap(
-        flow=flow,
-        producer_epoch=producer_epoch,
-        nonce=context.map_store.new_nonce(),
-        link=context.settings.name,
-        target_topic=target.topic,
-        source_from=source_from,
-        source_to=None,
-        records_count=None,
-        reason=trouble.value,
-        detail=detail,
-        target_offset=target_offset,
-        noticed_at_ms=context.clock.now_ms(),
-        worker_id=context.worker_id,
-    )
+def _replaced_below(map_store: MapStore, journal: GapStore, opening: Opening) -> int | None:
+    """Return the target offset below which the copy must be empty; None if nothing was ordered."""
+    flow = opening.flow
+    orders = [
+        entry
+        for entry in journal.state.partition_gaps(flow.source_topic, flow.partition)
+        if entry.flow == flow and entry.source_to is None and entry.reason == REPAIR_FRESH_REASON
+    ]
+    if not orders:
+        return None
+    last = max(orders, key=lambda entry: entry.producer_epoch)
+    following = map_store.state.opening_after(flow, last.producer_epoch)
+    if following is None or following.source_offset > last.source_from:
+        return None  # it would not copy again everything that was deleted
+    return following.target_offset

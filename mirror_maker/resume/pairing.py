@@ -1,34 +1,31 @@
-"""Where a flow goes on: proved from the target's log, never taken from a counter. Pure.
+"""Pairs a tail with a source that still has every record of it. Pure.
 
-The map says up to where the copy was acknowledged and written down (`ResumeBase`). What a worker
-wrote after that lies on the target with the link's producer id, in sequence: the tail. `TailReader`
-collects it and checks that the log continues the map. `Pairing` walks the tail and the source's
-copyable batches side by side until every record of the tail has its source record. What results
-(runs, source position, next sequence) is exactly what a worker that never died would know.
+The walk goes over the tail and the source's copyable batches side by side, until every copy has its
+source record. The result is exactly what a worker that never died would know.
 """
 
 from __future__ import annotations
 
 from collections import deque
 
-from local_cluster.records import header as h
 from local_cluster.records.batch import CorruptRecordError, Record, decode_batch
 from local_cluster.records.compress import CompressionError
-from mirror_maker.copy.passthrough import CopyPath, SourceBatch
+from local_cluster.records.header import HEADER_BYTES, read_header
+from mirror_maker.copy.batch_selection import CopyPath, SourceBatch
 from mirror_maker.formats import Run
 from mirror_maker.model import PairingError
-from mirror_maker.tail.alignment import Copy, Hole, Piece, add_piece
-from mirror_maker.tail.target_tail import Missing, ResumeBase, TailReader, TargetBatch, open_copies
+from mirror_maker.tail.places import Copy, Hole, Piece, add_piece
+from mirror_maker.tail.target_tail import Missing, ResumeBase, TargetBatch, TargetTail, open_copies
 
 
 class Pairing:
-    """Pairs the tail with a source that still has all of it; `feed` batches in order until
-    `is_done`. Where the source may have lost records see `alignment`."""
+    """Takes the source's batches in order until `is_done`. If the source lost records, see
+    `alignment`."""
 
-    def __init__(self, base: ResumeBase, tail: TailReader) -> None:
+    def __init__(self, base: ResumeBase, tail: TargetTail) -> None:
         self._spans = deque(tail.spans)
         self._copies: deque[Copy] = deque()
-        """Of the batch that is compared record by record, those that have no place yet."""
+        """Copies without a place yet, of a batch that is compared record by record."""
         self.pieces: list[Piece] = []
         self.source_next = base.source_next
 
@@ -37,7 +34,7 @@ class Pairing:
         return not self._spans and not self._copies
 
     def advance(self, source_next: int) -> None:
-        """Nothing copyable lies before `source_next` in what was fed."""
+        """Move the source position over offsets that are not copied."""
         if not self.is_done:
             self.source_next = max(self.source_next, source_next)
 
@@ -61,10 +58,10 @@ class Pairing:
         self._feed_records(batch)
 
     def _feed_records(self, batch: SourceBatch) -> None:
-        """Record by record, for batches that were cut, rebuilt or split otherwise."""
+        """Pair record by record: the batch was encoded anew, or the batch boundaries differ."""
         for record in batch.records():
             if self.is_done:
-                # The tail ends inside this batch: the rest of it is still to be copied.
+                # The tail ends inside this batch: the rest of the batch is still to be copied.
                 self.source_next = record.offset
                 return
             if not self._copies and isinstance(self._spans[0], Missing):
@@ -87,7 +84,7 @@ class Pairing:
         add_piece(self.pieces, Run(record.offset, copy.target_offset, 1))
 
     def _pass_missing(self, source_offset: int, count: int) -> None:
-        """The copies of these records are the next ones that the target no longer has."""
+        """Pair these records with the next copies that the target no longer has."""
         span = self._spans.popleft()
         assert isinstance(span, Missing)
         target_from = span.target_from
@@ -106,12 +103,12 @@ class Pairing:
 
 
 def is_same_content(written: memoryview, found: memoryview) -> bool:
-    """Whether two batches hold the same records, whatever became of their headers.
+    """Return whether two batches hold the same records; their headers may differ.
 
-    Raises PairingError where one of them cannot be opened.
+    Raises PairingError if one of them cannot be opened.
     """
-    ours, theirs = h.read_header(written), h.read_header(found)
-    if ours.crc == theirs.crc and written[h.HEADER_BYTES :] == found[h.HEADER_BYTES :]:
+    ours, theirs = read_header(written), read_header(found)
+    if ours.crc == theirs.crc and written[HEADER_BYTES:] == found[HEADER_BYTES:]:
         return True
     try:
         left = decode_batch(written, 0, ours)
@@ -128,5 +125,5 @@ def _is_same_batch(source: SourceBatch, target: TargetBatch) -> bool:
         and ours.base_timestamp == theirs.base_timestamp
         and ours.max_timestamp == theirs.max_timestamp
         and ours.codec == theirs.codec
-        and source.payload == target.view[h.HEADER_BYTES :]
+        and source.payload == target.view[HEADER_BYTES:]
     )

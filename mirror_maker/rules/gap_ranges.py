@@ -1,4 +1,4 @@
-"""Source offsets that are not to be copied, as ranges. Pure."""
+"""Offsets that are not copied, as sorted ranges. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class GapRanges:
     """The gaps of one flow; empty for almost every flow."""
 
     def __init__(self, ranges: Iterable[Range] = ()) -> None:
-        """Ranges may touch or overlap."""
+        """Accept ranges in any order; they may touch or overlap."""
         merged: list[Range] = []
         for start, end in sorted(ranges):
             if merged and start <= merged[-1][1]:
@@ -27,15 +27,15 @@ class GapRanges:
         return bool(self._ranges)
 
     def __iter__(self) -> Iterator[Range]:
-        """Ascending; none of them touches another."""
+        """Yield disjoint ranges that do not touch, ascending."""
         return iter(self._ranges)
 
-    def plus(self, start: int, end: int) -> GapRanges:
-        """With one range more."""
+    def with_range(self, start: int, end: int) -> GapRanges:
+        """Return these ranges and one more."""
         return GapRanges((*self._ranges, (start, end)))
 
-    def behind(self, offset: int) -> int:
-        """The first offset from this one on that lies in no gap."""
+    def first_outside(self, offset: int) -> int:
+        """Return the first offset at or after `offset` that lies in no gap."""
         found = self._at(offset)
         return found[1] if found is not None else offset
 
@@ -43,28 +43,28 @@ class GapRanges:
         return self._at(offset) is not None
 
     def covers(self, start: int, end: int) -> bool:
-        """Whether one gap has all of [start, end)."""
+        """Return whether a single gap contains all of [start, end)."""
         found = self._at(start)
         return found is not None and end <= found[1]
 
-    def touches(self, start: int, end: int) -> bool:
-        """Whether some of [start, end) lies in a gap."""
+    def overlaps(self, start: int, end: int) -> bool:
+        """Return whether any part of [start, end) lies in a gap."""
         if not self._ranges:
             return False
         index = bisect_right(self._starts, end - 1) - 1
         return index >= 0 and self._ranges[index][1] > start
 
     def uncovered(self, start: int, end: int) -> Iterator[Range]:
-        """The parts of [start, end) that lie in no gap, ascending."""
+        """Yield the parts of [start, end) that lie in no gap, ascending."""
         while start < end:
             found = self._at(start)
             if found is not None:
                 start = found[1]
                 continue
             index = bisect_right(self._starts, start)
-            behind = self._starts[index] if index < len(self._starts) else end
-            yield start, min(behind, end)
-            start = behind
+            gap_start = self._starts[index] if index < len(self._starts) else end
+            yield start, min(gap_start, end)
+            start = gap_start
 
     def _at(self, offset: int) -> Range | None:
         index = bisect_right(self._starts, offset) - 1

@@ -1,8 +1,8 @@
-"""Fields of JSON text, found by JSON Pointer (RFC 6901), and edited where they lie. Pure.
+"""Fields of JSON text, found by JSON Pointer (RFC 6901) and edited in place. Pure.
 
-An edit replaces or cuts just the spans of the field; all other text stays as it is, so that no
-number loses digits and no key its place. Where an object has a key twice, both are edited. JSON is
-RFC 8259's: no NaN, and no more than `DEPTH_MAX` levels.
+An edit replaces or removes only the text of the field. All other text stays as it is, so no number
+loses digits and no key moves. If an object has a key twice, both members are edited. JSON is as in
+RFC 8259: no NaN, and no more than `DEPTH_MAX` levels.
 """
 
 from __future__ import annotations
@@ -13,36 +13,36 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 DEPTH_MAX: Final = 200
-"""What is nested deeper is not taken for JSON; fixed, so that it is the same in every process."""
+"""Text nested deeper does not count as JSON. Fixed, so that every process decides alike."""
 
 MISSING: Final = object()
-"""What `find_field` returns where there is none; JSON's null is None."""
+"""What `find_field` returns if the field is missing; JSON's null is None."""
 
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|([\[{])|([\]}])', re.DOTALL)
-"""Strings, also unfinished ones (so that this is linear), and brackets outside of them."""
+"""Strings, also unterminated ones (so that matching is linear), and brackets outside strings."""
 
 
 class NotJsonError(ValueError):
-    """The text is no JSON."""
+    """The text is not JSON."""
 
 
 def parse_pointer(pointer: str) -> tuple[str, ...]:
-    """The reference tokens of a JSON Pointer. Raises ValueError."""
+    """Return the reference tokens of a JSON Pointer. Raises ValueError."""
     if pointer and not pointer.startswith("/"):
         raise ValueError(f"{pointer!r} is not a JSON pointer such as /customer/name")
     if re.search(r"~(?![01])", pointer):
-        raise ValueError(f"{pointer!r}: ~ is written ~0 in a JSON pointer, / in a name ~1")
+        raise ValueError(f"{pointer!r}: a JSON pointer writes ~ as ~0, and / in a name as ~1")
     return tuple(token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:])
 
 
 def parse_json(value: bytes) -> Any:
-    """The document. Raises NotJsonError."""
+    """Return the document. Raises NotJsonError."""
     return _decode(_text(value), 0, is_whole=True)[0]
 
 
 def find_field(document: Any, tokens: tuple[str, ...]) -> Any:
-    """What the pointer points at; MISSING where there is nothing."""
+    """Return the value at the pointer, or MISSING."""
     for token in tokens:
         if isinstance(document, dict):
             document = document.get(token, MISSING)
@@ -54,11 +54,11 @@ def find_field(document: Any, tokens: tuple[str, ...]) -> Any:
 
 
 def edit_field(value: bytes, tokens: tuple[str, ...], replacement: str | None) -> bytes:
-    """The value with the field replaced by JSON text, or cut where that is None.
+    """Return the value with the field replaced by JSON text, or removed if that is None.
 
-    The same object where there is no such field. Raises NotJsonError.
+    Returns the same object if there is no such field. Raises NotJsonError.
     """
-    assert tokens, "the document itself is no field"
+    assert tokens, "the document itself is not a field"
     text = _text(value)
     _decode(text, 0, is_whole=True)
     edited = _edit(text, _skip(text, 0), tokens, replacement)
@@ -66,7 +66,7 @@ def edit_field(value: bytes, tokens: tuple[str, ...], replacement: str | None) -
 
 
 class _Member(NamedTuple):
-    """One member of an object, or element of an array, as it lies in the text."""
+    """One member of an object or element of an array, with its positions in the text."""
 
     name: str
     start: int
@@ -75,7 +75,7 @@ class _Member(NamedTuple):
 
 
 def _edit(text: str, start: int, tokens: tuple[str, ...], replacement: str | None) -> str:
-    """The text with the edits in the container that begins at `start`."""
+    """Return the text with the edits in the container that begins at `start`."""
     if text[start] not in "{[":
         return text
     members = list(_members(text, start))
@@ -87,7 +87,7 @@ def _edit(text: str, start: int, tokens: tuple[str, ...], replacement: str | Non
         close = _skip(text, members[-1].end)
         inner = ",".join(text[member.start : member.end] for member in kept)
         return text[: start + 1] + inner + text[close:]
-    # From behind, so that what lies before stays in its place.
+    # From the end, so that earlier positions stay valid.
     for member in reversed(members):
         if member.name != tokens[0]:
             continue
@@ -100,7 +100,7 @@ def _edit(text: str, start: int, tokens: tuple[str, ...], replacement: str | Non
 
 
 def _members(text: str, start: int) -> Iterator[_Member]:
-    """Members of the container at `start`, of text that is known to be JSON."""
+    """Yield the members of the container at `start`; the text is known to be JSON."""
     decode = _DECODER.raw_decode
     is_object = text[start] == "{"
     index = 0
@@ -119,7 +119,7 @@ def _members(text: str, start: int) -> Iterator[_Member]:
 
 
 def _skip(text: str, at: int) -> int:
-    """The position behind white space."""
+    """Return the position after white space."""
     if at < len(text) and text[at] not in " \t\n\r":
         return at
     found = _SPACE.match(text, at)
@@ -160,11 +160,11 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
 
 
 def _decode(text: str, at: int, *, is_whole: bool = False) -> tuple[Any, int]:
-    """(the value at this position, the position behind it). Raises NotJsonError."""
+    """Return (the value at this position, the position after it). Raises NotJsonError."""
     try:
         found, end = _DECODER.raw_decode(text, _skip(text, at))
     except ValueError as error:  # also an integer of thousands of digits
         raise NotJsonError(str(error)) from error
     if is_whole and _skip(text, end) != len(text):
-        raise NotJsonError("there is more behind it")
+        raise NotJsonError("text follows the document")
     return found, end

@@ -1,9 +1,9 @@
-"""Where a link begins to copy a partition, as its setting says it. Pure.
+"""The setting `start`: where a link begins to copy a partition. Pure.
 
 earliest                the source's first offset
-latest                  the source's end; only what was there when the link began: a partition
-                        that is found later is copied from its first offset
-2026-01-01T00:00:00Z    the first record of that time or later
+latest                  the source's end, if the partition existed when the link began;
+                        a partition that is found later is copied from its first offset
+2026-01-01T00:00:00Z    the first record with that timestamp or a later one
 mm2                     where a MirrorMaker 2 deployment stopped, by its offsets topic
                         `mm2-offsets.<source alias>.internal` on the target
 mm2:TOPIC               the same, with the offsets topic of a Connect cluster
@@ -28,17 +28,17 @@ class StartKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where to begin."""
+    """A parsed setting."""
 
     kind: StartKind
     timestamp_ms: int = -1
-    """Of TIMESTAMP."""
+    """Set with TIMESTAMP."""
     offsets_topic: str | None = None
-    """Of MM2: where its offsets are, None for MirrorMaker 2's own name."""
+    """Set with MM2: the topic with its offsets; None for MirrorMaker 2's own name."""
 
 
 def parse_start(text: str) -> Start:
-    """Read the setting. Raises ValueError, with what is possible."""
+    """Parse the setting. Raises ValueError that lists the valid forms."""
     if text in (StartKind.EARLIEST, StartKind.LATEST, StartKind.MM2):
         return Start(StartKind(text))
     if text.startswith(MM2_PREFIX) and len(text) > len(MM2_PREFIX):
@@ -56,11 +56,11 @@ def parse_start(text: str) -> Start:
 
 
 def check_start(text: str) -> str:
-    """The setting as it is. Raises ValueError."""
+    """Return the setting unchanged. Raises ValueError if it is not valid."""
     parse_start(text)
     return text
 
 
 def mm2_offsets_topic(source_alias: str) -> str:
-    """Where dedicated MirrorMaker 2 keeps the positions of its source tasks, on the target."""
+    """Return the topic on the target where dedicated MirrorMaker 2 keeps its tasks' offsets."""
     return f"mm2-offsets.{source_alias}.internal"

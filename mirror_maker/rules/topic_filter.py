@@ -1,4 +1,4 @@
-"""Which topics a link copies: MirrorMaker 2's defaults. Pure."""
+"""Which topics a link selects, with MirrorMaker 2's defaults. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mirror_maker.formats.naming import SEPARATOR
 
 
 def is_internal_topic(topic: str) -> bool:
-    """Topics of the machinery itself, as ReplicationPolicy.isInternalTopic has them."""
+    """Return whether the name is internal, as ReplicationPolicy.isInternalTopic decides."""
     return topic.startswith(("__", ".")) or topic.endswith(("-internal", ".internal"))
 
 
@@ -26,10 +26,10 @@ class NameFilter:
         self._exclude = _any_of(exclude)
         plain = (pattern for pattern in include if _PLAIN.fullmatch(pattern))
         self.plain_names = frozenset(name for name in plain if self.selects(name))
-        """Patterns that are names as they stand: what of them is not listed can be asked for."""
+        """Patterns without wildcards: names to look up if a cluster does not list them."""
 
     def includes(self, name: str) -> bool:
-        """Whether it is meant, be it excluded or not."""
+        """Return whether the include patterns match, excluded or not."""
         return self._include.fullmatch(name) is not None
 
     def selects(self, name: str) -> bool:
@@ -37,16 +37,16 @@ class NameFilter:
 
 
 class TopicFilter:
-    """Selects topics by full-match patterns; internal topics are never selected, but for the link's
-    own probe topic, which is selected whatever the patterns say.
+    """Selects topics by full-match patterns.
 
-    So a probe topic travels one hop: no other link selects it, nor its copy.
-
-    `heartbeats` topics are selected beside the patterns where MirrorMaker 2's topics are wanted
-    (its `heartbeats.replication.enabled`). A topic that has come from the target, or through it, is
-    left out: copying it back would make a loop. Where every hop puts its source's alias in front,
-    that is any topic with the target's alias among its parts but the last, as MirrorMaker 2 has it
-    (MirrorSourceConnector.isCycle); where names are others, only one with the alias in front.
+    - Internal topics are never selected, except the link's own probe topic, which is always
+      selected. So a probe topic travels one hop: no other link selects it or its copy.
+    - `heartbeats` topics are selected in addition if MirrorMaker 2's topics are wanted (its
+      `heartbeats.replication.enabled`).
+    - A topic that came from the target or through it is not selected: copying it back would make a
+      loop. If every hop prefixes its source's alias, that is any topic with the target's alias
+      among its parts, except the last part, as in MirrorMaker 2 (MirrorSourceConnector.isCycle).
+      With other names it is only a topic that begins with the target's alias.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class TopicFilter:
         is_prefixed: bool = True,
         probe_topic: str | None = None,
     ) -> None:
-        """`is_prefixed`: copies are called `<source alias>.<topic>` by every link. `probe_topic` is
-        the link's own, the only internal topic that is selected."""
+        """`is_prefixed`: every link calls its copies `<source alias>.<topic>`. `probe_topic` is the
+        link's own, the only internal topic that is selected."""
         self._names = NameFilter(include, exclude)
         self._heartbeats = heartbeats
         self._is_prefixed = is_prefixed
@@ -70,7 +70,7 @@ class TopicFilter:
         self.plain_names = frozenset(name for name in names if self.selects(name))
 
     def leaves_out(self, topic: str) -> bool:
-        """Whether the patterns mean it, and it is not copied all the same."""
+        """Return whether the include patterns match a topic that is nevertheless not copied."""
         return self._names.includes(topic) and not self.selects(topic)
 
     def selects(self, topic: str) -> bool:
@@ -83,10 +83,10 @@ class TopicFilter:
         )
 
     def _has_been_there(self, topic: str) -> bool:
-        """Whether its name says that the target has it."""
+        """Return whether the name says that the topic came from the target or through it."""
         if topic.startswith(self._target_prefix):
             return True
-        # Heartbeats are prefixed by every link.
+        # Every link prefixes heartbeats.
         shows_hops = self._is_prefixed or is_heartbeats_topic(topic)
         return shows_hops and SEPARATOR + self._target_prefix in topic
 

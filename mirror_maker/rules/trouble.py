@@ -1,11 +1,11 @@
-"""What can stop one partition, and what a link does about each: fail, pause or skip. Pure.
+"""The troubles that can stop one partition, and a link's policy for each. Pure.
 
-    fail     FAILED until a worker starts anew or an operator asks for a retry
-    pause    PAUSED, tried again after growing, bounded pauses, or when an operator asks
-    skip     the gap is written into the journal, then the copy goes on behind it
+    fail     FAILED until a worker restarts or an operator asks for a retry
+    pause    PAUSED; retried after growing, bounded pauses, or when an operator asks
+    skip     the journal gets an entry for the gap, then copying continues after it
 
-Only this partition stands still, whatever is chosen. A trouble that leaves nothing to go on from
-(the target's own log contradicts the map; a defect of the mirror) cannot be skipped.
+Every policy stops only this partition. Some troubles cannot be skipped because there is no offset
+to continue from: the target's log contradicts the map, or the mirror has a defect.
 """
 
 from __future__ import annotations
@@ -23,31 +23,30 @@ Halt = Literal["fail", "pause"]
 
 
 class Trouble(StrEnum):
-    """Why a partition stands still, as `/status`, the metrics and the journal name it."""
+    """Why a partition is stopped, as `/status`, the metrics and the journal name it."""
 
     OUT_OF_RANGE = "out_of_range"
     """The source's retention took records before they were copied."""
     TRUNCATED = "truncated"
-    """The source's log was cut back below what was copied."""
+    """The source's log was truncated below what was copied."""
     RECREATED = "recreated"
-    """The source topic was deleted and made anew."""
+    """The source topic was deleted and re-created."""
     CORRUPT = "corrupt"
-    """A source batch fails its CRC, or is of a format that cannot be copied."""
+    """A source batch fails its CRC, or has a format that cannot be copied."""
     TOO_LARGE = "too_large"
-    """A single record is larger than the target takes; a larger batch is only split."""
+    """A single record is larger than the target accepts. A larger batch is only split."""
     UNSUPPORTED_CODEC = "unsupported_codec"
     """The target refuses the codec of a batch."""
     TIMESTAMP = "timestamp"
     """The target refuses the timestamp of a record."""
     REJECTED = "rejected"
-    """The target refuses a record for another reason of its own (a policy, an invalid record)."""
+    """The target refuses a record for another reason (a policy, an invalid record)."""
     UNAUTHORIZED = "unauthorized"
-    """The source may not be read, or the target not written."""
+    """The mirror may not read the source or not write to the target."""
     FOREIGN = "foreign"
-    """A copy that nobody shares holds records that the link did not write."""
+    """A copy that is not shared holds records that the link did not write."""
     TARGET = "target"
-    """The target's log is not what the map says: it lost records, or has other ones or other
-    timestamps."""
+    """The target's log contradicts the map: it lost records, or has other records or timestamps."""
     INTERNAL = "internal"
     """A defect of the mirror."""
 
@@ -62,7 +61,7 @@ REFUSALS: Final = {
     ErrorCode.unsupported_for_message_format: Trouble.REJECTED,
     ErrorCode.policy_violation: Trouble.REJECTED,
 }
-"""Refusals of a batch itself: the same bytes will be refused again."""
+"""Refusals of the batch itself: the same bytes would be refused again."""
 
 UNAUTHORIZED: Final = frozenset(
     {
@@ -78,7 +77,7 @@ UNAUTHORIZED: Final = frozenset(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
     """What a partition does in each trouble; the other partitions of the link continue. `fail`
-    waits for an operator. `pause` retries by itself. `skip` continues behind the gap and records it
+    waits for an operator. `pause` retries by itself. `skip` continues after the gap and records it
     in the link's journal topic.
     """
 
@@ -111,7 +110,7 @@ class Policies:
     """The target's log contradicts the offset map: records are missing or differ."""
 
     def of(self, trouble: Trouble) -> Policy:
-        """The policy for a trouble; a defect of the mirror is never retried by itself."""
+        """Return the policy for a trouble. A defect of the mirror always fails."""
         if trouble is Trouble.INTERNAL:
             return "fail"
         policy: Policy = getattr(self, trouble.value)

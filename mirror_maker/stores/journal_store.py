@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 from typing import Final
 
-from mirror_maker.formats import Gap, GapJournal, encode_gap, gaps_topic_name
+from mirror_maker.formats import FlowKey, Gap, GapJournal, encode_gap, gaps_topic_name
 from mirror_maker.formats.gaps import GapKind, encode_gap_key
 from mirror_maker.model import FlowFailedError
 from mirror_maker.ports import Clock, DataSink
@@ -23,8 +24,21 @@ class GapStore:
     The topic must exist: the link creates `records` when it opens.
     """
 
-    def __init__(self, sink: DataSink, *, link: str, replication_factor: int, clock: Clock) -> None:
+    def __init__(
+        self,
+        sink: DataSink,
+        *,
+        link: str,
+        worker_id: str,
+        replication_factor: int,
+        clock: Clock,
+        random: Random,
+    ) -> None:
         self.state = GapJournal()
+        self._link = link
+        self._worker_id = worker_id
+        self._clock = clock
+        self._random = random
         self.records = StateTopic(
             sink,
             gaps_topic_name(link),
@@ -36,6 +50,46 @@ class GapStore:
     async def catch_up(self) -> None:
         """Read every entry that was acknowledged before this call."""
         await self.records.catch_up()
+
+    def new_nonce(self) -> int:
+        return self._random.getrandbits(63)
+
+    def new_entry(
+        self,
+        flow: FlowKey,
+        *,
+        producer_epoch: int,
+        target_topic: str,
+        source_from: int,
+        source_to: int | None,
+        reason: str,
+        detail: str,
+        target_offset: int,
+        records_count: int | None = None,
+        kind: GapKind = GapKind.LOST,
+        copied_count: int | None = None,
+        target_to: int | None = None,
+        nonce: int | None = None,
+    ) -> Gap:
+        """Return an entry by this worker, by default with a new nonce; nothing is written."""
+        return Gap(
+            flow=flow,
+            producer_epoch=producer_epoch,
+            nonce=self.new_nonce() if nonce is None else nonce,
+            link=self._link,
+            target_topic=target_topic,
+            source_from=source_from,
+            source_to=source_to,
+            records_count=records_count,
+            reason=reason,
+            detail=detail,
+            target_offset=target_offset,
+            noticed_at_ms=self._clock.now_ms(),
+            worker_id=self._worker_id,
+            kind=kind,
+            copied_count=copied_count,
+            target_to=target_to,
+        )
 
     async def take_back(self, gap: Gap) -> None:
         """Delete an entry that turned out to be wrong."""

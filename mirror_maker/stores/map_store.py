@@ -11,6 +11,7 @@ from typing import Final
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.clusters.request_batching import RequestBatcher
 from mirror_maker.formats import (
+    FlowKey,
     MapTopic,
     Opening,
     Registration,
@@ -80,6 +81,31 @@ class MapStore:
 
     def new_nonce(self) -> int:
         return self._random.getrandbits(63)
+
+    def new_opening(
+        self,
+        flow: FlowKey,
+        *,
+        producer_epoch: int,
+        nonce: int,
+        target_topic: str,
+        source_offset: int,
+        target_offset: int,
+        has_older_copies: bool = False,
+    ) -> Opening:
+        """Return an opening by this worker, with the link's producer id; nothing is written."""
+        return Opening(
+            flow=flow,
+            producer_id=self.registration.producer_id,
+            producer_epoch=producer_epoch,
+            nonce=nonce,
+            target_topic=target_topic,
+            source_offset=source_offset,
+            target_offset=target_offset,
+            opened_at_ms=self._clock.now_ms(),
+            worker_id=self._worker_id,
+            has_older_copies=has_older_copies,
+        )
 
     async def open(self, source_cluster_id: str | None) -> None:
         """Read the topic, which must exist, and register the link if it is new.

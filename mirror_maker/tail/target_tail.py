@@ -1,29 +1,29 @@
-"""What the target's log has of ours behind the map, and what is missing there. Pure.
+"""The link's own batches in the target's log after the map, and the copies missing there. Pure.
 
 Compaction of the target may take copies from the tail before they are mapped. The sequences count
-them: between two batches, and within one, as the cleaner keeps a batch's sequences and offsets. If
-as many target offsets are missing as sequences, each missing copy has its place. If more are,
-others wrote there, and the copies are in a hole.
+them, between two batches and within one: the cleaner keeps a batch's sequences and offsets. If as
+many target offsets are missing as sequences, each missing copy has its place. If more offsets are
+missing, others wrote there, and the copies are in a hole.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from local_cluster.records import header as h
 from local_cluster.records.batch import CorruptRecordError, decode_batch
 from local_cluster.records.compress import CompressionError
+from local_cluster.records.header import BatchHeader, iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import Block, Opening
 from mirror_maker.model import SEQUENCE_MASK, DescribedProducer, PairingError, advance_sequence
-from mirror_maker.tail.alignment import Copy
+from mirror_maker.tail.places import Copy
 
 MISSING_RECORDS_MAX: Final = 1 << 30
-"""A distance between sequences beyond this is one backwards, seen modulo 2**31."""
+"""A larger distance between sequences is a step back, modulo 2**31."""
 
 
 class ResumeBase(NamedTuple):
-    """The state that the map proves; the tail is read from here."""
+    """The end of the map: the state that it proves. The tail begins here."""
 
     producer_id: int
     producer_epoch: int
@@ -31,11 +31,11 @@ class ResumeBase(NamedTuple):
     target_next: int
     next_sequence: int
     has_records: bool
-    """False right after an opening: then no own batch lies before `target_next`."""
+    """False right after an opening: then no batch of ours lies before `target_next`."""
 
 
 def resume_base(opening: Opening, last: Block | None) -> ResumeBase:
-    """What the opening that holds and the last block of its epoch prove."""
+    """Return what the valid opening and the last block of its epoch prove."""
     if last is None:
         return ResumeBase(
             opening.producer_id,
@@ -51,8 +51,8 @@ def resume_base(opening: Opening, last: Block | None) -> ResumeBase:
         last.source_next,
         last.target_next,
         last.next_sequence,
-        # A block without runs says nothing of the target. One that begins behind records of its
-        # epoch (a closed block, or a hole, lies before it) ends right behind such a record.
+        # A block without runs says nothing about the target. If a closed block or a hole of its
+        # epoch precedes it, it ends right after a record of ours.
         has_records=bool(last.runs) or last.target_start > opening.target_offset,
     )
 
@@ -60,7 +60,7 @@ def resume_base(opening: Opening, last: Block | None) -> ResumeBase:
 class TargetBatch(NamedTuple):
     """One of our own batches on the target."""
 
-    header: h.BatchHeader
+    header: BatchHeader
     view: memoryview
     ordinal: int
     """Copies of the tail before it, also those that the target no longer has."""
@@ -80,14 +80,14 @@ class TargetBatch(NamedTuple):
 
     @property
     def is_placed(self) -> bool:
-        """Always: a batch keeps its offsets when it is compacted."""
+        """Always true: a batch keeps its offsets when it is compacted."""
         return True
 
 
 class Missing(NamedTuple):
-    """Copies of the tail that the target no longer has, with no batch left of them.
+    """Copies of the tail that the target no longer has, without a batch that is left of them.
 
-    They lay at target offsets [target_from, target_to), in order. Others' records may have lain
+    They were at target offsets [target_from, target_to), in order. Foreign records may have been
     there too.
     """
 
@@ -95,7 +95,7 @@ class Missing(NamedTuple):
     target_from: int
     target_to: int
     is_trimmed: bool
-    """Whether the target's log begins behind them, so that nobody asks for their places."""
+    """Whether they lie before the target's log start, so that their places do not matter."""
 
     @property
     def is_placed(self) -> bool:
@@ -103,32 +103,32 @@ class Missing(NamedTuple):
         return not self.is_trimmed and self.target_to - self.target_from == self.records_count
 
 
-class TailReader:
-    """Collects our own batches behind the base; feed it the target's log in order."""
+class TargetTail:
+    """The tail of one flow; `feed` it the target's log in order."""
 
     def __init__(self, base: ResumeBase, log_start_offset: int) -> None:
         self._base = base
         self._log_start_offset = log_start_offset
-        # One batch is read again to see that the target still has what the map says it has.
+        # The last mapped record is read again, to check that the target still has it.
         self.position = max(
             log_start_offset, base.target_next - 1 if base.has_records else base.target_next
         )
         self.batches: list[TargetBatch] = []
         self.spans: list[TargetBatch | Missing] = []
-        """The tail in order: the batches, and what is missing before and between them."""
+        """The tail in order: the batches, and the copies missing before and between them."""
         self.length = 0
-        """Copies of the tail, with those that are missing."""
-        self.others: list[tuple[int, int]] = []
-        """Target offsets [from, to) behind the base with batches that are not ours, ascending."""
+        """Copies of the tail, also the missing ones."""
+        self.foreign: list[tuple[int, int]] = []
+        """Target offsets [from, to) after the base with batches that are not ours, ascending."""
         self.unexplained: str | None = None
-        """What is missing that only compaction of the target can have taken; the first of it."""
+        """The first missing copy that only compaction of the target can have taken, in words."""
         self.next_sequence = base.next_sequence
-        """After the last batch of ours that is known of."""
+        """The sequence after our last known batch."""
         self.last_timestamp_ms: int | None = None
-        """Largest timestamp of our last batch, where only the target's word is left of it."""
+        """Largest timestamp of our last batch, if only DescribeProducers still knows of it."""
         self._own_end = base.target_next
-        """The target offset behind our last batch, or behind the map."""
-        self._is_told = False
+        """The target offset after our last batch, or after the map."""
+        self._is_sequence_described = False
 
     @property
     def missing_count(self) -> int:
@@ -147,30 +147,30 @@ class TailReader:
 
     @property
     def is_sequence_unknown(self) -> bool:
-        """Whether retention may have taken copies behind the base of which no trace is left."""
+        """Whether retention may have taken copies after the base of which no trace is left."""
         return (
             not self.batches
-            and not self._is_told
+            and not self._is_sequence_described
             and self._log_start_offset > self._base.target_next
         )
 
     @property
     def gone_count(self) -> int:
-        """Offsets behind the base that the target no longer has, ours and others'."""
+        """Offsets after the base that the target no longer has, ours and foreign."""
         return max(0, self._log_start_offset - self._base.target_next)
 
-    def take_told(self, producer: DescribedProducer | None) -> None:
-        """What the target still knows of our producer says how many copies are missing.
+    def count_missing(self, producer: DescribedProducer | None) -> None:
+        """Count the missing copies by what the target still knows of our producer.
 
-        So it does only if none of them came after the log was read; where others' records may be
-        among those that have gone, the caller sees to that. Raises PairingError where what is told
-        contradicts the map, KafkaError (try again) where some certainly came since.
+        The count is right only if no write arrived after the log was read. If foreign records may
+        be among the lost ones, the caller must check that. Raises PairingError if the answer
+        contradicts the map, KafkaError (try again) if a write certainly arrived since.
         """
         base = self._base
         assert self.is_sequence_unknown
         if producer is None or producer.producer_epoch < base.producer_epoch:
-            # Of an older epoch: of ours the target has had nothing, or has forgotten it.
-            self._is_told = producer is not None and not base.has_records
+            # An older epoch: the target has had nothing of this epoch, or has forgotten it.
+            self._is_sequence_described = producer is not None and not base.has_records
             return
         if producer.producer_epoch > base.producer_epoch:
             raise PairingError(
@@ -182,23 +182,23 @@ class TailReader:
         missing = (producer.last_sequence + 1 - base.next_sequence) & SEQUENCE_MASK
         if missing > MISSING_RECORDS_MAX:
             raise PairingError(
-                f"the target has sequence {producer.last_sequence} of us, but acknowledged all "
-                f"before {base.next_sequence}: it lost records"
+                f"the target's last sequence of ours is {producer.last_sequence}, but it "
+                f"acknowledged all before {base.next_sequence}: it lost records"
             )
         if missing > self.gone_count:
             raise KafkaError(
                 ErrorCode.offset_not_available,
-                f"what the target has of us up to sequence {producer.last_sequence} is not "
-                "committed yet",
+                f"our records up to sequence {producer.last_sequence} are not committed on the "
+                "target yet",
             )
-        self._is_told = True
+        self._is_sequence_described = True
         if producer.last_timestamp_ms >= 0:
             self.last_timestamp_ms = producer.last_timestamp_ms
         self._miss(missing, self._log_start_offset)
         self.next_sequence = advance_sequence(base.next_sequence, missing)
 
     def check_end(self, high_watermark: int) -> None:
-        """The target must reach at least to where the map says. Raises PairingError."""
+        """Check that the target reaches the end of the map. Raises PairingError."""
         if high_watermark < self._base.target_next:
             raise PairingError(
                 f"the target ends at {high_watermark}, but was acknowledged up to "
@@ -206,23 +206,23 @@ class TailReader:
             )
 
     def feed(self, fetched: memoryview) -> None:
-        """Take in a fetch answer from `position`. Raises PairingError."""
-        for start, header in h.iter_headers(fetched):
+        """Take a fetch response from `position`. Raises PairingError."""
+        for start, header in iter_headers(fetched):
             if header.next_offset <= self.position:
                 continue
             self._take(header, fetched[start : start + header.size_bytes])
             self.position = header.next_offset
 
-    def _take(self, header: h.BatchHeader, view: memoryview) -> None:
+    def _take(self, header: BatchHeader, view: memoryview) -> None:
         base = self._base
         if header.base_offset < base.target_next:
             self._check_last_mapped(header)
             return
         if header.producer_id != base.producer_id or header.is_control:
-            if self.others and self.others[-1][1] == header.base_offset:
-                self.others[-1] = (self.others[-1][0], header.next_offset)
+            if self.foreign and self.foreign[-1][1] == header.base_offset:
+                self.foreign[-1] = (self.foreign[-1][0], header.next_offset)
             else:
-                self.others.append((header.base_offset, header.next_offset))
+                self.foreign.append((header.base_offset, header.next_offset))
             return
         if header.producer_epoch != base.producer_epoch:
             raise PairingError(
@@ -235,7 +235,7 @@ class TailReader:
                 f"target offset {header.base_offset} has sequence {header.base_sequence}, "
                 f"{self.next_sequence} was expected"
             )
-            # Every copy had an offset of its own.
+            # Every copy had its own offset.
             if missing > min(header.base_offset - self._own_end, MISSING_RECORDS_MAX):
                 raise PairingError(found)
             if self.batches or self._log_start_offset <= base.target_next:
@@ -254,22 +254,22 @@ class TailReader:
         self._own_end = header.next_offset
 
     def _miss(self, count: int, target_to: int) -> None:
-        """Note copies that are missing before `target_to`, and behind all that was fed."""
+        """Add copies that are missing before `target_to` and after everything fed so far."""
         start = self._own_end
         self.length += count
         trimmed = 0
         if not self.batches and self._log_start_offset > start:
-            # Where others' records have gone as well, nobody knows which were ours.
+            # If foreign records are missing too, nobody knows which offsets were ours.
             is_dense = target_to - start == count
             trimmed = min(count, self._log_start_offset - start) if is_dense else count
         if trimmed:
-            cut = target_to - (count - trimmed)
-            self.spans.append(Missing(trimmed, start, cut, is_trimmed=True))
-            start = cut
+            split = target_to - (count - trimmed)
+            self.spans.append(Missing(trimmed, start, split, is_trimmed=True))
+            start = split
         if count > trimmed:
             self.spans.append(Missing(count - trimmed, start, target_to, is_trimmed=False))
 
-    def _check_last_mapped(self, header: h.BatchHeader) -> None:
+    def _check_last_mapped(self, header: BatchHeader) -> None:
         base = self._base
         if not base.has_records or header.base_offset > base.target_next - 1:
             return
@@ -278,12 +278,12 @@ class TailReader:
         if ours != (base.producer_id, base.producer_epoch, base.next_sequence):
             raise PairingError(
                 f"target offset {base.target_next - 1} is not the record that was acknowledged "
-                "there: the target lost records and got others"
+                "there: the target lost records and has others in their place"
             )
 
 
-def tail_copies(tail: TailReader, copies_max: int) -> list[Copy]:
-    """Every copy of the tail whose target offset is known. Raises PairingError."""
+def tail_copies(tail: TargetTail, copies_max: int) -> list[Copy]:
+    """Return every copy of the tail with a known target offset. Raises PairingError."""
     copies: list[Copy] = []
     index = 0
     for span in tail.spans:
@@ -303,7 +303,7 @@ def tail_copies(tail: TailReader, copies_max: int) -> list[Copy]:
 
 
 def open_copies(batch: TargetBatch) -> list[Copy]:
-    """The copies of a batch of the tail; those that compaction took have no content.
+    """Return the copies of a batch; those that compaction took have no content.
 
     Raises PairingError.
     """
@@ -316,7 +316,7 @@ def open_copies(batch: TargetBatch) -> list[Copy]:
     offsets = range(header.base_offset, header.next_offset)
     if len(contents) != len(records) or not all(offset in offsets for offset in contents):
         raise PairingError(
-            f"target offset {header.base_offset}: the records of the batch have offsets that are "
-            "not the batch's own"
+            f"target offset {header.base_offset}: records of the batch have offsets outside the "
+            "batch"
         )
     return [Copy(offset, contents.get(offset), index + n) for n, offset in enumerate(offsets)]

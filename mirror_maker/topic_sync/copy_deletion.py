@@ -14,13 +14,13 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicMetadata, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.clusters.log_offsets import EARLIEST, LATEST
-from mirror_maker.formats import FlowKey, Gap, MapFormatError
+from mirror_maker.formats import FlowKey, MapFormatError
 from mirror_maker.formats.records import NO_TOPIC_ID, encode_key
 from mirror_maker.group_sync.shared_positions import first_that_is_no_copy
 from mirror_maker.link.link import LinkWorker
 from mirror_maker.link.topic_plan import link_topics
 from mirror_maker.model import LinkFailedError
-from mirror_maker.periodic import PeriodicTask
+from mirror_maker.periodic import PeriodicTask, pause_of
 from mirror_maker.rules.topic_filter import is_internal_topic
 from mirror_maker.stores.cluster_maps import ClusterMaps
 from mirror_maker.topic_sync.deletion_rules import Fate, GoneTopic, decide_fate
@@ -40,26 +40,27 @@ class CopyDeleter:
         self, link: LinkWorker, source: KafkaClient, sink: KafkaClient, target_alias: str
     ) -> None:
         self._link = link
-        self._filter = link_topics(link.context.settings, target_alias)
+        self._filter = link_topics(link.settings, target_alias)
         self._source = source
         self._sink = sink
-        self._maps_at_target = ClusterMaps(link.context.sink)
+        self._maps_at_target = ClusterMaps(link.sink)
         self._gone_since_ms: dict[FlowKey, int] = {}
         self._fates: dict[str, tuple[str, Fate, str]] = {}
         """By topic: its copy, what is done, and why."""
         self._deleted: list[str] = []
         self._rounds = PeriodicTask(
-            link.context,
             self.sync,
+            link=link.name,
             what_failed="deleted topics not followed",
-            pause_ms=link.context.limits.topic_sync_ms,
+            pause=pause_of(link.clock, link.limits.topic_sync_ms),
+            backoff=link.new_backoff(),
         )
         self.run = self._rounds.run
 
     async def sync(self) -> None:
         """Do one round. Raises KafkaError."""
-        link, context = self._link, self._link.context
-        if not (context.map_store.is_open and context.directory.is_loaded and link.is_first_worker):
+        link = self._link
+        if not (link.map_store.is_open and link.directory.is_loaded and link.is_first_worker):
             self._fates, self._gone_since_ms = {}, {}
             return
         try:
@@ -75,11 +76,11 @@ class CopyDeleter:
         """Return topics that were copied, are still selected and absent at the source, with their
         flows.
         """
-        context = self._link.context
+        link = self._link
         gone: dict[str, list[FlowKey]] = {}
-        for flow in context.map_store.state.flows():
+        for flow in link.map_store.state.flows():
             topic = flow.source_topic
-            if topic not in context.directory.source and self._filter.selects(topic):
+            if topic not in link.directory.source and self._filter.selects(topic):
                 gone.setdefault(topic, []).append(flow)
         return gone
 
@@ -87,12 +88,12 @@ class CopyDeleter:
         if not gone:
             self._fates, self._gone_since_ms = {}, {}
             return
-        context = self._link.context
-        copy_name = context.settings.copy_name
+        link = self._link
+        copy_name = link.settings.copy_name
         source = await self._source.metadata(sorted(gone))
-        context.map_store.check_source(source.cluster_id)
+        link.map_store.check_source(source.cluster_id)
         target = await self._sink.metadata(sorted(map(copy_name, gone)))
-        now_ms = context.clock.monotonic_ms()
+        now_ms = link.clock.monotonic_ms()
         fates: dict[str, tuple[str, Fate, str]] = {}
         since: dict[FlowKey, int] = {}
         for topic, every_flow in gone.items():
@@ -107,7 +108,7 @@ class CopyDeleter:
             if answer == ErrorCode.unknown_topic_or_partition:
                 since[flows[0]] = since_ms  # any other answer restarts the time
             evidence = await self._evidence(topic, copy, flows, answer, now_ms - since_ms)
-            fate, reason = decide_fate(evidence, context.settings)
+            fate, reason = decide_fate(evidence, link.settings)
             if fate is Fate.DELETED:
                 await self._delete(copy.name, flows, reason)
             fates[topic] = (copy.name, fate, reason)
@@ -123,8 +124,8 @@ class CopyDeleter:
         answer: int,
         gone_ms: int,
     ) -> GoneTopic:
-        context = self._link.context
-        settings, state = context.settings, context.map_store.state
+        link = self._link
+        settings, state = link.settings, link.map_store.state
         mark = state.owned_copy(copy.name)
         is_created = (
             mark is not None
@@ -139,7 +140,7 @@ class CopyDeleter:
             gone_ms=gone_ms,
             source_shows_topics=any(
                 not (each.is_internal or is_internal_topic(name))
-                for name, each in context.directory.source.items()
+                for name, each in link.directory.source.items()
             ),
             is_ours=is_created or settings.names.tells_origin(settings.source_alias, topic),
             has_topic_ids=all(
@@ -164,7 +165,7 @@ class CopyDeleter:
         ends, starts = listed
         await self._maps_at_target.find()
         await self._maps_at_target.read()
-        own_topic = self._link.context.map_store.topic
+        own_topic = self._link.map_store.topic
         others: set[str] = set()
         has_own_records = False
         for at, parts in self._maps_at_target.parts(ids).items():
@@ -176,27 +177,22 @@ class CopyDeleter:
 
     async def _delete(self, copy: str, flows: Sequence[FlowKey], reason: str) -> None:
         """Write it into the journal, then delete the copy. Raises KafkaError."""
-        context = self._link.context
-        state = context.map_store.state
+        link = self._link
+        state = link.map_store.state
         for flow in flows:
             opening, offset_map = state.opening(flow), state.offset_map(flow)
             if opening is None or offset_map is None:
                 continue
-            await context.gap_store.note(
-                Gap(
-                    flow=flow,
+            await link.journal.note(
+                link.journal.new_entry(
+                    flow,
                     producer_epoch=opening.producer_epoch,
-                    nonce=context.map_store.new_nonce(),
-                    link=self._link.name,
                     target_topic=copy,
                     source_from=offset_map.source_next,
                     source_to=None,
-                    records_count=None,
                     reason=DELETED_REASON,
                     detail=f"{flow.source_topic} was deleted, and {copy} after it: {reason}",
                     target_offset=offset_map.target_next,
-                    noticed_at_ms=context.clock.now_ms(),
-                    worker_id=context.worker_id,
                 )
             )
         error = (await self._sink.delete_topics([copy])).get(copy)
@@ -204,12 +200,12 @@ class CopyDeleter:
             raise error
         mark = state.owned_copy(copy)
         if mark is not None:
-            await context.map_store.append([], [encode_key(mark)])
+            await link.map_store.append([], [encode_key(mark)])
         self._deleted.append(copy)
 
     def status(self) -> dict[str, Any]:
         """Return the `/status` of topics that are gone, and of their copies."""
-        settings = self._link.context.settings
+        settings = self._link.settings
         return {
             "mirrored": settings.deletions == "mirror",
             "grace_ms": settings.deletion_grace_ms,

@@ -16,7 +16,7 @@ from mirror_maker.formats import MapFormatError
 from mirror_maker.link.link import LinkWorker
 from mirror_maker.link.owned_copies import copy_pairs
 from mirror_maker.model import LinkFailedError
-from mirror_maker.periodic import PeriodicTask
+from mirror_maker.periodic import PeriodicTask, pause_of
 from mirror_maker.settings import LinkSettings
 from mirror_maker.topic_sync.sync_plan import Change, ChangeKind, acl_changes, config_changes
 
@@ -114,7 +114,7 @@ class TopicSyncer:
     def __init__(self, link: LinkWorker, source: KafkaClient, sink: KafkaClient) -> None:
         self._link = link
         self._owned_copies = link.owned_copies
-        self._settings = link.context.settings
+        self._settings = link.settings
         self._source = source
         self._sink = sink
         self._applied = 0
@@ -123,17 +123,18 @@ class TopicSyncer:
         self._unknown: dict[str, KafkaError] = {}
         self._authorizer_missing = False
         self._rounds = PeriodicTask(
-            link.context,
             self.sync,
+            link=link.name,
             what_failed="configs and ACLs not synced",
-            pause_ms=link.context.limits.topic_sync_ms,
+            pause=pause_of(link.clock, link.limits.topic_sync_ms),
+            backoff=link.new_backoff(),
         )
         self.run = self._rounds.run
 
     async def sync(self) -> None:
         """Do one round, if it is known what is copied. Raises KafkaError."""
-        context = self._link.context
-        if not (context.map_store.is_open and context.directory.is_loaded):
+        link = self._link
+        if not (link.map_store.is_open and link.directory.is_loaded):
             return
         changes: list[Change] = []
         owned = await self._find_owned()
@@ -158,7 +159,7 @@ class TopicSyncer:
 
     async def _find_owned(self) -> set[str]:
         """Return the topics whose copies the link owns. Raises KafkaError."""
-        directory = self._link.context.directory
+        directory = self._link.directory
         known = {at.topic for at in self._link.known}
         pairs = copy_pairs(known, directory.source, directory.target, self._settings)
         try:

@@ -25,7 +25,7 @@ from aiohttp import web
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats.controls import Controls, PausedPart, StillPausedError
 from mirror_maker.metrics.exposition import render_metrics
-from mirror_maker.repair.diagnosis import NoRepairError
+from mirror_maker.repair.examiner import NoRepairError
 from mirror_maker.repair.plan import How
 from mirror_maker.worker.status import JsonObject, controls_status
 

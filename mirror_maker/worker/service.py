@@ -11,7 +11,8 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -21,15 +22,11 @@ from local_cluster.client.auth.security import ClientSecurity
 from local_cluster.client.group import GroupFencedError
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.audit.auditor import LinkAuditor
 from mirror_maker.audit.cpu_budget import CpuBudget
 from mirror_maker.clusters.cluster_client import MirrorClient
 from mirror_maker.clusters.missing_rights import MissingRights
-from mirror_maker.clusters.origins import Origins
-from mirror_maker.clusters.topic_directory import Directory
-from mirror_maker.context import LinkContext
 from mirror_maker.flow.flow import Flow
-from mirror_maker.flow.sender import Senders
+from mirror_maker.flow.sender import SenderPool
 from mirror_maker.formats.controls import Controls
 from mirror_maker.formats.workers import WorkerAddress
 from mirror_maker.group_sync.group_syncer import GroupSyncer
@@ -37,13 +34,11 @@ from mirror_maker.group_sync.mm2_topics import Mm2Topics
 from mirror_maker.group_sync.position_placer import PositionPlacer
 from mirror_maker.group_sync.source_group import SourceGroupCommitter
 from mirror_maker.link.link import LinkWorker
+from mirror_maker.link.link_parts import AuditResources, LinkClients, LinkParts
 from mirror_maker.model import FlowState
 from mirror_maker.ports import Clock, SystemClock
 from mirror_maker.repair.plan import How
 from mirror_maker.settings import LinkSettings, MirrorSettings
-from mirror_maker.stores.audit_topics import AuditTopics
-from mirror_maker.stores.journal_store import GapStore
-from mirror_maker.stores.map_store import MapStore
 from mirror_maker.topic_sync.copy_deletion import CopyDeleter
 from mirror_maker.topic_sync.topic_syncer import TopicSyncer
 from mirror_maker.worker.status import link_status
@@ -83,9 +78,11 @@ class MirrorService:
         self._sink = self._target_client("ask")
         self._sink_data = self._target_client("produce")
         self._group = WorkerGroup(settings, self._target_client("group"))
-        self._senders = Senders(self._sink_data, settings.limits)
-        self._audit_budget = CpuBudget(settings.limits.audit_cpu_share)
-        self._audit_reader = self._target_client("audit") if self._audit_budget.share else None
+        self._senders = SenderPool(self._sink_data, settings.limits)
+        budget = CpuBudget(settings.limits.audit_cpu_share)
+        self._audit: AuditResources | None = None
+        if budget.share:
+            self._audit = AuditResources(self._target_client("audit"), budget, time.thread_time_ns)
         self._mm2_topics: dict[str, Mm2Topics] = {}
         self._group_syncs: dict[str, GroupSyncer] = {}
         self._topic_syncs: dict[str, TopicSyncer] = {}
@@ -249,15 +246,6 @@ class MirrorService:
 
     def _link(self, link: LinkSettings) -> LinkWorker:
         settings = self._settings
-        map_store = MapStore(
-            self._sink,
-            link=link.name,
-            terms=link.terms,
-            worker_id=settings.worker_id,
-            replication_factor=link.replication_factor,
-            clock=self._clock,
-            random=self._random,
-        )
         source_rights = self._rights(link.source_alias, link.source_security)
 
         def source_client(role: str) -> MirrorClient:
@@ -267,41 +255,25 @@ class MirrorService:
             )
 
         source = source_client("ask")
-        context = LinkContext(
-            settings=link,
-            limits=settings.limits,
+        parts = LinkParts(
+            link,
+            settings.limits,
+            LinkClients(source, source_client("poll"), self._sink),
             worker_id=settings.worker_id,
-            source=source,
-            sink=self._sink,
-            directory=Directory(),
-            map_store=map_store,
-            audit_topics=AuditTopics(
-                self._sink,
-                link=link.name,
-                replication_factor=link.replication_factor,
-                clock=self._clock,
-            ),
-            gap_store=GapStore(
-                self._sink,
-                link=link.name,
-                replication_factor=link.replication_factor,
-                clock=self._clock,
-            ),
-            origins=Origins(source) if link.origin == "local" else None,
             lease=self._group,
-            spans=self._spans(link.name) if link.trace_batches else None,
-            missing_rights=lambda: self._missing_rights(link.name, source_rights),
             clock=self._clock,
             random=self._random,
+            offer=self._senders.offer,
+            audit=self._audit,
+            tracer=self._spans(link.name) if link.trace_batches else None,
         )
         worker = LinkWorker(
-            context,
-            source_client("poll"),
+            parts,
             settings.target_alias,
-            self._senders.offer,
             self._group.on_known_changed,
-            self._auditor_of(context),
+            missing_rights=lambda: self._missing_rights(link.name, source_rights),
         )
+        map_store = worker.map_store
         if link.sync_configs or link.sync_acls:
             self._topic_syncs[link.name] = TopicSyncer(worker, source, self._sink)
         self._deletions[link.name] = CopyDeleter(worker, source, self._sink, settings.target_alias)
@@ -323,14 +295,6 @@ class MirrorService:
             self._position_placer.add(link.name, map_store, None)
         return worker
 
-    def _auditor_of(
-        self, context: LinkContext
-    ) -> Callable[[Mapping[TopicPartition, Flow]], LinkAuditor] | None:
-        reader, budget = self._audit_reader, self._audit_budget
-        if reader is None:
-            return None
-        return lambda flows: LinkAuditor(context, reader, flows, budget)
-
     def _spans(self, link: str) -> BatchSpans:
         """Return the spans of a link; only this method loads OpenTelemetry."""
         from mirror_maker.metrics.batch_spans import BatchSpans, open_provider
@@ -342,7 +306,7 @@ class MirrorService:
     async def _take_part(self) -> None:
         waited_ms = 0
         while waited_ms < FIRST_DISCOVERY_MS_MAX and not all(
-            link.context.directory.is_loaded or link.failure for link in self._links
+            link.directory.is_loaded or link.failure for link in self._links
         ):
             await self._clock.sleep(FIRST_DISCOVERY_POLL_MS)
             waited_ms += FIRST_DISCOVERY_POLL_MS

@@ -79,7 +79,7 @@ def link_status(
     """Return one link's status: totals over what this worker mirrors, and each flow, the probe's
     too.
     """
-    clock, auditor = link.context.clock, link.auditor
+    clock, auditor = link.clock, link.auditor
     now_ms, wall_ms = clock.monotonic_ms(), clock.now_ms()
     flows = link.mirrored_flows
     lag = total_lag([flow.lag() for flow in flows if flow.state is not FlowState.SOURCE_GONE])
@@ -87,13 +87,13 @@ def link_status(
     stalled = link.stalled()
     return {
         "name": link.name,
-        "source": link.context.settings.source_alias,
+        "source": link.settings.source_alias,
         "state": link.state().value,
         "reason": link.reason,
         "standing_still": [each.as_json() for each in stalled.worst],
         "standing_still_more": stalled.more,
-        "rights_missing": link.context.missing_rights(),
-        "map_unwritten_seconds": link.context.map_writes.unwritten_ms(now_ms) / 1000,
+        "rights_missing": link.missing_rights(),
+        "map_unwritten_seconds": link.map_writes.unwritten_ms(now_ms) / 1000,
         "topics": len({flow.source.topic for flow in flows}),
         "topics_left_out": link.left_out[:LEFT_OUT_SHOWN_MAX],
         "partitions": len(flows),
@@ -106,7 +106,7 @@ def link_status(
         "lag_seconds": lag.seconds,
         "records_copied": sum(each.records for each in totals),
         "bytes_copied": sum(each.bytes for each in totals),
-        "controls": controls_status(link.context.map_store.state.controls),
+        "controls": controls_status(link.map_store.state.controls),
         "groups": group_sync.status() if group_sync is not None else None,
         "topic_sync": topic_sync.status() if topic_sync is not None else None,
         "deletions": deletions.status() if deletions is not None else None,

@@ -14,32 +14,26 @@ import time
 from typing import Final
 
 from local_cluster.records.compress import Codec
-from mirror_maker.copy.passthrough import prepare, select_batches
-from mirror_maker.rules.record_rules import (
-    Condition,
-    JsonTest,
-    KeyTest,
-    RecordFilter,
-    RecordRules,
-    Transform,
-    record_rules,
-)
+from mirror_maker.copy.batch_selection import select_batches
+from mirror_maker.copy.passthrough import prepare
+from mirror_maker.rules.record_rules import RecordRules, build_rules
+from mirror_maker.rules.rule_settings import Condition, JsonTest, KeyTest, RecordFilter, Transform
 from tests.bench.bench_coalescing import make_fetches
 
 ROUNDS: Final = 5
 _ALL: Final = RecordFilter()
 _ROWS: Final[dict[str, RecordRules | None]] = {
     "as bytes": None,
-    "a key that matches, kept": record_rules(
+    "a key that matches, kept": build_rules(
         RecordFilter(keep=(Condition(key=KeyTest(matches=".*")),)), ()
     ),
-    "a JSON field, kept": record_rules(
+    "a JSON field, kept": build_rules(
         RecordFilter(keep=(Condition(value=JsonTest(json="/carrier")),)), ()
     ),
-    "a JSON field, left out": record_rules(
+    "a JSON field, left out": build_rules(
         RecordFilter(drop=(Condition(value=JsonTest(json="/carrier")),)), ()
     ),
-    "a JSON field masked": record_rules(_ALL, (Transform(mask_field="/updated_by"),)),
+    "a JSON field masked": build_rules(_ALL, (Transform(mask_field="/updated_by"),)),
 }
 
 

@@ -10,15 +10,15 @@ from tests.planted.fault import PlantedFault
 
 
 def _copy_on(module: ModuleType) -> None:
-    def on_others(self: Any, target_from: int, target_to: int) -> None:
-        """Nothing is said."""
+    def on_foreign(self: Any, target_from: int, target_to: int) -> None:
+        """Report nothing."""
 
-    module.Copying._on_others = on_others
+    module.CopySession._on_foreign = on_foreign
 
 
 def _resume_on(module: ModuleType) -> None:
     async def settle_foreign(*arguments: Any) -> None:
-        """Nothing is said."""
+        """Report nothing."""
 
     vars(module)["settle_foreign"] = settle_foreign
 
@@ -37,7 +37,7 @@ def _count_ours(module: ModuleType) -> None:
 FAULT = PlantedFault(
     "foreign records in a copy are passed over by the mirror and by its audit",
     {
-        "mirror_maker.flow.copy_span": _copy_on,
+        "mirror_maker.flow.copy_session": _copy_on,
         "mirror_maker.resume.foreign_records": _resume_on,
         "mirror_maker.audit.log_check": _count_ours,
     },

@@ -11,14 +11,14 @@ from tests.planted.fault import PlantedFault
 def _change(module: ModuleType) -> None:
     align: Any = module.align
 
-    async def align_what_is_left(context: Any, base: Any, tail: Any, source: Any, gaps: Any) -> Any:
-        aligned = await align(context, base, tail, source, gaps)
-        begins_at = await context.source_logs.first(source)
+    async def align_what_is_left(source: Any, base: Any, tail: Any, gaps: Any, clock: Any) -> Any:
+        aligned = await align(source, base, tail, gaps, clock)
+        begins_at = await source.first()
         left = tuple(each for each in aligned.pieces if _source_to(each) > begins_at)
         gone = [each for each in aligned.pieces if _source_to(each) <= begins_at]
         if not gone:
             return aligned
-        return aligned._replace(pieces=left, lost=(gaps.behind(base.source_next), begins_at))
+        return aligned._replace(pieces=left, lost=(gaps.first_outside(base.source_next), begins_at))
 
     vars(module)["align"] = align_what_is_left
 
@@ -29,5 +29,5 @@ def _source_to(piece: Any) -> int:
 
 FAULT = PlantedFault(
     "copies of records that the source lost before they were mapped are journalled as lost",
-    {"mirror_maker.resume.prove": _change},
+    {"mirror_maker.resume.tail_places": _change},
 )

@@ -19,11 +19,11 @@ def _change(module: ModuleType) -> None:
     def take(self: Any) -> list[Any]:
         sent = []
         size_bytes = 0
-        for target, line in list(self._lines.items()):
+        for target, queue in list(self._queues.items()):
             if size_bytes >= self._limits.produce_request_bytes_max:
                 break
-            del self._lines[target]
-            for flow in list(line):
+            del self._queues[target]
+            for flow in list(queue):
                 if flow.target_leader != self._node_id:
                     continue
                 outgoing = flow.take()
@@ -32,7 +32,7 @@ def _change(module: ModuleType) -> None:
                 sent.append(sent_type(flow, outgoing))
                 size_bytes += outgoing.size_bytes
                 if flow.can_take:
-                    self._lines.setdefault(target, {})[flow] = None
+                    self._queues.setdefault(target, {})[flow] = None
         return sent
 
     def one_for_each_target(*batches: Any) -> ProduceBatches:
@@ -43,10 +43,10 @@ def _change(module: ModuleType) -> None:
 
 
 def _read_nothing_back(module: ModuleType) -> None:
-    module.Copying.is_on_probation = property(lambda self: False)
+    module.CopySession.is_on_probation = property(lambda self: False)
 
 
 FAULT = PlantedFault(
     "two flows' batches for one partition collide in a request, and one is lost",
-    {"mirror_maker.flow.sender": _change, "mirror_maker.flow.copy_span": _read_nothing_back},
+    {"mirror_maker.flow.sender": _change, "mirror_maker.flow.copy_session": _read_nothing_back},
 )

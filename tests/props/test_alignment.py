@@ -1,4 +1,4 @@
-"""A tail aligned with what is left of its source, against a model that knows every record."""
+"""A tail aligned with the rest of its source, against a model that knows every record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from mirror_maker.formats import Run
 from mirror_maker.model import PairingError
-from mirror_maker.tail.alignment import Aligned, Alignment, Copy, Hole
+from mirror_maker.tail.alignment import Alignment
+from mirror_maker.tail.places import Copy, Hole, PlacedTail
 
 TARGET_FROM = 1_000
 
@@ -27,7 +28,7 @@ class Entry:
 
 @dataclass
 class Story:
-    """What the source had, what of it was copied where, and what both sides have now."""
+    """What the source had, where it was copied to, and what both sides still have."""
 
     entries: list[Entry]
     copied: dict[int, int]
@@ -37,12 +38,12 @@ class Story:
     compacted: set[int]
     """Target offsets of copies whose content compaction took."""
     unplaced: set[int]
-    """Of these, those whose batch has gone from among others' records."""
+    """Target offsets among them whose batch is gone from among foreign records."""
     survivors: list[Entry]
     log_start_offset: int
     source_end: int
 
-    def align(self) -> Aligned:
+    def align(self) -> PlacedTail:
         contents = {entry.offset: entry.content for entry in self.entries}
         timestamps = {entry.offset: entry.timestamp_ms for entry in self.entries}
         tail = [
@@ -118,7 +119,7 @@ def told(
     ]
     compacted, unplaced = set(), set()
     if is_copy_compacted:
-        # The newest record of a log is never compacted.
+        # Compaction never takes the newest record of a log.
         compacted = {at for at in [*copied.values()][:-1] if random.random() < 0.4}
         if is_shared:
             unplaced = {at for at in compacted if random.random() < 0.5}
@@ -134,8 +135,8 @@ def told(
     )
 
 
-def check(story: Story, aligned: Aligned) -> None:
-    """Every piece is true, and together they account for every copy that the target has."""
+def check(story: Story, aligned: PlacedTail) -> None:
+    """Check that every piece is true, and that together they cover every copy on the target."""
     there = dict(list(story.copied.items())[story.missing_count :])
     told_of: dict[int, int] = {}
     for piece in aligned.pieces:
@@ -190,7 +191,7 @@ stories = st.builds(
 
 @settings(deadline=None, max_examples=1_500)
 @given(stories)
-def test_what_is_told_is_true(story: Story) -> None:
+def test_every_answer_is_true(story: Story) -> None:
     if story.is_deceptive:
         return
     try:
@@ -202,7 +203,7 @@ def test_what_is_told_is_true(story: Story) -> None:
 
 @settings(deadline=None, max_examples=1_000)
 @given(st.randoms(use_true_random=False), st.booleans(), st.booleans())
-def test_records_that_differ_can_always_be_told_apart(
+def test_different_records_are_always_told_apart(
     random: Random, is_compacted: bool, is_shared: bool
 ) -> None:
     story = told(random, contents=None, is_compacted=is_compacted, is_shared=is_shared)
@@ -212,8 +213,10 @@ def test_records_that_differ_can_always_be_told_apart(
 
 @settings(deadline=None, max_examples=1_000)
 @given(st.randoms(use_true_random=False), st.booleans())
-def test_what_only_the_target_compacted_can_always_be_told(random: Random, is_shared: bool) -> None:
-    """The source still has everything: each copy has its place, or its bounds among others'."""
+def test_copies_that_only_the_target_compacted_are_always_placed(
+    random: Random, is_shared: bool
+) -> None:
+    """The source still has everything: each copy has its place, or its bounds among others."""
     story = told(
         random, contents=None, is_compacted=False, is_shared=is_shared, is_copy_compacted=True
     )
@@ -225,10 +228,10 @@ def test_what_only_the_target_compacted_can_always_be_told(random: Random, is_sh
     known = {at for run in aligned.runs for at in range(run.target_offset, run.target_next)}
     assert not known & story.unplaced
     assert len(known) + sum(hole.records_count for hole in aligned.holes) == len(story.copied)
-    assert len(story.copied) - len(known) <= 2 * len(story.unplaced), "each with one copy behind it"
+    assert len(story.copied) - len(known) <= 2 * len(story.unplaced), "each with the next copy"
 
 
-def aligned_with(copies: str, survivors: dict[int, str], end: int, **options: int) -> Aligned:
+def aligned_with(copies: str, survivors: dict[int, str], end: int, **options: int) -> PlacedTail:
     """`?` is a copy without content, `-` one whose target offset is not known either."""
     tail = [
         Copy(TARGET_FROM + at, None if content == "?" else (content,), at)
@@ -245,23 +248,23 @@ def aligned_with(copies: str, survivors: dict[int, str], end: int, **options: in
 def test_as_many_copies_as_absent_offsets_are_exact() -> None:
     aligned = aligned_with("abcd", {3: "d", 4: "e"}, 5, log_start_offset=3)
     gone = Hole(0, 3, 1_000, 1_003, 3, tuple(Run(at, 1_000 + at, 1) for at in range(3)))
-    assert aligned == Aligned((gone, Run(3, 1_003, 1)), 4)
+    assert aligned == PlacedTail((gone, Run(3, 1_003, 1)), 4)
 
 
 def test_fewer_copies_than_absent_offsets_are_a_hole() -> None:
     aligned = aligned_with("abd", {3: "d"}, 4, log_start_offset=3)
     assert aligned.pieces == (Hole(0, 3, 1_000, 1_002, 2), Run(3, 1_002, 1))
-    assert aligned.lost is None, "what follows was copied, so nothing before it was left out"
+    assert aligned.lost is None, "the next record was copied, so nothing before it was left out"
 
 
-def test_a_tail_whose_source_is_gone_tells_what_may_be_lost() -> None:
+def test_a_tail_without_a_source_bounds_what_was_lost() -> None:
     aligned = aligned_with("abc", {5: "f"}, 6, log_start_offset=5)
-    assert aligned == Aligned((Hole(0, 5, 1_000, 1_003, 3),), 5, (3, 5))
+    assert aligned == PlacedTail((Hole(0, 5, 1_000, 1_003, 3),), 5, (3, 5))
     compacted = aligned_with("abc", {5: "f"}, 6)
-    assert compacted == Aligned((Hole(0, 5, 1_000, 1_003, 3),), 5)
+    assert compacted == PlacedTail((Hole(0, 5, 1_000, 1_003, 3),), 5)
 
 
-def test_equal_records_that_tell_nothing_are_not_guessed_at() -> None:
+def test_equal_records_without_a_clue_are_not_guessed() -> None:
     with pytest.raises(PairingError, match="whether offset 2 was copied as well"):
         aligned_with("aa", {2: "a", 3: "a"}, 4)
 
@@ -292,12 +295,12 @@ def test_a_missing_copy_that_may_be_of_several_offsets_is_a_hole() -> None:
     assert aligned.pieces == (Run(0, 1_000, 1), Hole(1, 4, 1_001, 1_003, 2), Run(4, 1_003, 1))
 
 
-def test_missing_copies_among_others_records_are_one_hole() -> None:
+def test_missing_copies_among_foreign_records_are_one_hole() -> None:
     aligned = aligned_with("a--de", {0: "a", 1: "b", 2: "c", 3: "d", 4: "e"}, 5)
-    # It takes in the copy behind it: only from there on the places are known.
+    # It takes in the next copy: only from there on the places are known.
     assert aligned.pieces == (Run(0, 1_000, 1), Hole(1, 4, 1_001, 1_004, 3), Run(4, 1_004, 1))
 
 
-def test_a_missing_end_that_nothing_tells_is_not_guessed_at() -> None:
+def test_a_missing_end_without_a_clue_is_not_guessed() -> None:
     with pytest.raises(PairingError, match="whether offset 2 was copied as well"):
         aligned_with("a?", {0: "a", 2: "c"}, 3)

@@ -1,4 +1,4 @@
-"""Runs of tiny batches made one: the records, their order and their places stay what they are."""
+"""Runs of tiny batches made into one: records, order and places stay."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from hypothesis import strategies as st
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
 from local_cluster.records.compress import Codec
+from mirror_maker.copy.batch_selection import CopyPath, select_batches
 from mirror_maker.copy.coalescing import RUN_BATCHES_MIN, TINY_BATCH_BYTES_MAX
-from mirror_maker.copy.passthrough import CopyPath, prepare, select_batches, stamp
+from mirror_maker.copy.passthrough import prepare, stamp
 
 _BYTES = st.none() | st.binary(max_size=40)
 _RECORDS = st.builds(
     NewRecord,
     st.integers(-1, 1 << 44),
     _BYTES,
-    # Some are longer than what one byte of a varint can say, some make a batch not tiny.
+    # Some lengths need two bytes of a varint, some make a batch not tiny.
     _BYTES | st.sampled_from((b"v" * 200, bytes(range(256)) * 17)),
     st.lists(st.tuples(st.text(max_size=5), _BYTES), max_size=3).map(tuple),
 )
@@ -25,7 +26,7 @@ _BATCHES = st.lists(
     st.tuples(
         st.lists(_RECORDS, min_size=1, max_size=4),
         st.sampled_from(Codec),
-        # Offsets that nobody has before the batch; mostly none.
+        # Unused offsets before the batch; mostly none.
         st.sampled_from((0, 0, 0, 0, 1, 7)),
         st.sampled_from((0, 0, 0, 0, 0, h.TRANSACTIONAL_BIT)),
     ),
@@ -99,7 +100,7 @@ def test_a_run_becomes_one_batch_of_its_codec() -> None:
         assert selection.source_next == 50
 
 
-def test_what_a_run_does_not_take_goes_its_ordinary_way() -> None:
+def test_batches_outside_a_run_are_copied_on_their_own() -> None:
     run = _tiny(RUN_BATCHES_MIN, Codec.LZ4)
     coalesced = (CopyPath.COALESCED, RUN_BATCHES_MIN)
     others = {
@@ -116,7 +117,7 @@ def test_what_a_run_does_not_take_goes_its_ordinary_way() -> None:
     assert _selected(*few) == [(CopyPath.PASSTHROUGH, 1)] * (RUN_BATCHES_MIN - 1)
 
 
-def test_a_batch_that_fails_its_crc_is_refused_behind_the_run() -> None:
+def test_a_batch_that_fails_its_crc_is_refused_after_the_run() -> None:
     run, broken = _tiny(RUN_BATCHES_MIN, Codec.LZ4), _tiny(1, Codec.LZ4, RUN_BATCHES_MIN)[0]
     broken[-1] ^= 1
     selection = select_batches(memoryview(b"".join([*run, broken])), 0, (), coalesces=True)
@@ -125,8 +126,8 @@ def test_a_batch_that_fails_its_crc_is_refused_behind_the_run() -> None:
     assert selection.refusal.offset == selection.source_next == RUN_BATCHES_MIN
 
 
-def test_what_cannot_be_opened_is_copied_as_it_is() -> None:
-    """As without coalescing: the target says what it thinks of it."""
+def test_batches_that_cannot_be_opened_are_copied_as_they_are() -> None:
+    """As without coalescing: the target decides about it."""
     odd = []
     for batch in _tiny(RUN_BATCHES_MIN, Codec.NONE):
         batch[h.HEADER_BYTES] += 2  # a record that is one byte longer than its batch
@@ -135,7 +136,7 @@ def test_what_cannot_be_opened_is_copied_as_it_is() -> None:
     assert _selected(*odd) == [(CopyPath.PASSTHROUGH, 1)] * RUN_BATCHES_MIN
 
 
-def test_lz4_frames_of_every_shape_are_joined_right() -> None:
+def test_lz4_frames_of_every_shape_are_joined() -> None:
     """Frames of Java (no checksums), of others with block checksums, and with content checksums."""
     shapes = (
         {"content_checksum": False, "block_linked": False},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Collection, Mapping, Sequence
+from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,9 +16,11 @@ from local_cluster.client.admin.group_offsets import CommittedOffset
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from mirror_maker.backoff import Backoff
 from mirror_maker.formats import MapTopic, OffsetMap, Run
 from mirror_maker.group_sync.group_syncer import GroupSyncer
 from mirror_maker.group_sync.position_rules import SyncedPosition
+from mirror_maker.ports import SystemClock
 from mirror_maker.settings import Limits, LinkSettings
 from tests.support.groups_double import FakeGroup, GroupsDouble
 
@@ -35,12 +38,13 @@ class LinkDouble:
         self.flows: dict[TopicPartition, Any] = {}
         self.looked_up = 0
         self._watchers: list[set[TopicPartition]] = []
-        self.context = SimpleNamespace(
-            settings=SETTINGS,
-            limits=Limits(),
-            map_store=SimpleNamespace(state=MapTopic()),
-            clock=SimpleNamespace(monotonic_ms=lambda: 0),
-        )
+        self.settings = SETTINGS
+        self.limits = Limits()
+        self.map_store = SimpleNamespace(state=MapTopic())
+        self.clock = SystemClock()
+
+    def new_backoff(self) -> Backoff:
+        return Backoff(1, 1, Random(1), self.clock)
 
     def copy(self, at: TopicPartition) -> None:
         """A flow begins to copy."""

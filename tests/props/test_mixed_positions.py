@@ -26,7 +26,7 @@ EVERY_LINK = tuple(permutations(range(CLUSTERS), 2))
 
 
 class Entry(NamedTuple):
-    """What lies at an offset: a record by where it was born, or a marker of a transaction."""
+    """What lies at an offset: a record with its origin, or a transaction marker."""
 
     origin: int
     offset: int
@@ -35,7 +35,7 @@ class Entry(NamedTuple):
 
 @dataclass
 class Link:
-    """A link on its way, and what its map topic has of it."""
+    """A link that copies, and the part that its map topic has."""
 
     source_next: int = 0
     pairs: list[tuple[int, int]] = field(default_factory=list)
@@ -113,7 +113,7 @@ class World:
         ]
 
     def settle(self) -> None:
-        """Everything is copied and mapped."""
+        """Copy and map everything."""
         for _ in range(2):
             for direction in sorted(self.links):
                 self.step("copy", direction, 1 << 30)
@@ -146,7 +146,7 @@ def test_nothing_unread_lies_before_the_position(
     direction: Direction,
     offset: int,
 ) -> None:
-    """Whatever links there are, while all of it goes on between the questions."""
+    """Any links, while copying continues between the lookups."""
     world = World(links)
     for step in before:
         world.step(*step)
@@ -167,7 +167,7 @@ def test_nothing_unread_lies_before_the_position(
     st.integers(0, 60),
 )
 @settings(max_examples=300, deadline=None)
-def test_it_is_the_first_unread_record_where_everything_is_copied_and_mapped(
+def test_the_position_is_the_first_unread_record_if_everything_is_mapped(
     links: frozenset[Direction], happened: list[tuple[str, Direction, int]], offset: int
 ) -> None:
     world = World(links)
@@ -190,10 +190,10 @@ def test_it_is_the_first_unread_record_where_everything_is_copied_and_mapped(
 
 @given(steps, st.integers(0, 60))
 @settings(max_examples=200, deadline=None)
-def test_over_and_back_again_is_never_further(
+def test_there_and_back_again_is_never_further(
     happened: list[tuple[str, Direction, int]], offset: int
 ) -> None:
-    """So even a position that came from a mirror would not carry its group past a record."""
+    """So even a position that came from a mirror does not carry its group past a record."""
     world = World(frozenset(EVERY_LINK))
     for step in happened:
         world.step(*step)

@@ -26,7 +26,7 @@ FLOW = FlowKey("t", 0, uuid.UUID(int=1), uuid.UUID(int=2))
 
 # What can happen to a flow: a batch is copied, source offsets hold nothing to copy (markers,
 # aborted data, holes), somebody else writes into the target, the map is flushed, the worker dies
-# and its successor begins a block, with or without taking over the last one.
+# and its successor begins a block, with or without the runs of the last one.
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("copy"), st.integers(1, 5)),
@@ -41,7 +41,7 @@ steps = st.lists(
 
 @dataclass
 class World:
-    """The model (`pairs`) and the log of the map topic, made side by side."""
+    """The model (`pairs`) and the log of the map topic, written together."""
 
     source_start: int
     target_start: int
@@ -107,7 +107,7 @@ class World:
             case "flush":
                 self.flush()
             case "restart":
-                # The successor proves where its predecessor had got to; here that it flushed.
+                # The successor proves how far its predecessor came; here it had flushed.
                 self.flush()
                 self.begin_block(self.last if argument else None)
 
@@ -119,7 +119,7 @@ class World:
         self.written_next = self.source_next
 
     def translate(self, source_offset: int) -> int:
-        """The definition, record by record, over what is written down."""
+        """Translate by the definition, record by record, over what is written."""
         written = [(s, t) for s, t in self.pairs if s < self.written_next]
         before = [target for source, target in written if source < source_offset]
         return max(before) + 1 if before else self.target_start
@@ -135,7 +135,7 @@ def replayed(log: list[tuple[bytes, bytes | None]]) -> OffsetMap:
 
 
 def compacted(log: list[tuple[bytes, bytes | None]]) -> list[tuple[bytes, bytes | None]]:
-    """The last record of every key, in log order, tombstones gone."""
+    """Return the last record of every key, in log order, without tombstones."""
     last = {key: index for index, (key, _) in enumerate(log)}
     return [
         (key, value)
@@ -212,7 +212,7 @@ def test_lost_blocks_make_answers_inexact_or_pending_and_never_wrong(
 def test_a_reader_of_the_target_stands_exactly_in_the_source_too(
     source_start: int, target_start: int, actions: list[tuple[str, int]], log_start: int
 ) -> None:
-    """Also where the map was trimmed below the reader."""
+    """Also if the map was trimmed below the reader."""
     world = made(source_start, target_start, actions)
     offset_map = replayed(world.log)
     offset_map.trim(log_start)

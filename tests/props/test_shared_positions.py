@@ -16,10 +16,10 @@ LINKS = 3
 
 @dataclass
 class Link:
-    """One source partition with its copy, and what the map topic has of it."""
+    """One source partition with its copy, and the part that the map topic has."""
 
     target_start: int | None = None
-    """None until it is opened."""
+    """None before it is opened."""
     source_end: int = 0
     source_next: int = 0
     pairs: list[tuple[int, int]] = field(default_factory=list)
@@ -99,7 +99,7 @@ steps = st.lists(
 def test_nothing_unread_lies_before_the_position(
     before: list[tuple[str, int, int]], after: list[tuple[str, int, int]], log_start: int
 ) -> None:
-    """Between the two readings of the maps everything may go on."""
+    """Copying may continue between the two reads of the maps."""
     world = World()
     for step in before:
         world.step(*step)
@@ -123,10 +123,10 @@ def test_nothing_unread_lies_before_the_position(
 
 @given(steps)
 @settings(max_examples=300, deadline=None)
-def test_it_is_the_greatest_where_everything_is_copied_and_mapped(
+def test_the_position_is_the_greatest_if_everything_is_mapped(
     happened: list[tuple[str, int, int]],
 ) -> None:
-    """Then it is the first unread record, or the end."""
+    """Then the position is the first unread record, or the end."""
     world = World()
     for step in happened:
         world.step(*step)

@@ -15,7 +15,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import FlowKey, OffsetMap
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.rules.gap_ranges import GapRanges
-from mirror_maker.rules.record_rules import RecordFilter
+from mirror_maker.rules.rule_settings import RecordFilter
 from mirror_maker.settings import LinkSettings, parse_settings
 from topology.audit.document import records_document
 from topology.audit.published import LinkState

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, Tag, WithJsonSchema
 
 from mirror_maker.formats.naming import GROUP_MARK, TopicNames
-from mirror_maker.rules.record_rules import RecordFilter, Transforms
+from mirror_maker.rules.rule_settings import RecordFilter, Transforms
 from mirror_maker.rules.trouble import Policies
 from mirror_maker.settings import (
     CONFIGS_EXCLUDE_DEFAULT,

@@ -19,7 +19,7 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, Record, encode_batch
 from mirror_maker.formats import gaps_topic_name
-from mirror_maker.rules.record_rules import (
+from mirror_maker.rules.rule_settings import (
     Condition,
     HeaderValue,
     JsonTest,

@@ -189,7 +189,7 @@ async def test_a_re_created_topic_stops_its_flow_and_no_other(
                     await asyncio.sleep(0.1)
                     link = await worker.link()
                     failed = next(flow for flow in link["flows"] if flow["topic"] == "t")
-            assert "made anew" in failed["reason"]
+            assert "re-created" in failed["reason"]
             await write(source, TopicPartition("u", 0), 3)
             await until_copied(target, TopicPartition("a.u", 0), 3)
             assert len(await read_records(target, COPY)) == 3

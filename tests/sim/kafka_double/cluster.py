@@ -10,15 +10,18 @@ from random import Random
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.fetch_sessions.sessions import FetchSessions
-from local_cluster.records import header as h
 from local_cluster.records.batch import Record
+from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.sim.kafka_double.log import SimPartition
+
+Refuse = Callable[[TopicPartition, BatchHeader], ErrorCode | None]
+"""Return the error with which the cluster refuses a produced batch, or None to append it."""
 
 
 @dataclass
 class SimTopic:
-    """A topic of one incarnation."""
+    """One incarnation of a topic."""
 
     name: str
     topic_id: uuid.UUID
@@ -41,19 +44,17 @@ class SimCluster:
         self.fetches_by_topic_id = random.random() < 0.5
         """Whether its brokers know Fetch v13."""
         self.fetch_names_count = 0
-        """Partitions named in fetches of sessions so far."""
+        """Partitions named so far in fetches of sessions."""
         self.throttle_ms: Callable[[], int] = lambda: 0
-        """For how long a fetch is held back by a quota; above 0 its answer is empty."""
+        """Returns how long a quota throttles a fetch; above 0 its response is empty."""
         self.denied: set[str] = set()
-        """Topics that may not be read."""
+        """Topics that the client may not read."""
         self.hidden: set[str] = set()
-        """Topics that may not even be described, nor written."""
-        self.refuse: Callable[[TopicPartition, h.BatchHeader], ErrorCode | None] = (
-            lambda at, header: None
-        )
-        """A further check of every produced batch, for faults that a test wants."""
+        """Topics that the client may neither describe nor write."""
+        self.refuse: Refuse = lambda at, header: None
+        """Checks every produced batch; a test sets it to refuse some."""
         self.refuse_records: Callable[[list[Record]], ErrorCode | None] = lambda records: None
-        """The same by the records of a batch to a topic that is not internal."""
+        """The same by the records of a batch, for topics that are not internal."""
 
     def create(
         self, name: str, partitions: int, configs: Mapping[str, str] | None = None
@@ -70,11 +71,11 @@ class SimCluster:
         return topic
 
     def topic_name(self, topic_id: uuid.UUID | None) -> str | None:
-        """Of the topic that has this id now."""
+        """Return the name of the topic with this id."""
         return next((name for name, each in self.topics.items() if each.topic_id == topic_id), None)
 
     def fetch_sessions(self, node_id: int) -> FetchSessions:
-        """Those of one broker."""
+        """Return the fetch sessions of one broker."""
         if node_id not in self._fetch_sessions:
             ids = itertools.count(1)
             self._fetch_sessions[node_id] = FetchSessions(
@@ -83,7 +84,7 @@ class SimCluster:
         return self._fetch_sessions[node_id]
 
     def lose_fetch_sessions(self) -> None:
-        """Every broker forgets its fetch sessions, as when it starts again."""
+        """Let every broker forget its fetch sessions, as after a restart."""
         for sessions in self._fetch_sessions.values():
             sessions.close()
 
@@ -94,7 +95,7 @@ class SimCluster:
         self.leaders[at] = (self.leaders[at] + 1) % self.brokers
 
     def find(self, at: TopicPartition, node_id: int) -> SimPartition:
-        """The partition, asked of a broker. Raises KafkaError as that broker answers."""
+        """Return the partition that this broker leads. Raises KafkaError as the broker would."""
         topic = self.topics.get(at.topic)
         if topic is None or at.partition >= len(topic.partitions):
             raise KafkaError(ErrorCode.unknown_topic_or_partition, str(at))

@@ -6,8 +6,15 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 
-from local_cluster.records import header as h
 from local_cluster.records.batch import decode_batch
+from local_cluster.records.header import (
+    CODEC_MASK,
+    BatchHeader,
+    crc_is_valid,
+    patch_base_offset,
+    patch_leader_epoch,
+    read_header,
+)
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 BATCHES_REMEMBERED = 5
@@ -30,7 +37,7 @@ class SimPartition:
     """One log. Offsets below `high_watermark` are committed and readable."""
 
     def __init__(self) -> None:
-        self.batches: list[tuple[h.BatchHeader, bytes]] = []
+        self.batches: list[tuple[BatchHeader, bytes]] = []
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.high_watermark = 0
@@ -40,19 +47,19 @@ class SimPartition:
         self.committed = asyncio.Event()
         self.leader_epoch = 0
         self.epoch_starts: dict[int, int] = {}
-        """Per leader epoch its first offset, which is known also when its records have gone."""
+        """Leader epoch -> its first offset, also if its records are gone."""
 
     def append(self, batch: bytes | bytearray | memoryview) -> tuple[int, bool]:
-        """(base offset, is it a repetition). Raises KafkaError as a broker answers."""
-        header = h.read_header(batch)
-        if not h.crc_is_valid(batch, 0, header):
+        """Append a batch; return (base offset, is it a repetition). Raises KafkaError."""
+        header = read_header(batch)
+        if not crc_is_valid(batch, 0, header):
             raise KafkaError(ErrorCode.corrupt_message, "crc")
         if header.records_count != header.last_offset_delta + 1 or header.base_offset != 0:
             raise KafkaError(ErrorCode.invalid_record, "offsets of records are not continuous")
-        if header.attributes & ~h.CODEC_MASK:
+        if header.attributes & ~CODEC_MASK:
             raise KafkaError(ErrorCode.invalid_record, "attributes beyond the codec")
         if header.has_base_of_no_record:
-            # As our brokers did before they opened such a batch; Kafka always opens it.
+            # As a broker that does not open the batch; Kafka always opens it.
             raise KafkaError(ErrorCode.invalid_timestamp, "the base timestamp is no record's")
         if header.producer_id >= 0:
             known = self._check_sequence(header)
@@ -61,12 +68,12 @@ class SimPartition:
         return self.place(batch, self.log_end_offset), False
 
     def place(self, batch: bytes | bytearray | memoryview, base_offset: int) -> int:
-        """Put a batch into the log at an offset of the caller's choice, without any check."""
+        """Put a batch into the log at the caller's offset, without any check."""
         assert base_offset >= self.log_end_offset
         stored = bytearray(batch)
-        h.patch_base_offset(stored, 0, base_offset)
-        h.patch_leader_epoch(stored, 0, self.leader_epoch)
-        header = h.read_header(stored)
+        patch_base_offset(stored, 0, base_offset)
+        patch_leader_epoch(stored, 0, self.leader_epoch)
+        header = read_header(stored)
         self.batches.append((header, bytes(stored)))
         self.log_end_offset = header.next_offset
         self.epoch_starts.setdefault(self.leader_epoch, base_offset)
@@ -85,7 +92,7 @@ class SimPartition:
             committed.set()
 
     def first_offset_of(self, timestamp_ms: int) -> int:
-        """Of the first committed record of that time or later, -1 where there is none."""
+        """Return the offset of the first committed record at or after a time, or -1."""
         return next(
             (
                 record.offset
@@ -98,7 +105,7 @@ class SimPartition:
         )
 
     def cut_back(self, offset: int) -> None:
-        """Lose every batch that ends beyond an offset, as an unclean election does."""
+        """Lose every batch that ends above an offset, as an unclean election does."""
         self.leader_epoch += 1
         self.batches = [entry for entry in self.batches if entry[0].next_offset <= offset]
         end = self.batches[-1][0].next_offset if self.batches else self.log_start_offset
@@ -107,22 +114,23 @@ class SimPartition:
         self.epoch_starts = {e: start for e, start in self.epoch_starts.items() if start < end}
 
     def delete_below(self, offset: int) -> None:
-        """As DeleteRecords; whole batches go. Raises KafkaError."""
+        """Delete whole batches, as DeleteRecords does. Raises KafkaError."""
         if offset > self.high_watermark:
             raise KafkaError(ErrorCode.offset_out_of_range, f"{offset} > {self.high_watermark}")
         self.log_start_offset = max(self.log_start_offset, offset)
         self.batches = [entry for entry in self.batches if entry[0].next_offset > offset]
 
     def divergence(self, offset: int, epoch: int) -> tuple[int, int] | None:
-        """(epoch, its end) where a log that ends at `offset` with `epoch` is not this one's
-        beginning (KIP-595)."""
+        """Return (epoch, its end) if a log that ends at `offset` in `epoch` is no prefix of this
+        one
+        (KIP-595)."""
         known = max((each for each in self.epoch_starts if each <= epoch), default=epoch)
         later = (start for each, start in self.epoch_starts.items() if each > known)
         end = min(later, default=self.log_end_offset)
         return (known, end) if known < epoch or end < offset else None
 
     def read(self, offset: int, bytes_max: int) -> memoryview:
-        """Whole batches from the one that contains `offset`, at least one if there is any."""
+        """Return whole batches from the one with `offset` on, at least one if there is any."""
         out = bytearray()
         for header, batch in self.batches:
             if header.last_offset < offset or header.next_offset > self.high_watermark:
@@ -132,10 +140,10 @@ class SimPartition:
             out += batch
         return memoryview(out)
 
-    def _check_sequence(self, header: h.BatchHeader) -> int | None:
+    def _check_sequence(self, header: BatchHeader) -> int | None:
         state = self.producers.get(header.producer_id)
         if state is None:
-            return None  # as Kafka: without state, any sequence is taken
+            return None  # as in Kafka: without state, any sequence is accepted
         if header.producer_epoch < state.epoch:
             raise KafkaError(ErrorCode.invalid_producer_epoch, "an older epoch")
         if header.producer_epoch > state.epoch:

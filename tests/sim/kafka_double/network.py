@@ -1,7 +1,6 @@
 """Connections to a simulated cluster, and a seeded network that misbehaves.
 
-What a client has sent arrives even if the client is dead by then; that is how a zombie's write
-comes about.
+A request arrives even if its client has died meanwhile: that is a zombie's write.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from tests.sim.kafka_double.cluster import SimCluster
 
 @dataclass
 class Network:
-    """How a client's requests fare; all zero is a perfect network."""
+    """Delays and losses of requests; all zero is a perfect network."""
 
     random: Random
     delay_ms_max: float = 2.0
@@ -25,7 +24,7 @@ class Network:
     lost_request: float = 0.0
     lost_answer: float = 0.0
     late_arrival: float = 0.0
-    """Share of requests that take up to `late_ms_max` to arrive."""
+    """Share of the requests that take up to `late_ms_max` to arrive."""
     late_ms_max: float = 3_000.0
     is_perfect: bool = False
 
@@ -35,7 +34,7 @@ class Network:
         lost: Sequence[float] = (0.0, 0.01, 0.05),
         late: Sequence[float] = (0.0, 0.02, 0.1),
     ) -> None:
-        """Choose how large a share of the messages is lost, and how large a one is late."""
+        """Draw the shares of messages that are lost and late."""
         self.lost_request = random.choice(lost)
         self.lost_answer = random.choice(lost)
         self.late_arrival = random.choice(late)
@@ -50,17 +49,16 @@ class Network:
 
 
 class Killed(BaseException):
-    """The process of the client is dead; nothing of it may go on."""
+    """The process of the client is dead; none of its code may continue."""
 
 
 class SimConnections:
-    """What one process sends, on one connection per broker."""
+    """The connections of one process, one per broker."""
 
     def __init__(
         self, cluster: SimCluster, network: Network, step: Callable[[], None] = lambda: None
     ) -> None:
-        """`step` is called before and after everything that the process does on the network;
-        it may raise Killed."""
+        """`step` is called before and after each exchange on the network; it may raise Killed."""
         self._cluster = cluster
         self._network = network
         self._step = step
@@ -72,10 +70,10 @@ class SimConnections:
         return
 
     async def _exchange(self, node_id: int, apply: Callable[[], None], *, detached: bool) -> None:
-        """Send, have `apply` run on the broker, wait for the answer.
+        """Send a request, run `apply` on the broker, wait for the response.
 
-        One connection: requests arrive in order, and when one is lost the connection breaks, so
-        that those behind it are lost too, while those before it may have arrived.
+        Requests of a connection arrive in order. If one is lost the connection breaks: later
+        requests are lost too, earlier ones may have arrived.
         """
         self._step()
         loop = asyncio.get_running_loop()

@@ -218,6 +218,6 @@ class SimReader(SimConnections):
             shown = topics.keys() - self._cluster.hidden
             answer.update({name: topics[name].topic_id for name in names if name in shown})
 
-        # Not behind a long poll: the mirror asks by another connection.
+        # Not after a long poll: the mirror uses another connection.
         await self._exchange(-1 - node_id, apply, detached=False)
         return answer

@@ -72,8 +72,8 @@ class SimSource(SimReader):
         wait_ms_max: int,
         partition_bytes_max: int,
     ) -> SessionAnswer:
-        """Each look of the waiting broker is an exchange, so that the answer may be lost when the
-        session has long gone on."""
+        """Each check of the waiting broker is an exchange. So the response may be lost after the
+        session has advanced."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + wait_ms_max / 1000
         sessions = self._cluster.fetch_sessions(node_id)
@@ -114,7 +114,7 @@ class SimSource(SimReader):
                 return
             throttle_ms = self._cluster.throttle_ms()
             if throttle_ms:
-                # A session goes on, a new one is not begun: its first answer was not given.
+                # An existing session continues. A new one is not opened: it got no first response.
                 kept = NO_SESSION if opened[0].session is None else opened[0].session.id
                 answers.append(SessionAnswer(kept, throttle_ms, {}, request.is_by_id))
                 return

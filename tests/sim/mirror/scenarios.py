@@ -1,4 +1,4 @@
-"""What every kind of mirror world must survive: a death at every step, and chaos."""
+"""What every kind of mirror world must survive: a kill at every step, and chaos."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.sim.mirror.world import MirrorWorld, SimWorker
 from tests.sim.virtual_time import run_virtually
 
 LATE_SECONDS = 5.0
-"""Whatever was on its way has arrived by then: more than `Network.late_ms_max`."""
+"""Every message in flight has arrived by then: more than `Network.late_ms_max`."""
 
 
 class KillAtStep:
-    """Raises Killed at the nth step of the process, and notes how many there were."""
+    """Raises Killed at the nth step of the process, and counts the steps."""
 
     def __init__(self, step: int | None) -> None:
         self.at = step
@@ -38,11 +38,11 @@ def kill_at_every_step(
     check_undisturbed: Callable[[SimWorker], None] = lambda worker: None,
     steps_min: int = 50,
 ) -> None:
-    """Every entry to and return from the network is a place to die once.
+    """Kill a worker once at every call to and return from the network.
 
-    `batches` are there in the beginning and `batches_later` come when the first worker is dead.
-    `check_undisturbed` gets the worker that nobody kills; it must take more than `steps_min` steps,
-    or the scenario does not do what it is for.
+    `batches` are written at the beginning, `batches_later` after the kill. `check_undisturbed` gets
+    the worker that nobody kills. It must take more than `steps_min` steps, or the scenario does not
+    serve its purpose.
     """
     steps = run_virtually(_steps_of_undisturbed(make_world, batches, check_undisturbed))
     assert steps > steps_min
@@ -67,7 +67,7 @@ async def _steps_of_undisturbed(
 async def _killed_at(
     step: int, make_world: Callable[[], MirrorWorld], batches: int, batches_later: int
 ) -> None:
-    """A worker that dies at its nth step on the network, and another that takes over."""
+    """Kill a worker at its nth step on the network, and let another one take over."""
     world = make_world()
     world.write(batches)
     kill = KillAtStep(step)
@@ -87,13 +87,13 @@ async def _killed_at(
 
 
 Disturb = Callable[[MirrorWorld, Random, list[SimWorker], str], Awaitable[None]]
-"""Does something to a world or its workers; a worker that it adds gets the name."""
+"""Disturbs a world or its workers; a worker that it adds gets the name."""
 
 
 async def kill_or_overlap(
     world: MirrorWorld, random: Random, workers: list[SimWorker], name: str
 ) -> None:
-    """The last worker dies, or gets another beside it."""
+    """Kill the last worker, or start another one beside it."""
     if random.random() < 0.5:
         await workers.pop().kill()
     else:
@@ -109,10 +109,10 @@ async def chaos(
     turns: tuple[int, int] = (3, 6),
     disturb: Disturb = kill_or_overlap,
 ) -> None:
-    """Requests and answers lost and late, and one disturbance after another, while the source is
-    written to; then all is well again, and one worker must bring everything to its end.
+    """Lose and delay requests and responses, and disturb the workers, while the source is written.
 
-    `turns`: the least and the largest number of disturbances.
+    Then heal the network; one worker must complete everything. `turns` are the least and the
+    largest number of disturbances.
     """
     world.network.harm(random)
     world.write(batches)
@@ -137,7 +137,7 @@ async def chaos(
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Wait until something is so."""
+    """Wait until a condition holds."""
     async with asyncio.timeout(120):
         while not is_so():
             await asyncio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""The mirror in simulated worlds: killed everywhere, doubted, doubled, cut off."""
+"""The mirror in simulated worlds: killed at every step, overlapping, cut off."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats.naming import remote_topic
 from mirror_maker.model import PRODUCER_EPOCH_MAX, FlowState, LinkState
 from mirror_maker.rules.trouble import Trouble
-from tests.sim.kafka_double.double import SimClient
+from tests.sim.kafka_double.client import SimClient
 from tests.sim.kafka_double.log import SimPartition
 from tests.sim.mirror.scenarios import chaos, kill_at_every_step
 from tests.sim.mirror.world import (
@@ -31,7 +31,7 @@ from tests.sim.mirror.world import (
 from tests.sim.virtual_time import run_virtually
 
 SEEDS = range(int(os.environ.get("SIM_SEEDS", "60")))
-"""`SIM_SEEDS=2000` for a long run; a failing seed alone: `-k 'seed-17'`."""
+"""`SIM_SEEDS=2000` plays a long run; `-k 'seed-17'` plays one failing seed."""
 
 
 def test_a_worker_copies_everything_once() -> None:
@@ -56,7 +56,7 @@ def test_killed_at_every_step(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"seed-{seed}")
 def test_chaos(seed: int) -> None:
-    """Lost requests, lost and late answers, lost fetch sessions and brokers without room for one,
+    """Lost requests, lost and late responses, lost fetch sessions, brokers without a slot for one,
     moved leaders, kills, and two workers at once."""
 
     async def scenario() -> None:
@@ -115,7 +115,7 @@ def _run_until_settled(prepare: Callable[[MirrorWorld], None]) -> MirrorWorld:
 
 def _failures_of_next_worker(world: MirrorWorld) -> list[str]:
     async def scenario() -> list[str]:
-        # The world was made on another loop; only its data is used on.
+        # The world was made on another loop; only its data is used from here on.
         worker = await world.worker("next")
         try:
             async with asyncio.timeout(60):
@@ -138,11 +138,11 @@ def test_a_target_that_lost_records_stops_the_flow() -> None:
     assert "lost records" in _failures_of_next_worker(_run_until_settled(cut))[0]
 
 
-def test_a_source_made_anew_stops_the_flow() -> None:
+def test_a_recreated_source_topic_stops_the_flow() -> None:
     def make_anew(world: MirrorWorld) -> None:
         world.source.create(TOPIC, 1)
 
-    assert "made anew" in _failures_of_next_worker(_run_until_settled(make_anew))[0]
+    assert "re-created" in _failures_of_next_worker(_run_until_settled(make_anew))[0]
 
 
 def test_a_source_that_lost_the_position_stops_the_flow() -> None:
@@ -173,8 +173,9 @@ def test_foreign_records_without_a_map_stop_the_flow() -> None:
 
 
 def test_other_records_at_our_sequence_stop_the_flow() -> None:
-    """A predecessor with another view of the source wrote them, and they were not committed yet
-    when the tail was read: the write is answered as a repetition, but reading back shows it."""
+    """A predecessor with another view of the source wrote them, and they were not committed when
+    the
+    tail was read. The write is answered as a repetition; reading back shows the difference."""
 
     def place_uncommitted(world: MirrorWorld) -> None:
         partition = world.target.topics[remote_topic("a", TOPIC)].partitions[0]
@@ -211,7 +212,7 @@ def test_other_records_at_our_sequence_stop_the_flow() -> None:
 
 
 def _refuse_epoch_zero(world: MirrorWorld) -> None:
-    """The target refuses the link's producer id at epoch 0 from now on."""
+    """Let the target refuse the link's producer id at epoch 0 from now on."""
 
     def refuse(at: TopicPartition, header: BatchHeader) -> ErrorCode | None:
         if header.producer_id >= 0 and header.producer_epoch == 0:
@@ -221,7 +222,7 @@ def _refuse_epoch_zero(world: MirrorWorld) -> None:
     world.target.refuse = refuse
 
 
-def test_an_unusable_producer_state_is_left_by_a_new_epoch() -> None:
+def test_a_refused_producer_state_ends_with_a_new_epoch() -> None:
     async def scenario() -> None:
         world = MirrorWorld(11)
         world.write(30)
@@ -252,7 +253,7 @@ def test_an_unusable_producer_state_is_left_by_a_new_epoch() -> None:
     run_virtually(scenario())
 
 
-def test_a_refusal_of_the_last_epoch_stops_the_flow_and_says_so(
+def test_a_refusal_of_the_last_epoch_stops_the_flow_with_its_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ask = SimClient.init_producer_id
@@ -282,7 +283,7 @@ def test_a_refusal_of_the_last_epoch_stops_the_flow_and_says_so(
         assert "32767 is the last" in (flow.reason or "")
         before = refused
         await asyncio.sleep(10 * LIMITS.epoch_quiet_ms / 1000)
-        assert refused == before, "it was tried again, though nobody asked for it"
+        assert refused == before, "it was retried, though nobody asked for it"
         world.check_prefix()
         world.target.refuse = accept
         assert flow.retry()
@@ -329,9 +330,9 @@ def test_retention_that_took_unmapped_copies_is_counted_by_sequence(
         worker = await world.worker("w")
         await world.settle(worker)
         await worker.kill()
-        # What follows was copied but never mapped, as if killed before the map was written.
+        # Later batches are copied but not mapped, as after a kill before the map is written.
         unmapped = await world.worker("unmapped")
-        monkeypatch.setattr(unmapped.link.context.map_store, "append", _refuse_to_write)
+        monkeypatch.setattr(unmapped.link.map_store, "append", _refuse_to_write)
         world.write(20)
         at = world.partitions[0]
         while not (
@@ -381,7 +382,7 @@ def test_a_target_that_replaces_timestamps_stops_the_flow() -> None:
     assert "replaces timestamps" in run_virtually(scenario())[0]
 
 
-def test_an_uncopyable_batch_stops_its_partition_after_what_came_before() -> None:
+def test_an_uncopyable_batch_stops_its_partition_after_earlier_batches() -> None:
     async def scenario() -> None:
         world = MirrorWorld(15)
         world.write(20)
@@ -413,7 +414,7 @@ def test_an_uncopyable_batch_stops_its_partition_after_what_came_before() -> Non
     run_virtually(scenario())
 
 
-def test_growing_and_new_partitions_are_followed() -> None:
+def test_new_topics_and_partitions_are_copied() -> None:
     async def scenario() -> None:
         world = MirrorWorld(16, partitions=2)
         world.write(10)
@@ -462,8 +463,8 @@ def test_a_handed_over_flow_is_mapped_first() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_nothing_of_a_topic_made_anew_is_copied(seed: int) -> None:
-    """However little time passes between two rounds of discovery."""
+def test_nothing_of_a_recreated_topic_is_copied(seed: int) -> None:
+    """The topic may be re-created at any moment between two rounds of discovery."""
 
     async def scenario() -> None:
         world = MirrorWorld(seed, partitions=1)
@@ -479,7 +480,7 @@ def test_nothing_of_a_topic_made_anew_is_copied(seed: int) -> None:
         async with asyncio.timeout(60):
             while not worker.failures():
                 await asyncio.sleep(0.01)
-        assert "made anew" in worker.failures()[0]
+        assert "re-created" in worker.failures()[0]
         await asyncio.sleep(5)
         copied = [record[1:] for record in world.copies(world.partitions[0])]
         assert copied == [record[1:] for record in before]
@@ -488,8 +489,8 @@ def test_nothing_of_a_topic_made_anew_is_copied(seed: int) -> None:
     run_virtually(scenario())
 
 
-def test_a_target_made_anew_in_mid_stream_is_not_filled_in_silence() -> None:
-    """It is copied into from the start, or not at all; never from the middle on."""
+def test_a_target_recreated_in_mid_stream_is_not_filled_silently() -> None:
+    """It gets the copies from the start, or none; never from the middle on."""
 
     async def scenario() -> None:
         world = MirrorWorld(18, partitions=1)
@@ -502,7 +503,7 @@ def test_a_target_made_anew_in_mid_stream_is_not_filled_in_silence() -> None:
         async with asyncio.timeout(60):
             while not worker.failures() and len(world.copies(world.partitions[0])) < expected:
                 await asyncio.sleep(0.01)
-        # Which of the three depends on when discovery sees the new topic.
+        # Which of the three depends on when discovery finds the new topic.
         for reason in worker.failures():
             assert "lost records" in reason or "no offset map explains" in reason
         if not worker.failures():

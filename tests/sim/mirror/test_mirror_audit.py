@@ -1,7 +1,7 @@
-"""Faults planted in the target's log: the audit names each with its offsets, and nothing else.
+"""Faults planted in the target's log: the audit finds each with its offsets, and nothing else.
 
-They are planted when everything is copied and mapped, and before the audit reads it. The auditor is
-the worker that copied, or its successor after a kill.
+They are planted after everything is copied and mapped, and before the audit reads it. The auditor
+is the worker that copied, or its successor after a kill.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from tests.sim.mirror.world import TOPIC, MirrorWorld
 from tests.sim.virtual_time import run_virtually
 
 BATCHES, RECORDS = 8, 3
-"""Of the source's first partition; each batch is copied as it is."""
+"""Batches of the source's first partition; each is copied as it is."""
 AT = 12
-"""Where the fifth batch lies on the target."""
+"""Target offset of the fifth batch."""
 Fault = tuple[Verdict, int, int]
 """Verdict, and target offsets [from, to)."""
 
 
 @dataclass
 class Planted:
-    """A fault, what it does to the log, and what the audit must say."""
+    """A fault: how it changes the log, and the findings that the audit must have."""
 
     plant: Callable[[SimPartition], None]
     expected: set[Fault]
@@ -119,7 +119,7 @@ PLANTED = {
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
-    """No audit reads anything before it is set."""
+    """Return an event; no audit reads anything before it is set."""
     gate, step = asyncio.Event(), LinkAuditor.step
 
     async def wait_and_step(auditor: LinkAuditor) -> bool:

@@ -1,4 +1,4 @@
-"""The audit over trouble: logs that are cut back, topics that do not tell, records of no format."""
+"""The audit in trouble: truncated logs, topics without readable configs, unknown formats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from mirror_maker.audit.flow_audit import LOST_AFTER_MS, FlowAudit
 from mirror_maker.formats.receipts import receipts_topic_name
 from mirror_maker.formats.verdicts import Finding, Verdict, verdicts_topic_name
 from mirror_maker.model import LinkState
-from mirror_maker.resume.prove import raise_epoch
 from tests.sim.mirror.world import (
     LINK,
     TOPIC,
@@ -27,11 +26,11 @@ from tests.sim.virtual_time import run_virtually
 
 COPY = TopicPartition(f"a.{TOPIC}", 0)
 OTHER = TopicPartition(f"a-{TOPIC}", 0)
-"""Of a second topic, before the first in any order."""
+"""A second topic, which sorts before the first one."""
 
 
 async def _copied(batches: int, seed: int = 1) -> tuple[MirrorWorld, SimWorker]:
-    """A world whose batches of three records are copied and audited."""
+    """Return a world whose batches of three records are copied and audited."""
     world = MirrorWorld(seed, partitions=1)
     world.link_settings = {"coalesce_batches": False}
     for _ in range(batches):
@@ -64,7 +63,7 @@ def _findings(world: MirrorWorld) -> list[tuple[Verdict, int, int]]:
     return sorted(map(place, world.findings(world.partitions[0])))
 
 
-def test_a_log_that_loses_what_was_compared_is_noticed() -> None:
+def test_a_log_that_loses_compared_records_is_reported() -> None:
     async def scenario() -> None:
         world, worker = await _copied(8)
         log = world.target.partition(COPY)
@@ -79,12 +78,12 @@ def test_a_log_that_loses_what_was_compared_is_noticed() -> None:
     run_virtually(scenario())
 
 
-def test_a_log_that_is_short_for_a_moment_is_no_fault() -> None:
+def test_a_log_that_is_short_for_a_moment_is_no_finding() -> None:
     async def scenario() -> None:
         world, worker = await _copied(8)
         log = world.target.partition(COPY)
         batches = list(log.batches)
-        log.cut_back(12)  # as a leader that knows less to be committed
+        log.cut_back(12)  # as a leader with an older high watermark
         await asyncio.sleep(LOST_AFTER_MS / 3000)
         log.batches, log.log_end_offset = batches, 24
         log.commit(24)
@@ -98,10 +97,10 @@ def test_a_log_that_is_short_for_a_moment_is_no_fault() -> None:
     run_virtually(scenario())
 
 
-def test_receipts_of_an_older_generation_are_no_faults_where_verdicts_are_begun_anew() -> None:
+def test_receipts_of_an_older_generation_are_no_findings_if_verdicts_start_over() -> None:
     async def scenario() -> None:
         world, worker = await _copied(4)
-        await raise_epoch(worker.link.context, world.partitions[0], COPY, 0)
+        await worker.link.flows[world.partitions[0]]._epochs.raise_epoch(0)
         await worker.stop()
         del world.target.topics[verdicts_topic_name(LINK)]
         worker = await world.worker("w2")
@@ -115,7 +114,7 @@ def test_receipts_of_an_older_generation_are_no_faults_where_verdicts_are_begun_
 
 
 @pytest.mark.parametrize("trouble", ["gone", "refused"])
-def test_a_topic_that_does_not_tell_its_configs_holds_up_no_other(trouble: str) -> None:
+def test_the_audit_of_a_topic_without_readable_configs_holds_up_no_other(trouble: str) -> None:
     async def scenario() -> None:
         world = MirrorWorld(1, partitions=1)
         world.source.create(OTHER.topic, 1)
@@ -140,7 +139,7 @@ def test_a_topic_that_does_not_tell_its_configs_holds_up_no_other(trouble: str) 
     run_virtually(scenario())
 
 
-def test_what_hinders_the_audit_is_published_while_it_lasts() -> None:
+def test_a_failure_of_the_audit_is_published_while_it_lasts() -> None:
     async def scenario() -> None:
         world, worker = await _copied(2)
         receipts = world.target.topics.pop(receipts_topic_name(LINK))
@@ -156,7 +155,7 @@ def test_what_hinders_the_audit_is_published_while_it_lasts() -> None:
 
 
 @pytest.mark.parametrize("name", [receipts_topic_name(LINK), verdicts_topic_name(LINK)])
-def test_a_record_of_no_known_format_is_passed_over(name: str) -> None:
+def test_a_receipt_of_an_unknown_format_is_passed_over(name: str) -> None:
     async def scenario() -> None:
         world, worker = await _copied(1)
         log = world.target.partition(TopicPartition(name, 0))

@@ -1,4 +1,4 @@
-"""Sources that lose records between their copying and the map's writing: compaction, retention."""
+"""Sources that lose records after they were copied and before the map is written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import Gap, OffsetMap, encode_gap, gaps_topic_name
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.model import FlowState
-from mirror_maker.resume import prove, tail_reader
+from mirror_maker.resume import log_comparison, tail_reader
 from mirror_maker.rules.trouble import Policies, Trouble
 from tests.sim.kafka_double.log import SimPartition
 from tests.sim.mirror.translation_checks import check_translations
@@ -31,15 +31,18 @@ async def _refuse_to_write(*args: object) -> None:
 async def world_with_unmapped_copies(
     seed: int, monkeypatch: pytest.MonkeyPatch, *, mapped: int = 10, unmapped_kinds: int = 0
 ) -> MirrorWorld:
-    """Copied by a worker that was killed before it wrote the map: eight batches of four, or so many
-    batches and transactions of all kinds. `mapped` are those before."""
+    """Return a world with copies of a worker that was killed before it wrote the map.
+
+    They are eight batches of four records, or as many batches and transactions of all kinds as
+    given. `mapped` batches precede them.
+    """
     world = MirrorWorld(seed, partitions=1)
     world.write(mapped)
     first = await world.worker("w")
     await world.settle(first)
     await first.kill()
     unmapped = await world.worker("unmapped")
-    monkeypatch.setattr(unmapped.link.context.map_store, "append", _refuse_to_write)
+    monkeypatch.setattr(unmapped.link.map_store, "append", _refuse_to_write)
     world.write(unmapped_kinds)
     for _ in range(0 if unmapped_kinds else 8):
         world.writers[0].write_plain(4)
@@ -56,7 +59,7 @@ async def world_with_unmapped_copies(
 
 
 def _compact(partition: SimPartition, gone: set[int]) -> None:
-    """Take records out of their batches, as compaction does: the offsets of the rest stay."""
+    """Remove records from their batches, as compaction does: the other offsets stay."""
     cleaned = []
     for header, batch in partition.batches:
         kept = batch if header.is_control else without_records(batch, gone)
@@ -66,7 +69,8 @@ def _compact(partition: SimPartition, gone: set[int]) -> None:
 
 
 def _check(world: MirrorWorld, copied: list[Record], gone: set[int]) -> OffsetMap:
-    """Every record once, in order; every translation true; what has no source is journalled."""
+    """Check that every record is there once and in order, that every translation is true, and that
+    the journal has the copies without a source."""
     at = world.partitions[0]
     copies = world.copies(at)
     assert [r[1:] for r in copies] == [r[1:] for r in copied]
@@ -94,7 +98,7 @@ def _check(world: MirrorWorld, copied: list[Record], gone: set[int]) -> OffsetMa
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("continues", [True, False], ids=["written on", "quiet"])
-def test_compaction_of_what_is_not_mapped_yet(
+def test_compaction_of_unmapped_copies(
     seed: int, continues: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
@@ -102,7 +106,7 @@ def test_compaction_of_what_is_not_mapped_yet(
         world = await world_with_unmapped_copies(seed, monkeypatch)
         writer = world.writers[0]
         unmapped = [record.offset for record in writer.expected[-32:]]
-        # The last record of a log is never compacted.
+        # Compaction never takes the last record of a log.
         candidates = unmapped if continues else unmapped[:-1]
         if continues:
             writer.write_plain(3)
@@ -126,10 +130,10 @@ def test_compaction_of_what_is_not_mapped_yet(
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_compaction_goes_on_between_two_proofs_of_what_is_not_mapped(
+def test_compaction_continues_between_two_proofs_of_unmapped_copies(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first of them wrote its journal entry, and was killed before it wrote the map."""
+    """The first worker wrote its journal entry, and was killed before it wrote the map."""
 
     async def scenario() -> None:
         random = Random(seed)
@@ -143,7 +147,7 @@ def test_compaction_goes_on_between_two_proofs_of_what_is_not_mapped(
             gone |= {*random.sample(unmapped, random.randint(1, 20))}
             _compact(writer.partition, gone)
             killed = await world.worker(f"killed {number}")
-            monkeypatch.setattr(killed.link.context.map_store, "append", _refuse_to_write)
+            monkeypatch.setattr(killed.link.map_store, "append", _refuse_to_write)
             async with asyncio.timeout(60):
                 while not (killed.flows and killed.flows[0].replicator is not None):
                     await asyncio.sleep(0.05)
@@ -172,8 +176,8 @@ def test_holes_in_a_log_that_is_not_compacted_are_not_believed(
 
 
 @pytest.mark.parametrize("behind", [-10, 0, 20], ids=["inside", "at the end", "beyond"])
-def test_retention_of_what_is_not_mapped_yet(behind: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inside: some copies have no source left. Beyond: records were lost that nobody copied."""
+def test_retention_of_unmapped_copies(behind: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inside the tail, copies lose their source. Beyond it, records are lost that nobody copied."""
 
     async def scenario() -> None:
         world = await world_with_unmapped_copies(2, monkeypatch)
@@ -201,7 +205,7 @@ def test_retention_of_what_is_not_mapped_yet(behind: int, monkeypatch: pytest.Mo
         assert len(gaps) >= bool(lost)
         for gap in gaps:
             assert (gap.reason, gap.source_to) == (Trouble.OUT_OF_RANGE, header.base_offset)
-            assert gap.source_from == copied[-1].offset + 1, "what was copied is not told as lost"
+            assert gap.source_from == copied[-1].offset + 1, "copied records are not called lost"
         await worker.kill()
         writer.write_plain(2)
         after = await world.worker("after")
@@ -214,11 +218,11 @@ def test_retention_of_what_is_not_mapped_yet(behind: int, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["nothing mapped", "mapped before"])
 @pytest.mark.parametrize("seed", range(int(os.environ.get("SIM_SEEDS", "60"))))
-def test_whatever_the_source_lost_before_the_map_was_written(
+def test_any_loss_at_the_source_before_the_map_was_written(
     seed: int, is_first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Batches of every kind, transactions too; the source loses its beginning at any offset, or
-    records anywhere. Some of what it loses was not copied by anybody."""
+    """Batches of every kind, also transactions. The source loses its beginning up to any offset, or
+    records anywhere. Nobody copied some of the lost records."""
 
     async def scenario() -> None:
         random = Random(seed)
@@ -264,7 +268,7 @@ def test_whatever_the_source_lost_before_the_map_was_written(
     run_virtually(scenario())
 
 
-def test_a_source_whose_last_copied_epoch_was_compacted_away_is_not_taken_for_a_cut_one() -> None:
+def test_a_source_whose_last_copied_epoch_was_compacted_is_not_truncated() -> None:
     async def scenario() -> None:
         world = MirrorWorld(5, partitions=1)
         writer, partition = world.writers[0], world.source.partition(world.partitions[0])
@@ -285,10 +289,10 @@ def test_a_source_whose_last_copied_epoch_was_compacted_away_is_not_taken_for_a_
     run_virtually(scenario())
 
 
-def test_what_an_older_worker_told_as_lost_though_it_was_copied_is_taken_back(
+def test_a_false_loss_entry_of_an_older_worker_is_taken_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its block ends before the copies, its journal says that none of their records was copied."""
+    """Its block ends before the copies, and its journal says that none of them was copied."""
 
     async def scenario() -> None:
         world = await world_with_unmapped_copies(3, monkeypatch)
@@ -348,7 +352,7 @@ def test_a_topic_recreated_before_its_map_was_written(monkeypatch: pytest.Monkey
         assert copied.source_from == mapped.source_next
         assert (copied.target_offset, copied.target_to) == (mapped.target_next, len(before))
         assert copied.copied_count == 32
-        # Of a dense topic exactly what was not copied is told as lost, which is nothing here.
+        # In a dense topic exactly the uncopied records are lost; here there are none.
         assert (lost.source_from, lost.source_to) == (mapped.source_next + 32, None)
         assert (lost.reason, lost.target_offset) == ("recreated", len(before))
         await worker.stop()
@@ -356,10 +360,10 @@ def test_a_topic_recreated_before_its_map_was_written(monkeypatch: pytest.Monkey
     run_virtually(scenario())
 
 
-def test_a_topic_recreated_during_a_proof_is_not_taken_for_a_target_that_lost_records(
+def test_a_topic_recreated_during_a_proof_is_no_loss_at_the_target(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The source is read by name, and what is there now does not fit the unmapped copies."""
+    """The source is read by name, and the new topic does not fit the unmapped copies."""
 
     async def scenario() -> None:
         world = await world_with_unmapped_copies(4, monkeypatch)
@@ -367,7 +371,7 @@ def test_a_topic_recreated_during_a_proof_is_not_taken_for_a_target_that_lost_re
         before = len(world.copies(world.partitions[0]))
         reads = 0
 
-        async def recreate_first(*args: Any) -> Any:
+        async def recreate_first(*args: Any, **options: Any) -> Any:
             nonlocal reads
             reads += 1
             if reads == 1:
@@ -375,9 +379,9 @@ def test_a_topic_recreated_during_a_proof_is_not_taken_for_a_target_that_lost_re
                 partition = world.source.partition(world.partitions[0])
                 world.writers = [SourceWriter(partition, Random(1))]
                 world.writers[0].write_plain(60)
-            return await tail_reader.read_tail(*args)
+            return await tail_reader.read_tail(*args, **options)
 
-        monkeypatch.setattr(prove, "read_tail", recreate_first)
+        monkeypatch.setattr(log_comparison, "read_tail", recreate_first)
         worker = await world.worker("next")
         await world.settle(worker, is_audited=False)
         copies = world.copies(world.partitions[0])
@@ -387,8 +391,8 @@ def test_a_topic_recreated_during_a_proof_is_not_taken_for_a_target_that_lost_re
     run_virtually(scenario())
 
 
-def test_copies_of_a_topic_that_is_gone_lie_behind_what_was_lost_before() -> None:
-    """The entry about the loss stays, and the copies are not told as those of the lost records."""
+def test_copies_of_a_deleted_topic_follow_an_earlier_loss() -> None:
+    """The entry about the loss stays, and the copies do not count as those of the lost records."""
 
     async def scenario() -> None:
         world = MirrorWorld(6, partitions=1)
@@ -403,7 +407,7 @@ def test_copies_of_a_topic_that_is_gone_lie_behind_what_was_lost_before() -> Non
         writer.write_plain(2)
         unmapped = await world.worker("unmapped")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(unmapped.link.context.map_store, "append", _refuse_to_write)
+            patch.setattr(unmapped.link.map_store, "append", _refuse_to_write)
             async with asyncio.timeout(60):
                 while len(world.copies(at)) < 6:
                     await asyncio.sleep(0.05)

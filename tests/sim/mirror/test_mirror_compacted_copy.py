@@ -1,4 +1,4 @@
-"""The target compacts copies that are not mapped yet: the next worker goes on by itself."""
+"""The target compacts copies that are not mapped yet: the next worker continues on its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.compacted_batches import without_records
 
 
 def _compact(partition: SimPartition, gone: set[int]) -> None:
-    """Take records out of their batches, and batches without a record out of the log."""
+    """Remove records from their batches, and empty batches from the log."""
     cleaned = []
     for header, batch in partition.batches:
         kept = batch if header.is_control else without_records(batch, gone)
@@ -37,7 +37,7 @@ def _compact(partition: SimPartition, gone: set[int]) -> None:
 
 
 def _sample(random: Random, offsets: Sequence[int]) -> set[int]:
-    """Single records, and every record of some stretch; never the last one of a log."""
+    """Draw single records, and every record of some stretch; never the last one of a log."""
     candidates = offsets[:-1]
     gone = set(random.sample(candidates, random.randint(1, len(candidates))))
     first = random.randrange(len(candidates))
@@ -54,8 +54,8 @@ def _map_of(world: MirrorWorld) -> OffsetMap:
 
 
 def _check(world: MirrorWorld, copied: Sequence[Record], places: dict[int, int]) -> int:
-    """What is left of the copy and what was compacted make up what was copied, each record once;
-    every translation is true. How many translations are inexact."""
+    """Check that copies and compacted records together are the copied records, each once, and that
+    every translation is true. Return how many translations are inexact."""
     left = {copy.offset: copy[1:] for copy in world.copies(world.partitions[0])}
     expected = {places[record.offset]: record[1:] for record in copied}
     assert left.items() <= expected.items()
@@ -73,7 +73,7 @@ def _check(world: MirrorWorld, copied: Sequence[Record], places: dict[int, int])
 
 
 def _check_audit(world: MirrorWorld) -> int:
-    """Nothing is wrong with the copy; how many records were told as complete or cleaned."""
+    """Check that the audit has no finding; return how many records are complete or cleaned."""
     at = world.partitions[0]
     assert not world.findings(at)
     verdicts = world.verdicts(at)
@@ -83,10 +83,10 @@ def _check_audit(world: MirrorWorld) -> int:
 
 @pytest.mark.parametrize("source_is", ["whole", "compactable", "compacted"])
 @pytest.mark.parametrize("seed", range(int(os.environ.get("SIM_SEEDS", "12"))))
-def test_the_target_compacted_what_was_not_mapped(
+def test_the_target_compacted_unmapped_copies(
     seed: int, source_is: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whole batches and parts of batches; the source is compacted too, or may be, or is not."""
+    """Whole batches and parts of batches. The source is compacted too, or may be, or is not."""
 
     async def scenario() -> None:
         random = Random(seed)
@@ -140,7 +140,7 @@ def test_the_target_compacts_between_two_proofs_of_the_same_tail(
             _compact(copy, set(random.sample(sorted(places.values())[:-1], 9)))
             _compact(writer.partition, set(random.sample(sorted(places)[:-1], 9)))
             killed = await world.worker(f"killed {number}")
-            monkeypatch.setattr(killed.link.context.map_store, "append", _refuse_to_write)
+            monkeypatch.setattr(killed.link.map_store, "append", _refuse_to_write)
             async with asyncio.timeout(60):
                 while not (killed.flows and killed.flows[0].replicator is not None):
                     await asyncio.sleep(0.05)
@@ -155,10 +155,8 @@ def test_the_target_compacts_between_two_proofs_of_the_same_tail(
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_copies_compacted_from_among_others_records(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where others' records lay between our batches the places of those that went are a hole."""
+def test_copies_compacted_among_foreign_records(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If foreign records lay between our batches, the places of the lost copies are a hole."""
 
     async def scenario() -> None:
         random = Random(seed)
@@ -168,7 +166,7 @@ def test_copies_compacted_from_among_others_records(
         unmapped = await world.worker("unmapped")
         writer.write_plain(4)
         await world.settle(unmapped)
-        monkeypatch.setattr(unmapped.link.context.map_store, "append", _refuse_to_write)
+        monkeypatch.setattr(unmapped.link.map_store, "append", _refuse_to_write)
         copy = world.target.partition(TopicPartition(TOPIC, 0))
         for _ in range(6):
             writer.write_plain(4)
@@ -181,7 +179,7 @@ def test_copies_compacted_from_among_others_records(
         copied, copies = list(writer.expected), _ours(copy, writer.expected)
         places = {r.offset: c.offset for r, c in zip(copied, copies, strict=True)}
         world.target.topics[TOPIC].configs["cleanup.policy"] = "compact"
-        # Two whole batches of ours, and with them what lay between; of a third one some records.
+        # Two whole batches of ours and the foreign records between them; some records of a third.
         first = random.randint(1, 3) * 4
         gone = {c.offset for c in copies[first : first + 8]}
         _compact(copy, set(range(min(gone), max(gone) + 1)) | {copies[-6].offset})
@@ -196,9 +194,9 @@ def test_copies_compacted_from_among_others_records(
         places |= {r.offset: c.offset for r, c in zip(writer.expected[-2:], left[-2:], strict=True)}
         offset_map = _map_of(world)
         inexact = check_translations(offset_map, places, writer.expected[-1].offset + 1)
-        assert inexact == 8, "those in the hole, but for its begin"
+        assert inexact == 8, "the offsets in the hole, except its first"
         (entry,) = world.entries(world.partitions[0], GapKind.COPIED)
-        assert entry.copied_count == 8 + 1, "the first one behind it shows where it ends"
+        assert entry.copied_count == 8 + 1, "the first copy after it shows where it ends"
         assert (entry.source_from, entry.source_to) == (
             copied[first].offset, copied[first + 8].offset + 1,
         )  # fmt: skip
@@ -220,7 +218,7 @@ def _ours(copy: SimPartition, originals: Sequence[Record]) -> list[Record]:
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["a batch", "a record"])
-def test_a_copy_that_is_not_compacted_must_not_miss_anything(
+def test_a_copy_that_is_not_compacted_must_be_complete(
     whole: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:

@@ -12,7 +12,7 @@ from tests.sim.mirror.world import TOPIC, MirrorWorld
 from tests.sim.virtual_time import run_virtually
 
 
-def test_a_pause_holds_for_every_worker_until_it_is_taken_back() -> None:
+def test_a_pause_holds_for_every_worker_until_it_is_resumed() -> None:
     async def scenario() -> None:
         world = MirrorWorld(21)
         world.write(20)
@@ -35,9 +35,9 @@ def test_a_pause_holds_for_every_worker_until_it_is_taken_back() -> None:
         await successor.link.control(lambda controls: controls.pause(PausedPart()))
         assert successor.link.state() is LinkState.HELD
         assert successor.link.reason == "an operator has paused it"
-        # Said to one worker, followed by another.
+        # One worker gets the order, another one follows it.
         other = await world.worker("other")
-        await other.link.context.map_store.catch_up()
+        await other.link.map_store.catch_up()
         await asyncio.sleep(1)
         await other.link.control(lambda controls: controls.resume(PausedPart()))
         await other.kill()
@@ -50,8 +50,8 @@ def test_a_pause_holds_for_every_worker_until_it_is_taken_back() -> None:
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
-def test_a_rate_holds_back_and_is_raised_while_the_link_runs(is_restarted: bool) -> None:
-    """After a restart too, from the first record on."""
+def test_a_rate_limits_copying_and_is_raised_while_the_link_runs(is_restarted: bool) -> None:
+    """Also after a restart, from the first record on."""
 
     async def scenario(controls: Controls) -> None:
         world = MirrorWorld(22, partitions=1)
@@ -66,7 +66,7 @@ def test_a_rate_holds_back_and_is_raised_while_the_link_runs(is_restarted: bool)
         if is_restarted:
             worker = await world.worker("w")
         expected = len(world.writers[0].expected)
-        await asyncio.sleep(20)  # without the rate it would have been done in less than one
+        await asyncio.sleep(20)  # without the limit it would take less than one
         assert len(world.copies(world.partitions[0])) < expected
         unlimited = Controls(source_bytes_per_second=0, target_bytes_per_second=0)
         await worker.link.control(lambda _: unlimited)

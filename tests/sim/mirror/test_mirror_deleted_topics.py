@@ -1,4 +1,4 @@
-"""Topics that are deleted at the source, as the workers of a link see them."""
+"""Topics deleted at the source, as the workers of a link see them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tests.sim.mirror.world import TOPIC, MirrorWorld, SimWorker
 from tests.sim.virtual_time import run_virtually
 
 GONE = TopicPartition("a-" + TOPIC, 0)
-"""Sorts before everything else."""
+"""A topic that sorts before all others."""
 
 
 async def until_working(worker: SimWorker, topics: set[str]) -> None:
-    """Wait until it has its flows, and has seen these topics at the source and no others."""
+    """Wait until it has flows, and discovery has found exactly these topics at the source."""
     link = worker.link
-    await until(lambda: bool(link.flows) and {*link.context.directory.source} == topics)
+    await until(lambda: bool(link.flows) and {*link.directory.source} == topics)
 
 
-def test_there_is_a_first_worker_also_after_a_topic_was_deleted() -> None:
+def test_there_is_a_first_worker_after_a_topic_was_deleted() -> None:
     async def scenario() -> None:
         world = MirrorWorld(1)
         world.source.create(GONE.topic, 1)
@@ -32,7 +32,7 @@ def test_there_is_a_first_worker_also_after_a_topic_was_deleted() -> None:
         assert (stays.link.is_first_worker, before.link.is_first_worker) == (False, True)
         del world.source.topics[GONE.topic]
         await before.stop()
-        # It comes back under its name, and is given what it had: the other one still knows it.
+        # It restarts under its name, and gets its partitions back: the other one still knows it.
         after = await world.worker("before")
         after.link.assign([GONE, *world.partitions[1:]])
         for worker in (stays, after):
@@ -45,7 +45,7 @@ def test_there_is_a_first_worker_also_after_a_topic_was_deleted() -> None:
     run_virtually(scenario())
 
 
-def test_a_topic_that_is_gone_is_told_by_whoever_takes_it_over_and_is_no_part_of_the_lag() -> None:
+def test_a_deleted_topic_is_reported_by_its_new_worker_and_has_no_lag() -> None:
     async def scenario() -> None:
         world = MirrorWorld(3)
         world.source.create(GONE.topic, 1)
@@ -64,8 +64,8 @@ def test_a_topic_that_is_gone_is_told_by_whoever_takes_it_over_and_is_no_part_of
         await until(lambda: link_status(second.link)["lag_records"] == 0)
         flow = second.link.flows[GONE]
         await until(lambda: flow.state is FlowState.SOURCE_GONE)
-        assert flow.reason == f"{GONE.topic} is not there at the source"
-        world.source.topics[GONE.topic] = gone  # its cluster had only lost sight of it
+        assert flow.reason == f"{GONE.topic} does not exist at the source"
+        world.source.topics[GONE.topic] = gone  # the cluster only did not list it for a while
         await until(lambda: flow.state is FlowState.RUNNING)
         await until(lambda: link_status(second.link)["lag_records"] == 0)
         await second.stop()

@@ -1,4 +1,4 @@
-"""Records that nobody copied, in a copy that no other link shares."""
+"""Foreign records in a copy that is not shared."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _copy_of(world: MirrorWorld) -> SimPartition:
 
 
 def _intrude(world: MirrorWorld, count: int = 1) -> int:
-    """Write into the copy as any client could; the offset."""
+    """Write into the copy as any client could; return the offset."""
     partition = _copy_of(world)
     batch = encode_batch([NewRecord(0, None, FOREIGN)] * count)
     offset, _ = partition.append(batch)
@@ -40,7 +40,7 @@ def _own_copies(world: MirrorWorld) -> list[Record]:
 
 
 def _check(world: MirrorWorld) -> None:
-    """Each record once, in order; the map is true; the journal has just the foreign offsets."""
+    """Check the copies, the map, and that the journal has exactly the foreign offsets."""
     at = world.partitions[0]
     own, expected = _own_copies(world), world.expected(at)
     assert [r[1:] for r in own] == [r[1:] for r in expected]
@@ -54,7 +54,7 @@ def _check(world: MirrorWorld) -> None:
 
 
 def _told(world: MirrorWorld) -> set[int]:
-    """The target offsets that the journal calls foreign."""
+    """Return the target offsets that the journal calls foreign."""
     entries = world.entries(world.partitions[0], GapKind.FOREIGN)
     return {n for each in entries for n in range(each.target_offset, each.target_to or 0)}
 
@@ -78,7 +78,7 @@ def test_a_foreign_record_stops_the_flow_and_is_named(policy: Policy) -> None:
         flow = await worker.until_troubled(Trouble.FOREIGN, state)
         assert f"a.t-0 holds records at offsets {offset} that this link" in (flow.reason or "")
         await worker.kill()
-        # What was written behind it before it was noticed is in the map all the same.
+        # Batches written after it, before it was noticed, are in the map.
         second = await world.worker("next")
         flow = await second.until_troubled(Trouble.FOREIGN, state)
         assert f"at offsets {offset} that" in (flow.reason or "")
@@ -89,14 +89,14 @@ def test_a_foreign_record_stops_the_flow_and_is_named(policy: Policy) -> None:
     run_virtually(scenario())
 
 
-def test_a_foreign_record_is_skipped_and_told() -> None:
+def test_a_foreign_record_is_skipped_with_a_journal_entry() -> None:
     async def scenario() -> None:
         world = MirrorWorld(2, partitions=1)
         worker = await _settled(world, "w", "skip")
         offset = _intrude(world, 2)
         world.writers[0].write_plain(3)
         await world.settle(worker)
-        assert worker.flows[0].restarts == 0, "copying goes on meanwhile"
+        assert worker.flows[0].restarts == 0, "copying continues meanwhile"
         _check(world)
         assert _told(world) == {offset, offset + 1}
         await worker.stop()
@@ -106,7 +106,7 @@ def test_a_foreign_record_is_skipped_and_told() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_foreign_records_among_kills(seed: int) -> None:
-    """Whenever they come and whoever notices them, each is told and nothing else is."""
+    """At any time and for any worker, the journal gets each foreign record and nothing else."""
 
     async def scenario() -> None:
         random = Random(seed)
@@ -142,7 +142,7 @@ def test_foreign_records_among_kills(seed: int) -> None:
      {"on_unmapped_target": "append"}],
     ids=["identity", "merge", "append"],
 )  # fmt: skip
-def test_where_others_may_write_their_records_are_no_trouble(settings: dict[str, object]) -> None:
+def test_foreign_records_in_a_shared_copy_are_no_trouble(settings: dict[str, object]) -> None:
     async def scenario() -> None:
         world = MirrorWorld(3, partitions=1)
         world.link_settings = settings
@@ -160,8 +160,8 @@ def test_where_others_may_write_their_records_are_no_trouble(settings: dict[str,
 
 
 @pytest.mark.parametrize("policy", ["skip", "fail"])
-def test_what_was_written_before_the_source_was_recreated_is_told_as_well(policy: Policy) -> None:
-    """The new generation begins behind it, so that no later proof meets it."""
+def test_foreign_records_before_a_recreated_source_are_reported(policy: Policy) -> None:
+    """The new generation begins after it, so no later proof would meet it."""
 
     async def scenario() -> None:
         world = MirrorWorld(7, partitions=1)

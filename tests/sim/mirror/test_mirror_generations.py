@@ -1,4 +1,4 @@
-"""Source logs that are replaced under the mirror: cut back, written over, deleted and made anew."""
+"""Source logs that are replaced while the mirror copies: truncated, overwritten, re-created."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _AS_DICT = {"truncated": "skip", "recreated": "skip", "out_of_range": "skip"}
 
 
 def _cut_back(world: MirrorWorld, records_left: int) -> int:
-    """Cut the source back so that this many copyable records are lost at least; its new end."""
+    """Truncate the source so that at least as many copyable records are lost; return its end."""
     writer = world.writers[0]
     writer.cut_back(writer.expected[-records_left].offset)
     return writer.partition.log_end_offset
@@ -45,8 +45,9 @@ def _write_beyond(world: MirrorWorld, offset: int) -> None:
 
 
 def _check_generations(world: MirrorWorld, before: list[Record]) -> None:
-    """The target has the copies of the old log, then what the new one has from where they part;
-    the map is that of the new one and exact."""
+    """Check that the target has the copies of the old log, then those of the new one from where
+    they
+    diverge, and that the map of the new one is exact."""
     at = world.partitions[0]
     gap = world.gaps(at)[-1]
     assert gap.source_to is None
@@ -58,7 +59,7 @@ def _check_generations(world: MirrorWorld, before: list[Record]) -> None:
     common = [] if gap.reason == Trouble.RECREATED else [
         record for record in before if record.offset < gap.source_from
     ]  # fmt: skip
-    assert common == [r for r in world.writers[0].expected if r in common], "they part there"
+    assert common == [r for r in world.writers[0].expected if r in common], "the logs diverge there"
     topic = read_map_topic(world.target)
     flow = topic.latest_flow(at.topic, at.partition)
     assert flow is not None
@@ -79,8 +80,8 @@ def _check_generations(world: MirrorWorld, before: list[Record]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_source_cut_back_is_copied_anew_from_where_it_differs(seed: int) -> None:
-    """The mirror runs on; whether new records reach its position before it looks is chance."""
+def test_a_truncated_source_is_copied_again_from_where_it_diverges(seed: int) -> None:
+    """The mirror keeps running. New records may or may not reach its position before it looks."""
 
     async def scenario() -> None:
         world, worker = await _settled_world(seed)
@@ -98,7 +99,7 @@ def test_a_source_cut_back_is_copied_anew_from_where_it_differs(seed: int) -> No
         assert gap.reason == Trouble.TRUNCATED
         assert gap.source_from <= before[-1].offset
         again = [record.offset for record in before if record.offset >= gap.source_from]
-        assert min(again) >= min(end, before[-8].offset), "what is still there is not copied anew"
+        assert min(again) >= min(end, before[-8].offset), "what is still there is not copied again"
         _check_generations(world, before)
         await worker.stop()
 
@@ -114,15 +115,15 @@ async def _until_gap(world: MirrorWorld, worker: SimWorker) -> None:
 
 
 @pytest.mark.parametrize("seed", [*range(12), 80])
-def test_a_source_that_was_written_over_while_nobody_looked_is_noticed(seed: int) -> None:
-    """After a restart there is no epoch to ask with; the last record that was copied tells."""
+def test_a_source_overwritten_while_no_worker_ran_is_detected(seed: int) -> None:
+    """After a restart there is no epoch to fetch with; the last copied record shows the change."""
 
     async def scenario() -> None:
         world, worker = await _settled_world(seed)
         await worker.stop()
         before = list(world.writers[0].expected)
         end = _cut_back(world, 6)
-        # Without holes: where compaction may have taken what was copied, nobody can tell.
+        # Without holes: if compaction may have taken the copied records, nobody can tell.
         while end <= before[-1].offset:
             world.writers[0].write_plain(2)
             end = world.writers[0].partition.log_end_offset
@@ -137,7 +138,7 @@ def test_a_source_that_was_written_over_while_nobody_looked_is_noticed(seed: int
 
 
 @pytest.mark.parametrize("policy", ["fail", "pause"])
-def test_a_source_cut_back_stops_the_flow_unless_told_otherwise(policy: str) -> None:
+def test_a_truncated_source_stops_the_flow_by_default(policy: str) -> None:
     async def scenario() -> None:
         world, worker = await _settled_world(3, truncated=policy)
         before = list(world.writers[0].expected)
@@ -153,7 +154,7 @@ def test_a_source_cut_back_stops_the_flow_unless_told_otherwise(policy: str) -> 
 
 
 @pytest.mark.parametrize("stops", [False, True], ids=["runs on", "restarted"])
-def test_a_topic_made_anew_is_copied_as_a_new_generation(stops: bool) -> None:
+def test_a_recreated_topic_is_copied_as_a_new_generation(stops: bool) -> None:
     async def scenario() -> None:
         world, worker = await _settled_world(8)
         before = list(world.writers[0].expected)
@@ -171,7 +172,7 @@ def test_a_topic_made_anew_is_copied_as_a_new_generation(stops: bool) -> None:
         assert (gap.reason, gap.source_to) == (Trouble.RECREATED, None)
         assert gap.source_from > before[-1].offset
         _check_generations(world, before)
-        # And once more, each with an epoch of its own.
+        # And once more, each with its own epoch.
         again = contents(world.copies(world.partitions[0]))
         world.source.create(TOPIC, 1)
         world.writers[0] = SourceWriter(world.source.partition(world.partitions[0]), Random(10))
@@ -187,8 +188,8 @@ def test_a_topic_made_anew_is_copied_as_a_new_generation(stops: bool) -> None:
     run_virtually(scenario())
 
 
-def test_what_the_target_has_deleted_is_not_taken_for_different() -> None:
-    """Copies that its retention took cannot be compared, and are not copied again."""
+def test_copies_deleted_at_the_target_do_not_count_as_different() -> None:
+    """Copies that the target's retention took cannot be compared, and are not copied again."""
 
     async def scenario() -> None:
         world, worker = await _settled_world(5)

@@ -1,19 +1,17 @@
-"""Partitions that stand still: not named again, not lost sight of, and their lag stays known."""
+"""Idle partitions: fetches do not name them again, and their lag stays known."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from mirror_maker.flow import flow
-from mirror_maker.flow.fetcher import SESSION_CLOSE_MS_MAX, SESSION_KEPT_MS
+from mirror_maker.flow.fetcher import SESSION_CLOSE_MS_MAX, SESSION_IDLE_MS
 from mirror_maker.formats.controls import Controls, PausedPart
 from mirror_maker.metrics.lag import STALE_MS, UNKNOWN_LAG, Lag
 from mirror_maker.model import LinkState
-from mirror_maker.resume.prove import prove
+from mirror_maker.resume.proof import Proof, Prover
 from tests.sim.kafka_double.network import Network
 from tests.sim.mirror.world import LIMITS, TOPIC, MirrorWorld, SimWorker
 from tests.sim.virtual_time import run_virtually
@@ -23,7 +21,7 @@ PARTITIONS = 8
 
 
 async def settled(world: MirrorWorld) -> SimWorker:
-    """A worker that has copied everything, half of the partitions empty."""
+    """Return a worker that has copied everything; half of the partitions are empty."""
     for _ in range(20):
         world.random.choice(world.writers[: len(world.writers) // 2]).write_plain(3)
     worker = await world.worker("w")
@@ -37,7 +35,7 @@ async def until_running(worker: SimWorker) -> None:
             await asyncio.sleep(0.1)
 
 
-def test_only_what_moves_is_named() -> None:
+def test_fetches_name_only_partitions_that_move() -> None:
     async def scenario() -> None:
         world = MirrorWorld(40, partitions=PARTITIONS)
         worker = await settled(world)
@@ -55,7 +53,7 @@ def test_only_what_moves_is_named() -> None:
 
 
 @pytest.mark.parametrize("slots", [1_000, 0])
-def test_the_lag_of_what_stands_still_is_known_while_the_source_answers(slots: int) -> None:
+def test_the_lag_of_idle_partitions_is_known_while_the_source_answers(slots: int) -> None:
     async def scenario() -> None:
         world = MirrorWorld(41, partitions=PARTITIONS)
         world.source.fetch_session_slots = slots
@@ -75,14 +73,14 @@ def test_the_lag_of_what_stands_still_is_known_while_the_source_answers(slots: i
     run_virtually(scenario())
 
 
-def test_a_flow_that_was_given_away_and_comes_back_hears_where_the_end_is() -> None:
+def test_a_flow_that_comes_back_learns_the_end_of_the_source() -> None:
     async def scenario() -> None:
         world = MirrorWorld(42, partitions=PARTITIONS)
         world.network = Network(world.network.random, is_perfect=True, delay_ms_max=0)
         world.limits = replace(LIMITS, fetch_wait_ms_max=5_000)
         worker = await settled(world)
         await asyncio.sleep(6)
-        # Away and back within one poll: the broker never hears of it.
+        # Away and back within one poll: the broker never learns of it.
         worker.link.assign(world.partitions[1:])
         async with asyncio.timeout(1):
             while world.partitions[0] in worker.link.flows:
@@ -95,12 +93,12 @@ def test_a_flow_that_was_given_away_and_comes_back_hears_where_the_end_is() -> N
     run_virtually(scenario())
 
 
-def test_a_pause_that_was_taken_back_before_the_link_looked_holds_nothing() -> None:
+def test_a_pause_that_ended_before_it_was_read_holds_nothing() -> None:
     async def scenario() -> None:
         world = MirrorWorld(43)
         world.limits = replace(LIMITS, controls_ms=10_000)
         worker = await settled(world)
-        store = worker.link.context.map_store
+        store = worker.link.map_store
         await store.append([Controls().pause(PausedPart(TOPIC, 0))])
         await store.catch_up()
         world.writers[0].write_plain(5)
@@ -114,7 +112,7 @@ def test_a_pause_that_was_taken_back_before_the_link_looked_holds_nothing() -> N
     run_virtually(scenario())
 
 
-def test_sessions_that_are_lost_again_and_again_lose_nothing() -> None:
+def test_repeatedly_lost_sessions_lose_no_records() -> None:
     async def scenario() -> None:
         world = MirrorWorld(44, partitions=PARTITIONS)
         worker = await settled(world)
@@ -132,14 +130,14 @@ def test_sessions_that_are_lost_again_and_again_lose_nothing() -> None:
 
 
 def sessions_count(world: MirrorWorld) -> list[int]:
-    """Fetch sessions that each broker of the source keeps."""
+    """Return how many fetch sessions each broker of the source keeps."""
     return [len(world.source.fetch_sessions(node_id)) for node_id in range(world.source.brokers)]
 
 
-def test_a_worker_that_stops_leaves_no_session_behind() -> None:
+def test_a_stopped_worker_leaves_no_session() -> None:
     async def scenario() -> None:
         world = MirrorWorld(46, partitions=PARTITIONS)
-        # Nothing is lost; and what was sent on another connection may come first all the same.
+        # Nothing is lost. A request on another connection may still arrive first.
         world.network = Network(world.network.random)
         worker = await settled(world)
         assert sessions_count(world) == [1, 1]
@@ -168,14 +166,14 @@ def test_a_broker_that_leads_nothing_any_more_need_not_keep_its_session() -> Non
         worker = await settled(world)
         for at in world.partitions:
             world.source.leaders[at] = 0
-        await asyncio.sleep(2 * SESSION_KEPT_MS / 1000)
+        await asyncio.sleep(2 * SESSION_IDLE_MS / 1000)
         assert sessions_count(world) == [1, 0]
         for at in world.partitions:
             world.source.leaders[at] = 1
         world.write(20)
         await world.settle(worker)
         world.check_copies()
-        await asyncio.sleep(2 * SESSION_KEPT_MS / 1000)
+        await asyncio.sleep(2 * SESSION_IDLE_MS / 1000)
         assert sessions_count(world) == [0, 1]
         await worker.stop()
 
@@ -186,11 +184,13 @@ def test_a_few_partitions_are_proved_at_a_time(monkeypatch: pytest.MonkeyPatch) 
     proving: list[int] = []
     at_once: list[int] = []
 
-    async def counted(*arguments: Any) -> Any:
+    prove = Prover.prove
+
+    async def counted(prover: Prover) -> Proof:
         proving.append(1)
         at_once.append(len(proving))
         try:
-            return await prove(*arguments)
+            return await prove(prover)
         finally:
             proving.pop()
 
@@ -201,7 +201,7 @@ def test_a_few_partitions_are_proved_at_a_time(monkeypatch: pytest.MonkeyPatch) 
         world.check_copies()
         await worker.stop()
 
-    monkeypatch.setattr(flow, "prove", counted)
+    monkeypatch.setattr(Prover, "prove", counted)
     run_virtually(scenario())
     assert len(at_once) >= PARTITIONS
     assert max(at_once) == 2

@@ -1,4 +1,4 @@
-"""A worker whose lease has run out says nothing of what it finds at the source."""
+"""A worker without a lease reports nothing about the source."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.sim.virtual_time import run_virtually
 
 
 def test_a_worker_without_a_lease_maps_nothing() -> None:
-    """It slept while another one copied records that compaction has taken when it wakes up. That
-    they were not copied is not for it to say."""
+    """It slept while another worker copied records, and compaction took them before it woke up. It
+    must not report that they were not copied."""
 
     async def scenario() -> None:
         world = ProductWorld(Cell("prefixed", "cleaned", "own", "few", "none"), 1)

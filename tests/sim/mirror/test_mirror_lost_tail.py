@@ -1,5 +1,4 @@
-"""The target's retention takes copies before they are mapped: nothing is doubled, nothing stands
-still without saying so."""
+"""The target's retention takes unmapped copies: no duplicates, no stop without a reason."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.model import DescribedProducer, FlowState
 from mirror_maker.rules.trouble import Policies, Trouble
-from tests.sim.kafka_double.double import SimClient
+from tests.sim.kafka_double.client import SimClient
 from tests.sim.kafka_double.log import SimPartition
 from tests.sim.kafka_double.network import Killed
 from tests.sim.mirror.test_mirror_compacted import world_with_unmapped_copies
@@ -33,13 +32,13 @@ def _target_of(world: MirrorWorld) -> SimPartition:
 
 
 def _forget_records(partition: SimPartition, before: int) -> None:
-    """What retention does; the state of producers stays."""
+    """Delete records as retention does; the state of producers stays."""
     partition.batches = [entry for entry in partition.batches if entry[0].next_offset > before]
     partition.log_start_offset = before
 
 
 async def _check_goes_on(world: MirrorWorld, *, written: int) -> None:
-    """What is written from here on is copied once, nothing else is; also after another kill."""
+    """Check that later records are copied once and nothing else is, also after another kill."""
     writer = world.writers[0]
     copied = len(writer.expected) - written
     for name in ("next", "after", "last"):
@@ -54,7 +53,9 @@ async def _check_goes_on(world: MirrorWorld, *, written: int) -> None:
 
 @pytest.mark.parametrize("written", [0, 9], ids=["quiet", "written on"])
 @pytest.mark.parametrize("seed", range(4))
-def test_the_whole_tail_went(seed: int, written: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retention_took_the_whole_tail(
+    seed: int, written: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def scenario() -> None:
         world = await world_with_unmapped_copies(seed, monkeypatch)
         target = _target_of(world)
@@ -78,9 +79,9 @@ def test_both_sides_lost_the_front_of_the_tail(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("later_ms", [1_000, -1_000], ids=["the times tell", "nothing tells"])
-def test_both_sides_lost_it_all(later_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The target still tells the time of our last batch there. Records of a later time were not
-    copied; of earlier ones nobody knows."""
+def test_both_sides_lost_the_whole_tail(later_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The target still knows the timestamp of our last batch. Records with later timestamps were
+    not copied; about earlier ones nobody knows."""
 
     async def scenario() -> None:
         world = await world_with_unmapped_copies(4, monkeypatch)
@@ -111,7 +112,7 @@ def test_both_sides_lost_it_all(later_ms: int, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("reason", ["forgotten", "cannot be asked"])
-def test_where_it_cannot_be_told_the_flow_says_so(
+def test_an_undecidable_loss_stops_the_flow_with_its_reason(
     reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
@@ -124,7 +125,7 @@ def test_where_it_cannot_be_told_the_flow_says_so(
             _ask_in_vain(monkeypatch)
         worker = await world.worker("next")
         flow = await worker.until_troubled(Trouble.TARGET, FlowState.FAILED)
-        assert "were copied already cannot be told" in (flow.reason or "")
+        assert "nobody can tell which source records" in (flow.reason or "")
         assert not target.batches
         await worker.stop()
 
@@ -133,7 +134,7 @@ def test_where_it_cannot_be_told_the_flow_says_so(
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("SIM_SEEDS", "12"))))
 def test_chaos_while_retention_is_short(seed: int) -> None:
-    """Workers are killed at any step, and whatever they wrote may be gone when the next comes."""
+    """Workers are killed at any step, and their copies may be gone before the next one starts."""
 
     async def scenario() -> None:
         world = MirrorWorld(seed, partitions=1)
@@ -175,7 +176,7 @@ def test_chaos_while_retention_is_short(seed: int) -> None:
 
 
 def _killer(steps: int) -> tuple[Callable[[], None], asyncio.Event]:
-    """What kills a process at one of its steps, and tells."""
+    """Kills a process at one of its steps, and remembers it."""
     killed = asyncio.Event()
     left = iter(range(steps))
 
@@ -198,10 +199,10 @@ def _ask_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SimClient, "describe_producer", refuse)
 
 
-def test_a_target_that_others_write_into_and_that_has_forgotten_us(
+def test_a_shared_target_that_forgot_the_producer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A quiet flow under an identical name: what went was the others'."""
+    """A quiet flow under an identical name: the lost records were foreign."""
 
     async def scenario() -> None:
         world = MirrorWorld(6, partitions=1)
@@ -226,10 +227,10 @@ def test_a_target_that_others_write_into_and_that_has_forgotten_us(
 
 
 @pytest.mark.parametrize("commit_s", [0.0, 2.0, None], ids=["at once", "later", "is cut"])
-def test_a_write_that_arrives_while_a_shared_target_is_asked_is_not_taken_for_gone(
+def test_a_write_in_flight_to_a_shared_target_does_not_count_as_lost(
     commit_s: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others' records went, as many as one likes; our first write after them was on its way."""
+    """Any number of foreign records is lost; our first write after them was in flight."""
 
     async def scenario() -> None:
         world = MirrorWorld(7, partitions=1)
@@ -238,7 +239,7 @@ def test_a_write_that_arrives_while_a_shared_target_is_asked_is_not_taken_for_go
         writer.write_plain(4)
         worker = await world.worker("w")
         await world.settle(worker)
-        producer_id = worker.link.context.map_store.registration.producer_id
+        producer_id = worker.link.map_store.registration.producer_id
         await worker.kill()
         target = _target_of(world)
         for _ in range(2):
@@ -255,7 +256,7 @@ def test_a_write_that_arrives_while_a_shared_target_is_asked_is_not_taken_for_go
         writer.write_plain(2)
         await world.settle(worker)
         await worker.kill()
-        assert asked, "the scenario did not come about"
+        assert asked, "the scenario did not happen"
         _check_copied_and_mapped(world, producer_id, writer.expected[4:])
 
     run_virtually(scenario())
@@ -264,8 +265,8 @@ def test_a_write_that_arrives_while_a_shared_target_is_asked_is_not_taken_for_go
 def _arrive_when_asked(
     target: SimPartition, write: bytearray, commit_s: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> list[int]:
-    """Where the write landed, when the target was first asked for a producer. It is committed so
-    much later, or lost with its leader."""
+    """Return the offset of the write, which lands when the target is first asked for a producer. It
+    is committed as much later, or lost with its leader."""
     describe = SimClient.describe_producer
     landed: list[int] = []
 
@@ -288,7 +289,7 @@ def _arrive_when_asked(
 
 
 def _check_copied_and_mapped(world: MirrorWorld, producer_id: int, expected: list[Record]) -> None:
-    """Each of these records is on the target once, in order, and the map says just where."""
+    """Check that each of these records is on the target once, in order, where the map says."""
     copies = [
         record
         for header, batch in _target_of(world).batches

@@ -1,4 +1,4 @@
-"""The probe topic of a link, as the link copies it: whole, whatever its settings say."""
+"""The probe topic of a link: copied whole, despite the link's settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.formats.naming import remote_topic
 from mirror_maker.formats.probe import probe_topic_name
 from mirror_maker.model import FlowState, LinkState
-from mirror_maker.rules.record_rules import Condition, HeaderValue, KeyTest, RecordFilter, Transform
+from mirror_maker.rules.rule_settings import (
+    Condition,
+    HeaderValue,
+    KeyTest,
+    RecordFilter,
+    Transform,
+)
 from mirror_maker.rules.trouble import Trouble
 from mirror_maker.worker.status import link_status
 from tests.sim.mirror.scenarios import chaos, until
@@ -32,7 +38,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 class ProbeWorld(MirrorWorld):
-    """The source has the link's probe topic with the records, and an empty topic beside."""
+    """Return a source with the link's probe topic and its records, and an empty topic."""
 
     def __init__(self, seed: int, **link_settings: Any) -> None:
         super().__init__(seed, partitions=1)
@@ -45,7 +51,7 @@ class ProbeWorld(MirrorWorld):
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
-def test_the_probe_topic_is_copied_whole_whatever_the_link_leaves_out(
+def test_the_probe_topic_is_copied_whole_despite_the_rules_of_the_link(
     settings: dict[str, Any],
 ) -> None:
     async def scenario() -> None:
@@ -65,13 +71,15 @@ def test_the_probe_topic_is_copied_whole_whatever_the_link_leaves_out(
 
 @pytest.mark.parametrize("seed", range(6), ids=lambda seed: f"seed-{seed}")
 def test_chaos_on_a_link_with_rules(seed: int) -> None:
-    """Kills, overlapping workers, lost and late answers: proofs leave the rules aside, too."""
+    """Kills, overlapping workers, lost and late responses: proofs ignore the rules, too."""
     world = ProbeWorld(seed, **LEAVES_ALL_OUT)
     run_virtually(chaos(world, Random(seed), batches=40, batches_per_turn_max=20))
 
 
 @pytest.mark.parametrize("is_recreated", [True, False], ids=["recreated", "out of range"])
-def test_what_its_source_loses_is_skipped_and_noted_without_an_operator(is_recreated: bool) -> None:
+def test_a_loss_at_the_source_of_the_probe_is_skipped_without_an_operator(
+    is_recreated: bool,
+) -> None:
     async def scenario() -> None:
         world = ProbeWorld(3)
         world.write(20)
@@ -103,8 +111,8 @@ def test_what_its_source_loses_is_skipped_and_noted_without_an_operator(is_recre
     run_virtually(scenario())
 
 
-def test_a_foreign_record_in_the_copy_does_not_stop_it() -> None:
-    """The probe tells of it: it is doubled, or altered."""
+def test_a_foreign_record_does_not_stop_the_probe() -> None:
+    """The probe itself reports it as duplicated or altered."""
 
     async def scenario() -> None:
         world = ProbeWorld(6)

@@ -1,6 +1,6 @@
-"""The mirror over the product of its modes: no anomaly; broken mirrors are found.
+"""The mirror over the product of its modes: no anomaly, and broken mirrors are found.
 
-`SIM_SEED=n` plays one seed; see mirror_product/__main__.py for the command that plays many.
+`SIM_SEED=n` plays one seed; mirror_product/__main__.py has the command that plays many.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from tests.sim.mirror_product.pairwise import pairs_of, product_rows
 ONE = os.environ.get("SIM_SEED")
 SEEDS = len(covering())
 SEEDS_PER_TEST = 12
-"""So that several workers share them."""
+"""Small, so that several pytest workers share the seeds."""
 SEEDS_FOR_VARIANTS = 3
-"""A broken variant that none of so many seeds from its own on notices is not noticed."""
+"""Seeds that are played for a broken variant, from its own on; one of them must notice it."""
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.timeout(900)
 
 
 def played(*arguments: str) -> dict[str, Any]:
-    """What the command says; in a process of its own, for a fixed order of sets."""
+    """Return the result of the command, run in its own process for a fixed order of sets."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.sim.mirror_product", *arguments],
         cwd=ROOT,
@@ -61,7 +61,7 @@ def test_no_anomaly_in_one_seed() -> None:
 
 
 def test_the_first_seeds_have_every_pair_of_values() -> None:
-    """Of any two dimensions, as far as any allowed cell has it."""
+    """Every pair of any two dimensions that some allowed cell has."""
     rows = product_rows(DIMENSIONS, is_allowed)
     wanted = set().union(*map(pairs_of, rows))
     found = set().union(*map(pairs_of, covering()))

@@ -1,4 +1,4 @@
-"""The judges of the mirror's product notice every fault that is planted into their evidence."""
+"""The judges of the mirror's product notice every fault planted into their evidence."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Log = dict[int, Record]
 
 @cache
 def sound() -> Evidence:
-    """Of a link that copied transactions, so that its map has more than one run."""
+    """Return the evidence of a link that copied transactions, so its map has several runs."""
     cell = Cell("prefixed", "transactions", "own", "few", "none")
     evidence, _ = run_virtually(run_world(ProductWorld(cell, 3), Random(3)))
     assert isinstance(evidence, Evidence)
@@ -64,7 +64,7 @@ def with_log(change: Callable[[Log], Mapping[int, Record]]) -> Evidence:
     return with_link(replace(link(), target_logs={**link().target_logs, at: log}))
 
 
-def test_what_really_happened_is_in_order() -> None:
+def test_true_evidence_passes() -> None:
     assert judge(sound()) == sum(len(log.records) for log in link().every_log())
     assert len(source().records) > 10
 
@@ -119,13 +119,13 @@ def test_a_record_that_is_not_as_it_was_written(fault: Callable[[Log], Log]) -> 
         judge(with_log(fault))
 
 
-def test_an_intruder_of_whom_the_journal_does_not_tell() -> None:
+def test_an_intruder_that_is_not_in_the_journal() -> None:
     evidence = replace(with_log(_foreign), intruded=frozenset({b"who#1"}))
-    with pytest.raises(Anomaly, match="of intruders, told are"):
+    with pytest.raises(Anomaly, match="of intruders, in the journal are"):
         judge(evidence)
 
 
-def test_a_record_that_the_source_does_not_have_any_more_is_to_be_told_as_lost() -> None:
+def test_a_lost_record_that_is_not_in_the_journal() -> None:
     log = link().target_logs[link().copy_of(AT)]
     last = max(log)
     gone = frozenset({max(source().records)})
@@ -138,7 +138,7 @@ def test_a_record_that_the_source_does_not_have_any_more_is_to_be_told_as_lost()
             link().copy_of(AT): {offset: each for offset, each in log.items() if offset != last},
         },
     )
-    with pytest.raises(Anomaly, match="the journal does not tell"):
+    with pytest.raises(Anomaly, match="lost, but not in the journal"):
         judge(with_link(changed))
 
 
@@ -162,18 +162,18 @@ def with_entry(gap: Gap) -> Evidence:
     return with_link(replace(link(), journal=journal))
 
 
-def test_a_copied_record_that_is_told_as_lost() -> None:
+def test_a_copied_record_that_the_journal_calls_lost() -> None:
     offset = min(source().records)
-    with pytest.raises(Anomaly, match="told as lost"):
+    with pytest.raises(Anomaly, match="lost by the journal"):
         judge(with_entry(_entry(source_from=offset, source_to=offset + 1)))
 
 
-def test_a_topic_that_is_there_and_told_as_ended() -> None:
-    with pytest.raises(Anomaly, match="told as lost"):
+def test_an_existing_topic_that_the_journal_calls_ended() -> None:
+    with pytest.raises(Anomaly, match="lost by the journal"):
         judge(with_entry(_entry(source_from=min(source().records), source_to=None)))
 
 
-def test_copies_that_are_told_to_have_no_source() -> None:
+def test_copies_that_the_journal_calls_sourceless() -> None:
     entry = _entry(
         kind=GapKind.COPIED, source_from=0, source_to=max(source().records) + 1,
         target_offset=0, target_to=1_000, copied_count=1,
@@ -182,7 +182,7 @@ def test_copies_that_are_told_to_have_no_source() -> None:
         judge(with_entry(entry))
 
 
-def test_own_copies_that_are_told_as_foreign() -> None:
+def test_own_copies_that_the_journal_calls_foreign() -> None:
     entry = _entry(kind=GapKind.FOREIGN, target_offset=0, target_to=1)
     with pytest.raises(Anomaly, match="of intruders"):
         judge(with_entry(entry))
@@ -192,7 +192,7 @@ def test_own_copies_that_are_told_as_foreign() -> None:
 
 
 def with_runs(change: Callable[[list[Run]], list[Run]]) -> Evidence:
-    """The last block of the flow, with other runs; the rest of the topic as it is."""
+    """Return the map topic with other runs in the last block of the flow."""
     flow = link().flow(source())
     assert flow is not None
     block = link().map_topic.last_block(flow, 0)
@@ -211,7 +211,7 @@ def with_runs(change: Callable[[list[Run]], list[Run]]) -> Evidence:
     return with_link(replace(link(), map_topic=topic))
 
 
-def test_the_map_as_it_is() -> None:
+def test_a_true_map_passes() -> None:
     judge(with_runs(lambda runs: runs))
 
 
@@ -234,12 +234,12 @@ def test_a_false_map(change: Callable[[list[Run]], list[Run]]) -> None:
 # -- the audit ------------------------------------------------------------------------------------
 
 
-def test_an_audit_that_says_nothing() -> None:
+def test_an_audit_without_verdicts() -> None:
     with pytest.raises(Anomaly, match="0 COMPLETE"):
         judge(with_link(replace(link(), verdicts=VerdictTopic())))
 
 
-def test_an_audit_that_finds_a_fault_where_none_is() -> None:
+def test_an_audit_with_a_false_finding() -> None:
     flow = link().flow(source())
     assert flow is not None
     finding = Finding(
@@ -249,5 +249,5 @@ def test_an_audit_that_finds_a_fault_where_none_is() -> None:
     topic = VerdictTopic()
     key, value = finding_record(flow, finding)
     topic.replay(key, value)
-    with pytest.raises(Anomaly, match="a fault is told"):
+    with pytest.raises(Anomaly, match="a finding"):
         judge(with_link(replace(link(), verdicts=topic)))

@@ -1,5 +1,4 @@
-"""The mirror under client quotas: above one, Kafka answers a fetch without error and without any
-partition."""
+"""The mirror under client quotas: above one, a fetch response has no error and no partition."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from tests.sim.virtual_time import run_virtually
 
 
 class Quotas:
-    """Of both clusters: half of the fetches are held back, of whatever they are."""
+    """Let both clusters throttle half of all fetches."""
 
     def __init__(self, world: MirrorWorld, random: Random) -> None:
         self.held_back: Counter[str] = Counter()
@@ -30,8 +29,8 @@ class Quotas:
         return self._random.randint(1, 200)
 
 
-def test_a_worker_lives_through_quotas_on_both_sides() -> None:
-    """Long polls, proofs, topics of state, what operators said."""
+def test_a_worker_works_under_quotas_on_both_sides() -> None:
+    """Long polls, proofs, topics of state, an operator's orders."""
 
     async def scenario() -> None:
         world = MirrorWorld(1)
@@ -41,7 +40,7 @@ def test_a_worker_lives_through_quotas_on_both_sides() -> None:
         async with asyncio.timeout(600):
             while not any(flow.totals().records for flow in first.flows):
                 await asyncio.sleep(0.01)
-        await first.kill()  # what it has not mapped is to be proved
+        await first.kill()  # a proof must find what it has not mapped
         world.write(20)
         second = await world.worker("w1")
         await world.settle(second, seconds_max=600)

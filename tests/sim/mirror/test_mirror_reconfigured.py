@@ -1,4 +1,4 @@
-"""A link that has copied must go on as it began: other names, origin or rules stop it."""
+"""A link that has copied must keep its names, origin and rules: others stop it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from local_cluster.client.model import TopicPartition
 from mirror_maker.formats.naming import TopicNames
-from mirror_maker.rules.record_rules import Condition, RecordFilter, Transform
+from mirror_maker.rules.rule_settings import Condition, RecordFilter, Transform
 from tests.sim.mirror.world import TOPIC, MirrorWorld
 from tests.sim.virtual_time import run_virtually
 
@@ -19,7 +19,9 @@ MASKS = {"transform": (Transform(mask_field="/card"),)}
 
 
 async def _reconfigured(before: dict[str, Any], after: dict[str, Any], copy: str) -> list[str]:
-    """What a worker says that comes after one with other settings; it must copy nothing."""
+    """Return the failures of a worker with other settings than its predecessor; check that it
+    copies
+    nothing."""
     world = MirrorWorld(4, partitions=1)
     world.link_settings = before
     world.write(20)
@@ -51,7 +53,7 @@ async def _reconfigured(before: dict[str, Any], after: dict[str, Any], copy: str
 )
 def test_other_names_are_refused(before: dict[str, Any], after: dict[str, Any], copy: str) -> None:
     reasons = run_virtually(_reconfigured(before, after, copy))
-    assert reasons[0].startswith(f"reconfigured: {TOPIC} has been copied into {copy}")
+    assert reasons[0].startswith(f"reconfigured: {TOPIC} was copied into {copy}")
 
 
 @pytest.mark.parametrize(

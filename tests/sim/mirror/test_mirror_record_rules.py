@@ -1,4 +1,4 @@
-"""A link with a filter and transforms: exactly once all the same, killed anywhere."""
+"""A link with a filter and transforms: exactly once, killed anywhere."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from local_cluster.client.model import FetchedPartition, FetchPosition, TopicPar
 from local_cluster.records.batch import NewRecord, Record
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode
-from mirror_maker.copy.passthrough import CopyPath
-from mirror_maker.rules.record_rules import (
+from mirror_maker.copy.batch_selection import CopyPath
+from mirror_maker.rules.rule_settings import (
     Condition,
     HeaderValue,
     JsonTest,
@@ -24,7 +24,7 @@ from mirror_maker.rules.record_rules import (
     RecordFilter,
     Transform,
 )
-from tests.sim.kafka_double.double import SimClient
+from tests.sim.kafka_double.client import SimClient
 from tests.sim.mirror.scenarios import chaos, kill_at_every_step
 from tests.sim.mirror.world import MirrorWorld, SimWorker, SourceWriter
 from tests.sim.virtual_time import run_virtually
@@ -47,7 +47,7 @@ RULES: dict[str, Any] = {
 
 
 class JsonWriter(SourceWriter):
-    """Most values are JSON, of two kinds; short, as the base's batches with holes ask."""
+    """Most values are JSON of two kinds; short, as the base class needs for batches with holes."""
 
     def _records(self, count: int | None = None) -> list[NewRecord]:
         return [self._with_json(each) for each in super()._records(count)]
@@ -65,7 +65,7 @@ class JsonWriter(SourceWriter):
 
 
 def _copied(record: Record) -> Record | None:
-    """What RULES make of it, said another way."""
+    """Apply RULES to a record, in another implementation."""
     if any(name == "n" and (value or b"").endswith(b"5") for name, value in record.headers):
         return None
     value, kind = record.value, None
@@ -99,7 +99,7 @@ class RulesWorld(MirrorWorld):
                 yield copied
 
     def check_everything(self) -> None:
-        """All of it, and no gap is told of for what is left out."""
+        """Check everything, and that the journal has no gap for records left out."""
         super().check_everything()
         for at in self.partitions:
             assert not self.gaps(at)
@@ -124,7 +124,7 @@ def test_killed_at_every_step_with_a_filter_and_transforms(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(8), ids=lambda seed: f"seed-{seed}")
 def test_chaos_with_a_filter_and_transforms(seed: int) -> None:
-    """Lost and late messages, kills, two workers at once, a target of small batches."""
+    """Lost and late messages, kills, two workers at once, a target with small batches."""
 
     def refuse_large(at: TopicPartition, header: BatchHeader) -> ErrorCode | None:
         is_large = at.topic.startswith("a.") and header.records_count > 2
@@ -140,7 +140,7 @@ def test_chaos_with_a_filter_and_transforms(seed: int) -> None:
 
 
 def test_the_source_is_read_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever opens every record of megabytes at once is late for its heartbeats."""
+    """A worker that opens megabytes of records at once is late for its heartbeats."""
     asked: set[int] = set()
     read = SimClient._read
 
@@ -161,7 +161,7 @@ def test_the_source_is_read_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> 
         while "a.t" not in world.target.topics or not world.copies(world.partitions[0]):
             await asyncio.sleep(0.01)
         await first.kill()
-        second = await world.worker("w")  # it pairs what is not mapped yet, too
+        second = await world.worker("w")  # it also pairs what is not mapped yet
         await world.settle(second)
         world.check_everything()
         await second.stop()

@@ -1,4 +1,4 @@
-"""An operator repairs a copy that is wrong: each fault, each way, and a kill at each step."""
+"""An operator repairs a wrong copy: each fault, each way, and a kill at each step."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
 from local_cluster.wire.errors import KafkaError
-from mirror_maker.flow.trouble_handling import Troubles
+from mirror_maker.flow.trouble_handler import TroubleHandler
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.formats.verdicts import Verdict
 from mirror_maker.model import FlowFailedError, FlowState
-from mirror_maker.repair.diagnosis import NoRepairError
+from mirror_maker.repair.examiner import NoRepairError
 from mirror_maker.repair.plan import How
 from mirror_maker.rules.trouble import Policies, Trouble
 from tests.sim.kafka_double.log import SimPartition
@@ -34,7 +34,7 @@ FOREIGN = b"nobody copied this"
 QUIET_MS = 300
 ORDER_SECONDS_MAX = 60.0
 STRIDE = 16
-"""Of the steps at which a worker may die so many are passed over, for time."""
+"""Only every so many steps a worker is killed, to save time."""
 
 
 class KillWhenArmed:
@@ -61,23 +61,23 @@ class KillWhenArmed:
 
 @dataclass
 class Damaged:
-    """A world whose copy is wrong, and what is to be true of it."""
+    """A world whose copy is wrong, and what must hold for it."""
 
     world: MirrorWorld
     worker: SimWorker
     kill: KillWhenArmed
     good_to: int
-    """Copies of source records below this offset are as they should be."""
+    """Copies of source records below this offset are right."""
     mapped_to: int
-    """The source offset behind what was mapped."""
+    """The source offset after what was mapped."""
     lost_to: int
     """`skip` gives up the source records from `good_to` to here."""
     places: dict[int, int]
-    """Source offset -> target offset of every copy, before anything was wrong."""
+    """Source offset -> target offset of every copy, before the fault."""
     is_stopped: bool
-    """Whether the flow can go on by another generation alone."""
+    """Whether the flow can continue only in another generation."""
     staying: set[int]
-    """Target offsets of what is no copy, and stays where nothing is deleted."""
+    """Target offsets of records that are not copies, and stay unless the copy is deleted."""
     before: list[Record] = field(default_factory=list)
     """The copy's records before the repair."""
 
@@ -99,7 +99,7 @@ def _write_foreign(world: MirrorWorld, count: int = 2) -> int:
 
 
 def _all_places(world: MirrorWorld) -> dict[int, int]:
-    """Of a world in which nothing is wrong yet."""
+    """Return the record of a world without a fault."""
     return _zip(world.writers[0].expected, world.copies(AT))
 
 
@@ -121,7 +121,7 @@ def _end(world: MirrorWorld) -> int:
 
 
 async def foreign(seed: int) -> Damaged:
-    """An outside producer has written into the copy; the flow has failed."""
+    """An outside producer wrote into the copy; the flow has failed."""
     world, worker, kill = await _begun(seed)
     end, places = _end(world), _all_places(world)
     offset = _write_foreign(world)
@@ -132,7 +132,7 @@ async def foreign(seed: int) -> Damaged:
 
 
 async def lost(seed: int, count: int = 9) -> Damaged:
-    """The target has lost the end of the copy, and got other records; the flow has failed."""
+    """The target lost the end of the copy and has other records there; the flow has failed."""
     world, worker, kill = await _begun(seed)
     await worker.stop()
     end, places = _end(world), _all_places(world)
@@ -146,9 +146,9 @@ async def lost(seed: int, count: int = 9) -> Damaged:
 
 
 async def altered(seed: int) -> Damaged:
-    """The target has other bytes in one batch; the flow runs, and the audit has found it."""
+    """The target has other bytes in one batch; the flow runs, and the audit found it."""
     world, worker, kill = await _begun(seed)
-    for _ in range(6):  # what is written first is read back
+    for _ in range(6):  # the first writes are read back
         world.writers[0].write_plain(1)
         await world.settle(worker)
     partition = _copy(world)
@@ -178,7 +178,7 @@ async def altered(seed: int) -> Damaged:
 
 
 async def truncated(seed: int) -> Damaged:
-    """The source has lost the end of its log, and got other records; the flow has failed."""
+    """The source lost the end of its log and has other records there; the flow has failed."""
     world, worker, kill = await _begun(seed)
     mapped_to, before = _end(world), list(world.writers[0].expected)
     places = _all_places(world)
@@ -192,9 +192,9 @@ async def truncated(seed: int) -> Damaged:
 
 
 async def unexplained(seed: int) -> Damaged:
-    """Behind the map lie records of the link that are no copies; the flow has failed."""
+    """Records of the link that are not copies follow the map; the flow has failed."""
     world, worker, kill = await _begun(seed)
-    producer_id = worker.link.context.map_store.registration.producer_id
+    producer_id = worker.link.map_store.registration.producer_id
     await worker.stop()
     end, places, partition = _end(world), _all_places(world), _copy(world)
     last = partition.producers[producer_id].batches[-1][1]
@@ -228,7 +228,7 @@ def _contents(records: list[Record]) -> list[tuple[Any, ...]]:
 
 
 async def _ordered(worker: SimWorker, how: How) -> dict[str, Any]:
-    """Order it, as often as nobody knows whether it was written."""
+    """Order it, and repeat while it is unknown whether the order was written."""
     async with asyncio.timeout(ORDER_SECONDS_MAX):
         while True:
             with suppress(KafkaError):
@@ -237,7 +237,7 @@ async def _ordered(worker: SimWorker, how: How) -> dict[str, Any]:
 
 
 async def _check(damaged: Damaged, worker: SimWorker, how: How) -> None:
-    """The copy, the map, the journal and the audit are as the way says."""
+    """Check that the copy, the map, the journal and the audit are as the way says."""
     world = damaged.world
     world.writers[0].write_plain(2)
     await until(lambda: any(flow.replicator is not None for flow in worker.flows))
@@ -259,13 +259,13 @@ async def _check(damaged: Damaged, worker: SimWorker, how: How) -> None:
 
 
 def _places(damaged: Damaged, how: How) -> dict[int, int]:
-    """Where the copies are to be that the map names."""
+    """Return where the copies must be that the map names."""
     world, expected = damaged.world, damaged.world.writers[0].expected
     copies = world.copies(AT)
     if how is How.FRESH:
         assert _copy(world).log_start_offset == damaged.before[-1].offset + 1
         return _zip(expected, copies)
-    assert copies[: len(damaged.before)] == damaged.before, "what is there stays as it is"
+    assert copies[: len(damaged.before)] == damaged.before, "what was there stays as it is"
     if how is How.SKIP and not damaged.is_stopped:
         return _zip(expected, [each for each in copies if each.value != FOREIGN])
     first = damaged.good_to if how is How.RECOPY else damaged.mapped_to
@@ -302,7 +302,7 @@ def _check_map(world: MirrorWorld, places: dict[int, int]) -> None:
 
 
 def _check_journal(damaged: Damaged, how: How, left: set[int]) -> None:
-    """What is given up, what stays though it is no copy, and one order at most."""
+    """Check the entries: what is given up, what stays without being a copy, at most one order."""
     world = damaged.world
     gaps = world.gaps(AT)
     told = {n for g in gaps if g.source_to for n in range(g.source_from, g.source_to)}
@@ -316,13 +316,13 @@ def _check_journal(damaged: Damaged, how: How, left: set[int]) -> None:
 
 
 @pytest.mark.parametrize(("fault", "how"), REPAIRS, ids=NAMES)
-def test_a_repair_does_what_it_says(fault: Fault, how: How) -> None:
+def test_a_repair_has_its_described_effects(fault: Fault, how: How) -> None:
     async def scenario() -> None:
         damaged = await fault(1)
         worker, world = damaged.worker, damaged.world
         before = _everything(world)
         examined = await worker.link.examine(AT)
-        assert _everything(world) == before, "a look changes nothing"
+        assert _everything(world) == before, "examining changes nothing"
         (way,) = (each for each in examined["ways"] if each["how"] == how)
         assert way["is_possible"], way
         again = [
@@ -343,7 +343,7 @@ def test_a_repair_does_what_it_says(fault: Fault, how: How) -> None:
 
 
 def _is_repaired(damaged: Damaged) -> bool:
-    """Whether the flow copies what came last."""
+    """Return whether the flow has copied the last records."""
     (flow,) = damaged.worker.flows
     end = damaged.world.writers[0].partition.log_end_offset
     replicator = flow.replicator
@@ -353,7 +353,7 @@ def _is_repaired(damaged: Damaged) -> bool:
 
 
 def _everything(world: MirrorWorld) -> dict[str, int]:
-    """How long the logs of the target are, but for what tells that the audit is alive."""
+    """Return the ends of the target's logs, except the topic that the audit keeps writing."""
     return {
         name: partition.log_end_offset
         for name, topic in world.target.topics.items()
@@ -410,7 +410,7 @@ def test_a_worker_that_does_not_copy_the_partition_takes_the_order(how: How) -> 
 
 
 @pytest.mark.parametrize("how", How)
-def test_an_order_that_nobody_copies_by_is_followed_by_the_next_worker(how: How) -> None:
+def test_an_order_is_followed_by_the_next_worker(how: How) -> None:
     async def scenario() -> None:
         damaged = await lost(4)
         await damaged.worker.kill()
@@ -428,7 +428,7 @@ def test_an_order_that_nobody_copies_by_is_followed_by_the_next_worker(how: How)
 
 @pytest.mark.parametrize("how", How)
 def test_a_copy_that_ends_before_its_map_is_repaired(how: How) -> None:
-    """Nobody wrote where the lost records were."""
+    """Nobody wrote at the offsets of the lost records."""
 
     async def scenario() -> None:
         damaged = await lost(5, count=0)
@@ -439,7 +439,7 @@ def test_a_copy_that_ends_before_its_map_is_repaired(how: How) -> None:
     run_virtually(scenario())
 
 
-def test_what_the_source_has_lost_meanwhile_is_told_and_not_copied_again() -> None:
+def test_records_that_the_source_lost_meanwhile_are_reported() -> None:
     async def scenario() -> None:
         damaged = await lost(6)
         world = damaged.world
@@ -474,7 +474,7 @@ def test_what_the_source_has_lost_meanwhile_is_told_and_not_copied_again() -> No
     ],
     ids=["identity", "merge", "append"],
 )
-def test_a_copy_that_others_write_into_is_not_deleted(settings: dict[str, object]) -> None:
+def test_a_shared_copy_is_not_deleted(settings: dict[str, object]) -> None:
     async def scenario() -> None:
         world = MirrorWorld(7, partitions=1)
         world.limits = replace(LIMITS, epoch_quiet_ms=QUIET_MS, controls_ms=100)
@@ -516,27 +516,27 @@ def test_nothing_is_deleted_that_is_not_copied_again(is_opened: bool) -> None:
         other.link.assign([])
         await until(lambda: not other.link.flows)
         await _ordered(other, How.RECOPY)
-        context = other.link.context
+        map_store = other.link.map_store
         (recopy,) = world.gaps(AT)
         if is_opened:
-            opening = context.map_store.state.opening(recopy.flow)
+            opening = map_store.state.opening(recopy.flow)
             assert opening is not None
             following = replace(
                 opening,
                 producer_epoch=opening.producer_epoch + 1,
-                nonce=context.map_store.new_nonce(),
+                nonce=map_store.new_nonce(),
                 source_offset=recopy.source_from,
                 target_offset=_copy(world).high_watermark,
             )
-            await context.map_store.append([following])
+            await map_store.append([following])
         fresh = replace(
             recopy,
             reason="repair_fresh",
-            nonce=context.map_store.new_nonce(),
+            nonce=map_store.new_nonce(),
             source_from=0,
             target_offset=recopy.target_offset + 1,
         )
-        await context.gap_store.note(fresh)
+        await other.link.journal.note(fresh)
         await other.kill()
         worker = await world.worker("next")
         await until(lambda: any(flow.replicator is not None for flow in worker.flows))
@@ -553,7 +553,7 @@ def test_nothing_is_deleted_that_is_not_copied_again(is_opened: bool) -> None:
     run_virtually(scenario())
 
 
-def test_a_flow_that_fails_while_the_order_comes_is_tried_again(
+def test_a_flow_that_fails_while_the_order_arrives_is_retried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The order is read behind the proof that failed, and before the flow waits."""
@@ -561,16 +561,16 @@ def test_a_flow_that_fails_while_the_order_comes_is_tried_again(
     async def scenario() -> None:
         damaged = await foreign(8)
         worker = damaged.worker
-        overcome = Troubles.overcome
+        overcome = TroubleHandler.overcome
         orders: list[object] = []
 
-        async def order_first(troubles: Troubles, *arguments: Any) -> FlowFailedError | None:
+        async def order_first(troubles: TroubleHandler, *arguments: Any) -> FlowFailedError | None:
             if not orders:
                 orders.append(None)
                 await worker.link.repair(AT, How.SKIP)
             return await overcome(troubles, *arguments)
 
-        monkeypatch.setattr(Troubles, "overcome", order_first)
+        monkeypatch.setattr(TroubleHandler, "overcome", order_first)
         worker.flows[0].retry()
         await until(lambda: bool(orders))
         await _check(damaged, worker, How.SKIP)

@@ -1,4 +1,4 @@
-"""Spans of batches: what each says is what lies in both logs, and none says what another said."""
+"""Spans of batches: each agrees with both logs, and no two are about the same records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _traced_world(seed: int) -> tuple[MirrorWorld, InMemorySpanExporter]:
 
 
 def _told(world: MirrorWorld, spans: tuple[ReadableSpan, ...]) -> list[list[int]]:
-    """Target offsets that spans are about, per partition; each span is held against the logs."""
+    """Return the target offsets of the spans, per partition; compare each span with the logs."""
     told: list[list[int]] = [[] for _ in world.partitions]
     for span in spans:
         about = span.attributes
@@ -57,7 +57,7 @@ def _told(world: MirrorWorld, spans: tuple[ReadableSpan, ...]) -> list[list[int]
 def test_every_copied_record_is_in_one_span() -> None:
     async def scenario() -> None:
         world, exporter = _traced_world(3)
-        # What is in doubt is found on the target, not acknowledged; here nothing comes in doubt.
+        # Batches in doubt are found on the target, not acknowledged; here there is no doubt.
         world.network.is_perfect, world.network.delay_ms_max = True, 0.0
         world.write(60)
         worker = await world.worker("w")

@@ -1,4 +1,4 @@
-"""Where a link begins: earliest, latest, by time; decided once for each partition."""
+"""Where a link begins: earliest, latest, by time; decided once per partition."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.sim.virtual_time import run_virtually
 
 
 def _forget_before(world: MirrorWorld, offset: int) -> None:
-    """What is not to be copied is not expected."""
+    """Forget the records that are not to be copied."""
     writer = world.writers[0]
     writer.expected = [record for record in writer.expected if record.offset >= offset]
 
@@ -40,13 +40,13 @@ def test_latest_begins_at_the_end_and_a_restart_does_not_move_it() -> None:
         await world.settle(second)
         world.check_copies()
         world.check_map(complete=True)
-        assert world.writers[0].expected, "something was written behind the start"
+        assert world.writers[0].expected, "something was written after the start"
         await second.stop()
 
     run_virtually(scenario())
 
 
-def test_what_is_found_later_is_copied_whole() -> None:
+def test_a_partition_found_later_is_copied_whole() -> None:
     async def scenario() -> None:
         world = MirrorWorld(62, partitions=1)
         world.link_settings = {"start": "latest"}
@@ -75,7 +75,7 @@ def test_what_is_found_later_is_copied_whole() -> None:
     run_virtually(scenario())
 
 
-def test_a_time_begins_at_its_first_record() -> None:
+def test_a_timestamp_starts_at_its_first_record() -> None:
     async def scenario() -> None:
         world = MirrorWorld(63, partitions=1)
         writer = world.writers[0]
@@ -86,7 +86,7 @@ def test_a_time_begins_at_its_first_record() -> None:
         writer.shift_ms = late
         writer.write_plain(4)
         writer.shift_ms = 0
-        writer.write_plain(3)  # older again, but behind it in the log
+        writer.write_plain(3)  # older again, but later in the log
         _forget_before(world, boundary)
         worker = await world.worker("w")
         await world.settle(worker)
@@ -98,7 +98,7 @@ def test_a_time_begins_at_its_first_record() -> None:
     run_virtually(scenario())
 
 
-def test_a_time_that_is_still_to_come_begins_at_the_end() -> None:
+def test_a_future_timestamp_starts_at_the_end() -> None:
     async def scenario() -> None:
         world = MirrorWorld(64, partitions=1)
         world.link_settings = {"start": "2199-01-01T00:00:00Z"}
@@ -115,7 +115,7 @@ def test_a_time_that_is_still_to_come_begins_at_the_end() -> None:
     run_virtually(scenario())
 
 
-def test_what_comes_while_its_time_is_looked_for_is_copied(
+def test_a_record_that_arrives_during_the_lookup_is_copied(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def scenario() -> None:
@@ -143,7 +143,7 @@ def test_what_comes_while_its_time_is_looked_for_is_copied(
 
 
 def _mirror_by_hand(world: MirrorWorld, copied: int, noted: int) -> None:
-    """What a MirrorMaker 2 leaves: so many records copied, the last of so many noted."""
+    """Set up what MirrorMaker 2 leaves: records copied, and the offset noted for some of them."""
     at = world.partitions[0]
     expected = world.writers[0].expected
     copy = world.target.create(remote_topic("a", at.topic), 1).partitions[0]
@@ -166,7 +166,7 @@ def _mirror_by_hand(world: MirrorWorld, copied: int, noted: int) -> None:
 @pytest.mark.parametrize(
     ("copied", "noted"), [(12, 12), (15, 12), (0, 0), (4, 0)], ids=lambda n: str(n)
 )
-def test_what_mirror_maker_2_began_is_gone_on_with(copied: int, noted: int) -> None:
+def test_a_mirror_maker_2_copy_is_continued(copied: int, noted: int) -> None:
     async def scenario() -> None:
         world = MirrorWorld(65, partitions=1)
         world.link_settings = {"start": "mm2"}
@@ -193,7 +193,7 @@ def test_what_mirror_maker_2_began_is_gone_on_with(copied: int, noted: int) -> N
     run_virtually(scenario())
 
 
-def test_a_target_that_is_not_what_was_noted_is_not_taken_over() -> None:
+def test_a_target_that_contradicts_the_noted_offset_is_not_taken_over() -> None:
     async def scenario() -> None:
         world = MirrorWorld(66, partitions=1)
         world.link_settings = {"start": "mm2"}

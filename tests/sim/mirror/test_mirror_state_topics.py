@@ -1,4 +1,4 @@
-"""The mirror when its topics of state on the target are lost, or cannot be written."""
+"""The mirror while its topics of state on the target are lost, or cannot be written."""
 
 from __future__ import annotations
 
@@ -27,29 +27,31 @@ VERDICTS_TOPIC = verdicts_topic_name(LINK)
 
 
 def refusing(topic: str) -> Callable[[TopicPartition, BatchHeader], ErrorCode | None]:
-    """A target that takes nothing into one topic."""
+    """Let the target refuse writes to one topic."""
     return lambda at, header: ErrorCode.kafka_storage_error if at.topic == topic else None
 
 
 def copied(world: MirrorWorld) -> int:
-    """Records on the target."""
+    """Return the number of records on the target."""
     return sum(len(world.copies(at)) for at in world.partitions)
 
 
 def expected(world: MirrorWorld) -> int:
-    """Records that are to be there in the end."""
+    """Return the number of records that must be there in the end."""
     return sum(len(world.expected(at)) for at in world.partitions)
 
 
 def is_behind(flow: Flow) -> bool:
-    """Whether some of its receipts are still to be written."""
+    """Return whether some of its receipts are still to be written."""
     return flow.replicator is None or (
-        flow.replicator.receipts is None or flow.replicator.receipts.has_news
+        flow.replicator.receipts is None or flow.replicator.receipts.has_unwritten
     )
 
 
 def check_begun_again(world: MirrorWorld) -> None:
-    """All is copied and mapped; nothing is called wrong, and what can be compared was."""
+    """Check that all is copied and mapped, that the audit has no finding, and that it compared all
+    it
+    could."""
     world.check_copies()
     world.check_map(complete=False)
     for at in world.partitions:
@@ -59,7 +61,7 @@ def check_begun_again(world: MirrorWorld) -> None:
 
 
 @pytest.mark.parametrize("topic", [RECEIPTS_TOPIC, VERDICTS_TOPIC])
-def test_a_topic_of_the_audit_that_is_deleted_is_begun_again(topic: str) -> None:
+def test_a_deleted_audit_topic_is_created_again(topic: str) -> None:
     async def scenario() -> None:
         world = MirrorWorld(3)
         world.write(20)
@@ -72,8 +74,8 @@ def test_a_topic_of_the_audit_that_is_deleted_is_begun_again(topic: str) -> None
         # A disturbed flow reads it, and so does another worker.
         del world.target.topics[topic]
         for flow in first.flows:
-            assert flow.copying is not None
-            flow.copying.disturb(KafkaError(ErrorCode.network_exception, "by the test"))
+            assert flow.session is not None
+            flow.session.disturb(KafkaError(ErrorCode.network_exception, "by the test"))
         world.write(10)
         await world.settle(first)
         check_begun_again(world)
@@ -91,7 +93,7 @@ def test_a_topic_of_the_audit_that_is_deleted_is_begun_again(topic: str) -> None
 
 
 @pytest.mark.parametrize("topic", [RECEIPTS_TOPIC, VERDICTS_TOPIC])
-def test_a_topic_of_the_audit_that_others_created_again_is_followed(topic: str) -> None:
+def test_an_audit_topic_recreated_by_others_is_followed(topic: str) -> None:
     async def scenario() -> None:
         world = MirrorWorld(4)
         world.write(20)
@@ -107,7 +109,7 @@ def test_a_topic_of_the_audit_that_others_created_again_is_followed(topic: str) 
     run_virtually(scenario())
 
 
-def test_a_map_that_cannot_be_written_shows_and_bounds_what_is_copied_without_it() -> None:
+def test_a_map_that_cannot_be_written_is_reported_and_bounds_copying() -> None:
     async def scenario() -> None:
         world = MirrorWorld(7)
         world.write(20)
@@ -117,11 +119,11 @@ def test_a_map_that_cannot_be_written_shows_and_bounds_what_is_copied_without_it
         assert worker.link.state() is LinkState.RUNNING
         world.target.refuse = refusing(map_topic_name(LINK))
         world.write(10)
-        writes = worker.link.context.map_writes
+        writes = worker.link.map_writes
         await until(lambda: writes.failure is not None)
         assert worker.link.state() is LinkState.DEGRADED
         assert "the map has not been written" in (worker.link.reason or "")
-        # For a while it goes on without.
+        # For a while copying continues without it.
         await until(lambda: copied(world) == expected(world))
         assert not writes.is_overdue
         await until(lambda: writes.is_overdue)
@@ -132,7 +134,7 @@ def test_a_map_that_cannot_be_written_shows_and_bounds_what_is_copied_without_it
             for _ in range(40):
                 writer.write_plain(3)
         await asyncio.sleep(5)
-        # No more than what a poll brought that was on its way.
+        # No more than what a poll in flight brought.
         assert copied(world) - before < (expected(world) - before) / 2
         world.target.refuse = lambda at, header: None
         await world.settle(worker)
@@ -145,7 +147,7 @@ def test_a_map_that_cannot_be_written_shows_and_bounds_what_is_copied_without_it
     run_virtually(scenario())
 
 
-def test_the_map_waits_for_receipts_that_cannot_be_written_but_not_for_ever() -> None:
+def test_the_map_waits_only_for_a_while_for_receipts_that_cannot_be_written() -> None:
     async def scenario() -> None:
         world = MirrorWorld(5)
         world.write(20)
@@ -156,10 +158,10 @@ def test_the_map_waits_for_receipts_that_cannot_be_written_but_not_for_ever() ->
         world.write(10)
         await world.settle(worker, is_audited=False)
         waited_ms = (asyncio.get_running_loop().time() - began_s) * 1000
-        assert waited_ms >= RECEIPTS_WAIT_MS_MAX, "receipts are to be written first"
+        assert waited_ms >= RECEIPTS_WAIT_MS_MAX, "receipts must be written first"
         world.check_copies()
         world.check_map(complete=False)
-        # It is written as soon as it can be, also of partitions that stand still since.
+        # It is written as soon as possible, also for partitions that are idle since.
         world.target.refuse = lambda at, header: None
         async with asyncio.timeout(60):
             while any(is_behind(flow) for flow in worker.flows):

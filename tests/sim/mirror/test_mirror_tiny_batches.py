@@ -1,4 +1,4 @@
-"""Runs of tiny batches, copied as one each: cut anew by every fetch, exactly once all the same."""
+"""Runs of tiny batches, copied as one batch each: exactly once, however fetches divide them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode
-from mirror_maker.copy.passthrough import CopyPath
+from mirror_maker.copy.batch_selection import CopyPath
 from mirror_maker.formats.naming import remote_topic
 from tests.sim.mirror.scenarios import chaos, kill_at_every_step
 from tests.sim.mirror.world import LIMITS, TOPIC, MirrorWorld, SimWorker
@@ -18,11 +18,11 @@ from tests.sim.virtual_time import run_virtually
 
 
 class TinyWorld(MirrorWorld):
-    """Its sources are full of batches of one record or two, with other kinds now and then."""
+    """A world whose sources have mostly batches of one or two records."""
 
     def __init__(self, seed: int, partitions: int = 1) -> None:
         super().__init__(seed, partitions)
-        # A fetch brings some batches and cuts off another: where, depends on when it is sent.
+        # A fetch ends inside some batch: which one depends on when it is sent.
         self.limits = replace(
             LIMITS,
             fetch_partition_bytes_max=self.random.choice((900, 1_500)),
@@ -54,7 +54,7 @@ def test_killed_at_every_step_with_tiny_batches(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(25), ids=lambda seed: f"seed-{seed}")
 def test_chaos_with_tiny_batches(seed: int) -> None:
-    """Lost and late messages, kills, and two workers at once that cut their runs differently."""
+    """Lost and late messages, kills, and two workers at once that divide the runs differently."""
 
     async def scenario() -> None:
         world = TinyWorld(seed, partitions=2)
@@ -63,7 +63,7 @@ def test_chaos_with_tiny_batches(seed: int) -> None:
     run_virtually(scenario())
 
 
-def test_a_target_that_takes_no_larger_batches_gets_them_as_they_are() -> None:
+def test_a_target_that_refuses_coalesced_batches_gets_those_of_the_source() -> None:
     async def scenario() -> None:
         world = TinyWorld(3)
         largest = 150
@@ -87,7 +87,7 @@ def test_a_target_that_takes_no_larger_batches_gets_them_as_they_are() -> None:
         world.check_copies()
         world.check_map(complete=True)
         assert not worker.failures()
-        assert len(refused) == 1, "it is not tried again and again"
+        assert len(refused) == 1, "it is not retried again and again"
         await worker.stop()
 
     run_virtually(scenario())

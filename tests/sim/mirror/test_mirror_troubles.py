@@ -1,4 +1,4 @@
-"""The mirror in trouble: what stands still, what is tried again, what is skipped and noted."""
+"""The mirror in trouble: what stops, what is retried, what is skipped with a journal entry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from local_cluster.records.batch import NewRecord, Record, encode_batch
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.copy.replicator import PartitionReplicator
-from mirror_maker.flow import trouble_handling
+from mirror_maker.flow import trouble_handler
 from mirror_maker.model import FlowState, LinkState, UncopyableBatchError
 from mirror_maker.rules.trouble import Policies, Trouble
 from mirror_maker.worker.status import link_status
@@ -33,7 +33,7 @@ def _refuse_first_partition(world: MirrorWorld, code: ErrorCode) -> None:
     world.target.refuse = refuse
 
 
-def test_a_paused_partition_is_tried_again_until_the_trouble_is_gone() -> None:
+def test_a_paused_partition_is_retried_until_the_trouble_is_gone() -> None:
     async def scenario() -> None:
         world = MirrorWorld(21)
         world.write(10)
@@ -47,12 +47,12 @@ def test_a_paused_partition_is_tried_again_until_the_trouble_is_gone() -> None:
         assert worker.link.state() is LinkState.DEGRADED
         await asyncio.sleep(30)  # many pauses, each bounded
         copied = len(world.copies(world.partitions[1]))
-        assert copied == len(world.writers[1].expected), "the other partition goes on"
+        assert copied == len(world.writers[1].expected), "the other partition continues"
         world.target.refuse = lambda at, header: None
         started_s = asyncio.get_running_loop().time()
         await world.settle(worker)
         waited_ms = (asyncio.get_running_loop().time() - started_s) * 1000
-        assert waited_ms <= worker.link.context.limits.pause_ms_max + 5_000
+        assert waited_ms <= worker.link.limits.pause_ms_max + 5_000
         world.check_copies()
         world.check_map(complete=True)
         assert flow.trouble is None
@@ -86,7 +86,7 @@ def test_a_failed_partition_waits_for_an_operator() -> None:
     run_virtually(scenario())
 
 
-def test_a_link_says_which_partition_stands_still_and_why() -> None:
+def test_a_link_reports_which_partition_is_stopped_and_why() -> None:
     async def scenario() -> None:
         world = MirrorWorld(28)
         world.link_settings = {"on": Policies(timestamp="fail")}
@@ -115,18 +115,17 @@ def test_a_link_says_which_partition_stands_still_and_why() -> None:
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_a_cluster_that_owes_an_answer_is_down_before_the_question_fails(
+def test_a_cluster_with_an_overdue_response_is_down_before_the_request_fails(
     side: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stopped broker keeps its connections, and a request to it ends only after 30 s."""
+    """A stopped broker keeps its connections, and a request to it fails only after 30 s."""
 
     async def scenario() -> None:
         world = MirrorWorld(30)
         world.write(10)
         worker = await world.worker("w")
         await world.settle(worker)
-        context = worker.link.context
-        client = context.source if side == "source" else context.sink
+        client = worker.clients.source if side == "source" else worker.clients.sink
         answer = client.metadata
         is_silent = asyncio.Event()
         is_awake = asyncio.Event()
@@ -139,7 +138,7 @@ def test_a_cluster_that_owes_an_answer_is_down_before_the_question_fails(
         monkeypatch.setattr(client, "metadata", silence)
         await is_silent.wait()
         await asyncio.sleep(4)
-        assert worker.link.state() is LinkState.RUNNING, "not every late answer is an outage"
+        assert worker.link.state() is LinkState.RUNNING, "not every late response is an outage"
         await asyncio.sleep(2)
         down = {"source": LinkState.SOURCE_DOWN, "target": LinkState.TARGET_DOWN}[side]
         assert (worker.link.state(), worker.link.reason) == (down, "no answer for 6 s")
@@ -151,17 +150,17 @@ def test_a_cluster_that_owes_an_answer_is_down_before_the_question_fails(
     run_virtually(scenario())
 
 
-def test_a_source_broker_that_leads_nothing_any_more_may_be_away(
+def test_a_source_broker_that_leads_nothing_may_be_down(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its partitions went to another broker when it was killed, and it may lead nothing again."""
+    """Its partitions moved to another broker when it was killed, and it may lead nothing again."""
 
     async def scenario() -> None:
         world = MirrorWorld(31)
         world.write(10)
         worker = await world.worker("w")
         await world.settle(worker)
-        polls = worker.link._fetchers._polls
+        polls = worker.clients.polls
         fetch, killed = polls.fetch_in_session, 0
 
         async def refuse(node_id: int, *arguments: Any, **options: Any) -> Any:
@@ -208,7 +207,7 @@ def test_authorization_lost_and_regained() -> None:
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_a_topic_that_may_not_be_seen_any_more_is_paused_for_and_not_taken_as_gone(
+def test_a_hidden_topic_pauses_its_flow_and_does_not_count_as_deleted(
     side: str,
 ) -> None:
     async def scenario() -> None:
@@ -227,7 +226,7 @@ def test_a_topic_that_may_not_be_seen_any_more_is_paused_for_and_not_taken_as_go
         started_s = asyncio.get_running_loop().time()
         await world.settle(worker)
         waited_ms = (asyncio.get_running_loop().time() - started_s) * 1000
-        assert waited_ms < 10_000, "discovery sees it, and nobody waits for the pause to end"
+        assert waited_ms < 10_000, "discovery finds it, and nobody waits for the pause to end"
         world.check_copies()
         world.check_map(complete=True)
         await worker.stop()
@@ -235,7 +234,7 @@ def test_a_topic_that_may_not_be_seen_any_more_is_paused_for_and_not_taken_as_go
     run_virtually(scenario())
 
 
-def test_a_copy_without_a_leader_lets_go_of_its_bytes_and_says_what_it_waits_for() -> None:
+def test_a_copy_without_a_leader_frees_its_bytes_and_reports_the_reason() -> None:
     async def scenario() -> None:
         world = MirrorWorld(28)
         world.limits = replace(LIMITS, pending_bytes_max=LIMITS.partition_pending_bytes_max)
@@ -245,7 +244,7 @@ def test_a_copy_without_a_leader_lets_go_of_its_bytes_and_says_what_it_waits_for
         await world.settle(worker)
         stuck, other = (worker.link.flows[at] for at in world.partitions)
         leader = world.target.leaders[stuck.target]
-        directory = worker.link.context.directory
+        directory = worker.link.directory
 
         async def lead(node_id: int) -> None:
             world.target.leaders[stuck.target] = node_id
@@ -254,7 +253,7 @@ def test_a_copy_without_a_leader_lets_go_of_its_bytes_and_says_what_it_waits_for
 
         await lead(-1)
         await lead(leader)
-        assert stuck.restarts == 0, "while nothing is to be written it need not be proved again"
+        assert stuck.restarts == 0, "while nothing is to be written no proof is needed"
         await lead(-1)
         for _ in range(100):
             for writer in world.writers:
@@ -273,7 +272,7 @@ def test_a_copy_without_a_leader_lets_go_of_its_bytes_and_says_what_it_waits_for
     run_virtually(scenario())
 
 
-def test_a_topic_whose_configs_are_not_told_is_not_copied_and_holds_up_no_other() -> None:
+def test_a_topic_without_readable_configs_is_not_copied_and_holds_up_no_other() -> None:
     async def scenario() -> None:
         world = MirrorWorld(31)
         world.write(10)
@@ -308,7 +307,7 @@ SKIP = Policies(
 
 
 def _is_bad(record: Record) -> bool:
-    """One record in eight, by what it holds; so every worker meets the same ones."""
+    """Refuse one record in eight by its content, so that every worker meets the same ones."""
     return (record.value or record.key or b"0")[-1] % 8 == 3
 
 
@@ -318,7 +317,7 @@ def _refuse_bad_records(world: MirrorWorld, code: ErrorCode) -> None:
 
 
 def _check_skipped(world: MirrorWorld, reason: Trouble) -> None:
-    """The journal has the bad records and no others, each once."""
+    """Check that the journal has exactly the bad records, each once."""
     for at, writer in zip(world.partitions, world.writers, strict=True):
         gaps = world.gaps(at)
         assert [gap.reason for gap in gaps] == [reason] * len(gaps)
@@ -336,9 +335,7 @@ def _check_skipped(world: MirrorWorld, reason: Trouble) -> None:
         (ErrorCode.message_too_large, Trouble.TOO_LARGE),
     ],
 )
-def test_just_the_records_that_the_target_refuses_are_skipped(
-    code: ErrorCode, reason: Trouble
-) -> None:
+def test_only_the_refused_records_are_skipped(code: ErrorCode, reason: Trouble) -> None:
     async def scenario() -> None:
         world = MirrorWorld(31)
         _refuse_bad_records(world, code)
@@ -401,7 +398,7 @@ def test_a_codec_that_the_target_refuses_is_skipped_batch_by_batch() -> None:
     run_virtually(scenario())
 
 
-def test_retention_overtakes_and_the_copy_goes_on_behind_the_gap() -> None:
+def test_retention_overtakes_and_copying_continues_after_the_gap() -> None:
     async def scenario() -> None:
         world = MirrorWorld(34, partitions=1)
         world.link_settings = {"on": SKIP}
@@ -422,7 +419,7 @@ def test_retention_overtakes_and_the_copy_goes_on_behind_the_gap() -> None:
         assert gap.records_count is None
         world.check_copies()
         world.check_map(complete=True)
-        # The map stays exact over the gap: what is missing translates like what follows it.
+        # The map stays exact over the gap: missing offsets translate like the next record.
         replicator = second.flows[0].replicator
         assert replicator is not None
         translate = replicator.offset_map.translate
@@ -433,7 +430,7 @@ def test_retention_overtakes_and_the_copy_goes_on_behind_the_gap() -> None:
     run_virtually(scenario())
 
 
-def test_a_broken_batch_is_skipped_and_what_surrounds_it_copied() -> None:
+def test_a_broken_batch_is_skipped_and_its_neighbours_are_copied() -> None:
     async def scenario() -> None:
         world = MirrorWorld(35, partitions=1)
         world.link_settings = {"on": SKIP}
@@ -444,7 +441,7 @@ def test_a_broken_batch_is_skipped_and_what_surrounds_it_copied() -> None:
         base_offset = partition.log_end_offset
         partition.place(broken, base_offset)
         worker = await world.worker("w")
-        # Nothing sound follows: nobody can say where the broken batch ends.
+        # No sound batch follows: nobody knows where the broken one ends.
         partition.commit(partition.log_end_offset)
         flow = await worker.until_troubled(Trouble.CORRUPT, FlowState.PAUSED)
         assert world.gaps(flow.source) == []
@@ -471,7 +468,7 @@ def test_a_broken_batch_is_skipped_and_what_surrounds_it_copied() -> None:
 def test_trouble_while_a_trouble_is_overcome_stops_only_its_partition(
     error: Exception, trouble: Trouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(*args: object) -> None:
+    async def fail(*args: object, **options: object) -> None:
         raise error
 
     async def scenario() -> None:
@@ -481,13 +478,13 @@ def test_trouble_while_a_trouble_is_overcome_stops_only_its_partition(
         worker = await world.worker("w")
         await world.settle(worker)
         with monkeypatch.context() as patch:
-            patch.setattr(trouble_handling, "note_gap", fail)
+            patch.setattr(trouble_handler, "note_gap", fail)
             _refuse_first_partition(world, ErrorCode.invalid_timestamp)
             world.write(30)
             flow = await worker.until_troubled(trouble, FlowState.FAILED)
             await asyncio.sleep(10)
             copied = len(world.copies(world.partitions[1]))
-            assert copied == len(world.writers[1].expected), "the other partition goes on"
+            assert copied == len(world.writers[1].expected), "the other partition continues"
             world.target.refuse = lambda at, header: None
         assert worker.link.retry(None, None) == [flow.source]
         while worker.failures():
@@ -566,7 +563,7 @@ def test_a_defect_met_by_one_partitions_data_stops_only_that_partition() -> None
 
 
 class SkippingWorld(MirrorWorld):
-    """Its target refuses some records, and its link skips them."""
+    """A world whose target refuses some records, and whose link skips them."""
 
     def __init__(self, seed: int, partitions: int, code: ErrorCode, reason: Trouble) -> None:
         super().__init__(seed, partitions)
@@ -579,7 +576,7 @@ class SkippingWorld(MirrorWorld):
 
 
 def test_killed_at_every_step_while_skipping() -> None:
-    """One entry per gap, and nothing lost, doubled or out of order around it."""
+    """One entry per gap, and no record around it lost, duplicated or out of order."""
     kill_at_every_step(
         lambda: SkippingWorld(4, 1, ErrorCode.invalid_timestamp, Trouble.TIMESTAMP),
         batches=5,

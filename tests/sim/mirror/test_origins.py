@@ -25,7 +25,7 @@ AT = TopicPartition(TOPIC, 0)
 
 
 class Direction:
-    """One of the links, in the shape that a worker of the simulation asks for."""
+    """One of the links, in the shape that a simulated worker needs."""
 
     def __init__(self, both: BothWays, source: SimCluster, target: SimCluster) -> None:
         self.random, self.network = both.random, both.network
@@ -62,7 +62,7 @@ class BothWays:
         self.born: dict[str, list[bytes]] = {"east": [], "west": []}
 
     def produce(self, batches: int) -> None:
-        """Clients of either side write, some of them as idempotent producers."""
+        """Write as clients of either side, some of them as idempotent producers."""
         for _ in range(batches):
             cluster = self.random.choice(self.clusters)
             values = []
@@ -88,7 +88,7 @@ class BothWays:
         ]
 
     def check(self, *, complete: bool) -> None:
-        """Each side has what was born there, and of the other side's a prefix, once, in order."""
+        """Check that each side has its records, and a prefix of the other's, once and in order."""
         for cluster in self.clusters:
             found = self.values(cluster)
             for name, born in self.born.items():
@@ -106,8 +106,8 @@ class BothWays:
 
 
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"seed-{seed}")
-def test_nothing_comes_back_whatever_happens(seed: int) -> None:
-    """Workers killed and overlapping, answers lost and late, on both links at once."""
+def test_no_record_comes_back(seed: int) -> None:
+    """Workers killed and overlapping, responses lost and late, on both links at once."""
     run_virtually(_scenario(seed))
 
 
@@ -134,15 +134,15 @@ async def _scenario(seed: int) -> None:
     for worker in retired:
         await worker.kill()
     await world.settle(workers)
-    await asyncio.sleep(5)  # whatever would come back has come back
+    await asyncio.sleep(5)  # every record that would come back has come back
     world.check(complete=True)
     for worker in workers:
         assert not worker.failures()
         await worker.stop()
 
 
-def test_a_registration_is_read_before_what_follows_it_is_judged() -> None:
-    """A mirror that begins to write into the source later is known by its first batch."""
+def test_a_registration_is_read_before_later_batches_are_judged() -> None:
+    """A mirror that begins to write into the source later is recognized from its first batch on."""
 
     async def scenario() -> None:
         world = BothWays(3)
@@ -162,8 +162,8 @@ def test_a_registration_is_read_before_what_follows_it_is_judged() -> None:
     run_virtually(scenario())
 
 
-def test_where_map_topics_may_not_be_seen_nothing_is_taken_for_native() -> None:
-    """They are not listed then, as if there were none, and every record would come back."""
+def test_nothing_counts_as_native_if_map_topics_are_hidden() -> None:
+    """The cluster does not list them then, as if there were none: every record would come back."""
 
     async def scenario() -> None:
         world = BothWays(5)
@@ -191,8 +191,8 @@ def test_where_map_topics_may_not_be_seen_nothing_is_taken_for_native() -> None:
     run_virtually(scenario())
 
 
-def test_a_burst_whose_origin_could_not_be_found_out_is_fetched_again() -> None:
-    """The next poll asked for what follows it, and nothing else ever moves the partition."""
+def test_a_burst_of_unknown_origin_is_fetched_again() -> None:
+    """The next poll asked for later records, and nothing else ever moves the partition."""
 
     async def scenario() -> None:
         world = BothWays(6)
@@ -202,8 +202,8 @@ def test_a_burst_whose_origin_could_not_be_found_out_is_fetched_again() -> None:
         async with asyncio.timeout(60):
             while len(world.values(west)) < len(world.born["east"]) + len(world.born["west"]):
                 await asyncio.sleep(0.05)
-        await asyncio.sleep(5)  # whatever a link looks at when it begins is over
-        origins = worker.link.context.origins
+        await asyncio.sleep(5)  # the lookups of a starting link are over
+        origins = worker.origins
         assert origins is not None
         learn, failed = origins.learn, 0
 
@@ -224,7 +224,7 @@ def test_a_burst_whose_origin_could_not_be_found_out_is_fetched_again() -> None:
             async with asyncio.timeout(60):
                 while burst not in world.values(west):
                     await asyncio.sleep(0.05)
-        assert failed, "or this shows nothing"
+        assert failed, "otherwise this shows nothing"
         await worker.stop()
 
     run_virtually(scenario())

@@ -1,4 +1,4 @@
-"""What translation promises, held against where every copy really is."""
+"""The promises of translation, compared with where every copy really is."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mirror_maker.formats import OffsetMap, TranslationState
 
 
 def check_translations(offset_map: OffsetMap, places: Mapping[int, int], end: int) -> int:
-    """Every source offset up to `end`, both ways; how many answers were inexact.
+    """Check every source offset up to `end`, both ways; return how many answers were inexact.
 
     `places` are all copies of the flow: source offset -> target offset.
     """
@@ -35,6 +35,6 @@ def check_translations(offset_map: OffsetMap, places: Mapping[int, int], end: in
 
 
 def _known_from(offset_map: OffsetMap) -> int:
-    """The source offset from which on the map was not trimmed."""
+    """Return the source offset from which on the map was not trimmed."""
     first = next(offset_map.runs(), None)
     return offset_map.source_next if first is None else first.source_offset

@@ -1,4 +1,4 @@
-"""Two simulated clusters, a source that is written to, and mirror workers that can be killed."""
+"""Two simulated clusters, a writer for the source, and mirror workers that can be killed."""
 
 from __future__ import annotations
 
@@ -10,30 +10,34 @@ from random import Random
 from typing import Any
 
 from local_cluster.client.model import TopicPartition
-from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
+from local_cluster.records.header import (
+    CONTROL_BIT,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    pack_header,
+    patch_crc,
+    patch_max_timestamp,
+    read_header,
+)
 from local_cluster.wire.errors import KafkaError
-from mirror_maker.audit.auditor import LinkAuditor
 from mirror_maker.audit.cpu_budget import CpuBudget
-from mirror_maker.clusters.origins import Origins
-from mirror_maker.clusters.topic_directory import Directory
-from mirror_maker.context import LinkContext
 from mirror_maker.flow.flow import Flow
-from mirror_maker.flow.sender import Senders
+from mirror_maker.flow.sender import SenderPool
 from mirror_maker.formats import Gap, GapJournal, MapTopic, gaps_topic_name, map_topic_name
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.formats.naming import remote_topic
 from mirror_maker.formats.verdicts import Finding, Tally, Verdict, VerdictTopic, verdicts_topic_name
 from mirror_maker.link.link import LinkWorker
+from mirror_maker.link.link_parts import AuditResources, LinkClients, LinkParts
 from mirror_maker.metrics.batch_spans import BatchSpans
 from mirror_maker.model import FlowState
 from mirror_maker.rules.trouble import Trouble
 from mirror_maker.settings import Limits, LinkSettings
-from mirror_maker.stores.audit_topics import AuditTopics
-from mirror_maker.stores.journal_store import GapStore
-from mirror_maker.stores.map_store import MapStore
+from tests.sim.kafka_double.client import SimClient
 from tests.sim.kafka_double.cluster import SimCluster
-from tests.sim.kafka_double.double import SimClient
 from tests.sim.kafka_double.log import SimPartition
 from tests.sim.kafka_double.network import Killed, Network
 from tests.support.compacted_batches import encode_cleaned
@@ -41,7 +45,7 @@ from tests.support.compacted_batches import encode_cleaned
 KINDS = (
     "plain", "plain", "plain", "commit", "abort", "holes", "horizon", "append_time", "empty",
 )  # fmt: skip
-"""What a source's log is written from."""
+"""The kinds of batches of which a source's log is written."""
 LINK = "a-b"
 TOPIC = "t"
 LIMITS = Limits(
@@ -73,7 +77,7 @@ class VirtualClock:
 
 @dataclass
 class SimLease:
-    """A lease that a test takes away."""
+    """A lease that a test can revoke."""
 
     valid: bool = True
 
@@ -83,7 +87,7 @@ class SimLease:
 
 @dataclass
 class SourceWriter:
-    """Writes everything that a source log can hold, and knows what of it must be copied."""
+    """Writes every kind of batch into a source log, and knows which records must be copied."""
 
     partition: SimPartition
     random: Random
@@ -94,10 +98,10 @@ class SourceWriter:
     shift_ms: int = 0
     """Added to the times of records."""
     codecs: tuple[int, ...] = (0, 0, 1, 3)
-    """One of them for each batch."""
+    """One of them is drawn for each batch."""
 
     def write(self) -> None:
-        """One random batch, transaction or hole."""
+        """Write a random batch, transaction or hole."""
         getattr(self, f"_write_{self.random.choice(KINDS)}")()
         self.partition.commit(self.partition.log_end_offset)
 
@@ -125,19 +129,19 @@ class SourceWriter:
             self.expected.append(Record(base_offset + index, *record))
 
     def cut_back(self, offset: int) -> None:
-        """The source loses everything from an offset on, and what goes on there is new."""
+        """Let the source lose everything from an offset on."""
         self.partition.cut_back(offset)
         end = self.partition.log_end_offset
         self.expected = [record for record in self.expected if record.offset < end]
 
     def write_plain(self, count: int) -> None:
-        """One ordinary batch."""
+        """Write an ordinary batch."""
         records = self._records(count)
         self._expect(self._place(records), records)
         self.partition.commit(self.partition.log_end_offset)
 
     def write_aborted(self) -> None:
-        """An aborted transaction, of which nothing is copied."""
+        """Write an aborted transaction, which is not copied."""
         self._write_abort()
         self.partition.commit(self.partition.log_end_offset)
 
@@ -158,7 +162,7 @@ class SourceWriter:
             records = self._records()
             base_offset = self._place(
                 records,
-                attributes=h.TRANSACTIONAL_BIT,
+                attributes=TRANSACTIONAL_BIT,
                 producer_id=self.producer_id,
                 producer_epoch=0,
             )
@@ -167,7 +171,7 @@ class SourceWriter:
         marker = NewRecord(1_000, struct.pack(">hh", 0, int(committed)), b"\0" * 6)
         batch = encode_batch(
             [marker],
-            attributes=h.TRANSACTIONAL_BIT | h.CONTROL_BIT,
+            attributes=TRANSACTIONAL_BIT | CONTROL_BIT,
             producer_id=self.producer_id,
             producer_epoch=0,
         )
@@ -176,7 +180,7 @@ class SourceWriter:
             self.partition.aborted.append((self.producer_id, first, last))
 
     def _write_holes(self) -> None:
-        """What compaction leaves: records gone from the middle, or whole offsets unused."""
+        """Write what compaction leaves: batches with missing records, and unused offsets."""
         records = self._records(6)
         kept = sorted(self.random.sample(range(6), self.random.randint(1, 5)))
         batch = encode_cleaned(records, kept)
@@ -186,7 +190,7 @@ class SourceWriter:
         self.partition.log_end_offset += self.random.randint(0, 3)
 
     def _write_horizon(self) -> None:
-        """What compaction leaves of a batch with tombstones: its delete horizon for a base time."""
+        """Write what compaction leaves of a batch with tombstones: a delete horizon."""
         records = self._records()
         horizon_ms = self.random.choice([0, 1_200, 10_000_000])
         codec = self.random.choice(self.codecs)
@@ -195,21 +199,21 @@ class SourceWriter:
 
     def _write_append_time(self) -> None:
         records = self._records()
-        batch = encode_batch(records, attributes=h.TIMESTAMP_TYPE_BIT)
-        h.patch_max_timestamp(batch, 0, 5_000 + self.serial)
-        h.patch_crc(batch, 0)
+        batch = encode_batch(records, attributes=TIMESTAMP_TYPE_BIT)
+        patch_max_timestamp(batch, 0, 5_000 + self.serial)
+        patch_crc(batch, 0)
         base_offset = self.partition.place(batch, self.partition.log_end_offset)
         stamped = [record._replace(timestamp_ms=5_000 + self.serial) for record in records]
         self._expect(base_offset, stamped)
 
     def _write_empty(self) -> None:
-        """A batch whose records compaction has removed, all of them."""
+        """Write a batch without records: compaction removed all of them."""
         batch = encode_batch(self._records(1))
-        header = h.read_header(batch)._replace(
-            records_count=0, batch_length=h.HEADER_BYTES - h.LOG_OVERHEAD_BYTES
+        header = read_header(batch)._replace(
+            records_count=0, batch_length=HEADER_BYTES - LOG_OVERHEAD_BYTES
         )
-        empty = bytearray(h.pack_header(header))
-        h.patch_crc(empty, 0)
+        empty = bytearray(pack_header(header))
+        patch_crc(empty, 0)
         self.partition.place(empty, self.partition.log_end_offset)
 
 
@@ -223,47 +227,26 @@ class SimWorker:
         self._outer_step = step
         self._dead = False
         self.lease = SimLease()
-        clock = VirtualClock()
         random = Random(world.random.getrandbits(32))
         settings = LinkSettings(
             **{"name": LINK, "source_alias": "a", "source_bootstrap": "-", **world.link_settings}
         )
-        sink, source = client(world.target), client(world.source)
-        context = LinkContext(
-            settings=settings,
-            limits=world.limits,
+        self.clients = LinkClients(client(world.source), client(world.source), client(world.target))
+        self.senders = SenderPool(client(world.target), LIMITS)
+        parts = LinkParts(
+            settings,
+            world.limits,
+            self.clients,
             worker_id=name,
-            source=source,
-            origins=Origins(source) if settings.origin == "local" else None,
-            sink=sink,
-            directory=Directory(),
-            map_store=MapStore(
-                sink,
-                link=settings.name,
-                terms=settings.terms,
-                worker_id=name,
-                replication_factor=-1,
-                clock=clock,
-                random=random,
-            ),
-            audit_topics=AuditTopics(sink, link=LINK, replication_factor=-1, clock=clock),
-            gap_store=GapStore(sink, link=LINK, replication_factor=-1, clock=clock),
             lease=self.lease,
-            spans=world.spans,
-            clock=clock,
+            clock=VirtualClock(),
             random=random,
+            offer=self.senders.offer,
+            audit=AuditResources(client(world.target), CpuBudget(1.0), lambda: 0),
+            tracer=world.spans,
         )
-        self.senders = Senders(client(world.target), LIMITS)
-        self.link = LinkWorker(
-            context,
-            client(world.source),
-            "b",
-            self.senders.offer,
-            lambda: None,
-            lambda flows: LinkAuditor(
-                context, client(world.target), flows, CpuBudget(1.0), cpu_ns=lambda: 0
-            ),
-        )
+        self.origins = parts.origins
+        self.link = LinkWorker(parts, "b", lambda: None)
         self.link.assign(world.partitions)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -279,14 +262,14 @@ class SimWorker:
         ]
 
     async def kill(self) -> None:
-        """As kill -9: no step of it happens any more; what it has sent is on its way."""
+        """Kill it like kill -9: it takes no further step, and what it has sent is in flight."""
         self._dead = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def stop(self) -> None:
-        """The clean stop of the service."""
+        """Stop it cleanly, as the service does."""
         await self.link.finish()
         for task in self._tasks:
             task.cancel()
@@ -298,7 +281,7 @@ class SimWorker:
         return list(self.link.flows.values())
 
     async def until_troubled(self, trouble: Trouble, state: FlowState) -> Flow:
-        """Wait until a flow stands still for this."""
+        """Wait until a flow is stopped by this trouble; return it."""
         async with asyncio.timeout(120):
             while True:
                 for flow in self.flows:
@@ -307,21 +290,21 @@ class SimWorker:
                 await asyncio.sleep(0.01)
 
     def failures(self) -> list[str]:
-        """Reasons of failed flows, and of the link."""
+        """Return the reasons of failed flows, and of the link."""
         reasons = [flow.reason or "" for flow in self.flows if flow.state is FlowState.FAILED]
         return reasons + ([self.link.failure] if self.link.failure else [])
 
 
 class MirrorWorld:
-    """Source, target, network, and the checks of what must be true in the end."""
+    """Source, target, network, and the checks of what must hold in the end."""
 
     def __init__(self, seed: int, partitions: int = 2) -> None:
         self.random = Random(seed)
         self.limits = LIMITS
         self.link_settings: dict[str, Any] = {}
-        """Of the workers to come."""
+        """Settings of later workers."""
         self.spans: BatchSpans | None = None
-        """Likewise."""
+        """Spans of later workers."""
         self.network = Network(Random(self.random.getrandbits(32)))
         self.source = SimCluster("source", self.random)
         self.target = SimCluster("target", self.random)
@@ -338,7 +321,7 @@ class MirrorWorld:
             self.random.choice(self.writers).write()
 
     def write_ends(self) -> None:
-        """One plain batch to each partition, so that no log ends in a gap: nothing lags then."""
+        """Write a plain batch to each partition: no log ends in a gap then, and nothing lags."""
         for writer in self.writers:
             writer.write_plain(1)
 
@@ -350,7 +333,7 @@ class MirrorWorld:
     async def settle(
         self, worker: SimWorker, seconds_max: float = 120.0, *, is_audited: bool = True
     ) -> None:
-        """Wait until the worker has copied everything, and the map and the audit say so."""
+        """Wait until the worker has copied everything, and map and audit confirm it."""
         async with asyncio.timeout(seconds_max):
             while not (self._is_settled(worker) and await self._is_flushed(worker)):
                 failures = worker.failures()
@@ -360,7 +343,7 @@ class MirrorWorld:
                 await self.audited(worker)
 
     async def audited(self, worker: SimWorker) -> None:
-        """Wait until the audit has read whatever is there, and has published it."""
+        """Wait until the audit has read everything and published its verdicts."""
         auditor = worker.link.auditor
         assert auditor is not None
         for at, flow in worker.link.flows.items():
@@ -381,7 +364,7 @@ class MirrorWorld:
                 await asyncio.sleep(0.1)
 
     async def _is_flushed(self, worker: SimWorker) -> bool:
-        """A write that is under way counts when it is acknowledged."""
+        """Return whether the map is written; a write in flight counts after its acknowledgement."""
         try:
             await worker.link.flush()
         except KafkaError:
@@ -404,19 +387,19 @@ class MirrorWorld:
                 return False
         return True
 
-    # -- what must be true ------------------------------------------------------------------------
+    # -- what must hold -------------------------------------------------------------------------
 
     def copies(self, at: TopicPartition) -> list[Record]:
-        """The target's committed records."""
+        """Return the target's committed records."""
         partition = self.target.partition(TopicPartition(remote_topic("a", at.topic), at.partition))
         return list(_records(partition))
 
     def gaps(self, at: TopicPartition) -> list[Gap]:
-        """What the journal says was not copied."""
+        """Return what the journal says was not copied."""
         return self.entries(at, GapKind.LOST)
 
     def entries(self, at: TopicPartition, kind: GapKind) -> list[Gap]:
-        """The entries of a kind in the journal."""
+        """Return the entries of a kind in the journal."""
         journal = GapJournal()
         name = gaps_topic_name(LINK)
         if name in self.target.topics:
@@ -429,7 +412,7 @@ class MirrorWorld:
         ]
 
     def expected(self, at: TopicPartition) -> list[Record]:
-        """What is to be copied: all that can be, but for what the journal says was not."""
+        """Return what must be copied: every copyable record, except those lost by the journal."""
         ranges = [(gap.source_from, gap.source_to or gap.source_from) for gap in self.gaps(at)]
         return [
             record
@@ -438,25 +421,25 @@ class MirrorWorld:
         ]
 
     def check_everything(self) -> None:
-        """All that is to be copied is there, and the map and the audit say so."""
+        """Check that everything is copied, and that map and audit confirm it."""
         self.check_copies()
         self.check_map(complete=True)
 
     def check_copies(self) -> None:
-        """Every record to be copied is on the target exactly once, in order, as it was."""
+        """Check that every record is on the target exactly once, in order, unchanged."""
         for at in self.partitions:
             copied = [record[1:] for record in self.copies(at)]
             assert copied == [record[1:] for record in self.expected(at)], at
 
     def check_prefix(self) -> None:
-        """At any time: the target holds a prefix of what must be copied."""
+        """Check that the target holds a prefix of what must be copied; true at any time."""
         for at in self.partitions:
             if remote_topic("a", at.topic) in self.target.topics:
                 copied = [record[1:] for record in self.copies(at)]
                 assert copied == [record[1:] for record in self.expected(at)][: len(copied)], at
 
     def check_map(self, *, complete: bool) -> None:
-        """The published map tells the truth, and in the end the whole truth."""
+        """Check that the published map is true, and in the end complete."""
         topic = read_map_topic(self.target)
         for at in self.partitions:
             expected = self.expected(at)
@@ -482,7 +465,7 @@ class MirrorWorld:
             self.check_audit()
 
     def check_audit(self) -> None:
-        """The published audit says that every record is there as it was acknowledged."""
+        """Check that the published audit calls every record complete."""
         for at in self.partitions:
             expected = self.expected(at)
             verdicts = self.verdicts(at)
@@ -494,13 +477,13 @@ class MirrorWorld:
                 assert complete.source_to == expected[-1].offset + 1
 
     def findings(self, at: TopicPartition) -> list[Finding]:
-        """What the published audit found to be wrong in a partition."""
+        """Return the published findings about a partition."""
         flow = read_map_topic(self.target).latest_flow(at.topic, at.partition)
         assert flow is not None
         return list(read_verdicts_topic(self.target).flow(flow).findings.values())
 
     def verdicts(self, at: TopicPartition) -> dict[Verdict, Tally]:
-        """What the published audit says of a partition, over all times."""
+        """Return the published verdicts about a partition, over all times."""
         flow = read_map_topic(self.target).latest_flow(at.topic, at.partition)
         assert flow is not None
         found: dict[Verdict, Tally] = {}
@@ -511,7 +494,7 @@ class MirrorWorld:
 
 
 def read_map_topic(target: SimCluster) -> MapTopic:
-    """The link's map topic, replayed."""
+    """Return the link's map topic, replayed."""
     topic = MapTopic()
     name = map_topic_name(LINK)
     if name in target.topics:
@@ -521,7 +504,7 @@ def read_map_topic(target: SimCluster) -> MapTopic:
 
 
 def read_verdicts_topic(target: SimCluster) -> VerdictTopic:
-    """The link's verdicts topic, replayed."""
+    """Return the link's verdicts topic, replayed."""
     topic = VerdictTopic()
     name = verdicts_topic_name(LINK)
     if name in target.topics:

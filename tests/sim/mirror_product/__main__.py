@@ -1,7 +1,7 @@
 """Plays seeds of the mirror's product: `python -m tests.sim.mirror_product --seeds 0:500`.
 
-A seed decides everything: the cell (`cells`), chance, delays. Prints JSON: seeds played, anomalies
-by seed, copies judged, disturbances by name, CPU seconds. Exit status 1 with anomalies.
+A seed decides everything: the cell (`cells`), random choices, delays. Prints JSON: seeds played,
+anomalies by seed, copies judged, disturbances by name, CPU seconds. Exit status 1 with anomalies.
 `--broken NAME` plays a variant of `broken` and stops at the first seed that notices.
 """
 
@@ -25,13 +25,13 @@ from tests.sim.mirror_product.cells import cell_of
 from tests.sim.mirror_product.play import play
 
 HASH_SEED: Final = "0"
-"""Sets of strings have an order that depends on it."""
+"""The order of sets of strings depends on it."""
 CHUNK_SEEDS: Final = 25
-"""What one process plays before it says how it went."""
+"""Seeds that one process plays before it reports."""
 
 
 def play_all(seeds: range, *, stop_at_first: bool = False) -> dict[str, Any]:
-    """Play seeds; the result as JSON values."""
+    """Play seeds; return the result as JSON values."""
     anomalies: dict[int, str] = {}
     disturbances: collections.Counter[str] = collections.Counter()
     copies = played = 0
@@ -40,7 +40,7 @@ def play_all(seeds: range, *, stop_at_first: bool = False) -> dict[str, Any]:
         played += 1
         try:
             done = play(seed)
-        except Exception as error:  # noqa: BLE001 - whatever ends a play is an anomaly
+        except Exception as error:  # noqa: BLE001 - any end of a play is an anomaly
             anomalies[seed] = f"{cell_of(seed)}: {type(error).__name__}: {error}"
             if stop_at_first:
                 break
@@ -58,7 +58,7 @@ def play_all(seeds: range, *, stop_at_first: bool = False) -> dict[str, Any]:
 
 
 def play_in_chunks(seeds: range, jobs: int) -> Iterator[dict[str, Any]]:
-    """The results of chunks of seeds, in so many processes."""
+    """Yield the results of chunks of seeds, played in this many processes."""
     chunks = [seeds[first : first + CHUNK_SEEDS] for first in range(0, len(seeds), CHUNK_SEEDS)]
     if jobs == 1:
         yield from map(play_all, chunks)
@@ -68,7 +68,7 @@ def play_in_chunks(seeds: range, jobs: int) -> Iterator[dict[str, Any]]:
 
 
 def add_up(total: dict[str, Any], result: dict[str, Any]) -> None:
-    """Add the result of some seeds to another's."""
+    """Add the result of some seeds to the total."""
     for name, value in result.items():
         if name == "disturbances":
             summed = collections.Counter(total.get(name, {})) + collections.Counter(value)
@@ -80,16 +80,16 @@ def add_up(total: dict[str, Any], result: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m tests.sim.mirror_product")
     one = os.environ.get("SIM_SEED")
     default = f"{one}:{int(one) + 1}" if one else "0:500"
     parser.add_argument(
         "--seeds", default=default, help="first:end or first:end:step, the end not included"
     )
-    parser.add_argument("--jobs", type=int, default=1, help="how many processes play")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that play")
     parser.add_argument("--broken", choices=sorted(VARIANTS), help="play a broken variant")
-    parser.add_argument("--verbose", action="store_true", help="the mirrors' logs, to stderr")
+    parser.add_argument("--verbose", action="store_true", help="write the mirrors' logs to stderr")
     options = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != HASH_SEED:
         environment = os.environ | {"PYTHONHASHSEED": HASH_SEED}
@@ -117,7 +117,7 @@ def main() -> int:
 
 
 def _tell(total: dict[str, Any], count: int) -> None:
-    """How far it is; for whoever waits."""
+    """Print the progress to stderr."""
     sys.stderr.write(
         f"{total['played']} of {count} seeds, {len(total['anomalies'])} anomalies, "
         f"{total['copies']} copies, {sum(total['disturbances'].values())} disturbances\n"

@@ -11,26 +11,37 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final, NamedTuple
 from unittest import mock
 
-from local_cluster.records import header as h
+from local_cluster.records.header import HEADER_BYTES, BatchHeader, pack_header, patch_crc
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.audit.log_check import LogCheck
-from mirror_maker.context import LinkContext
-from mirror_maker.copy import coalescing, passthrough, record_path, replicator
+from mirror_maker.clusters.origins import Origins
+from mirror_maker.copy import batch_selection, coalescing, passthrough, replicator
+from mirror_maker.copy.batch_selection import CopyPath, SourceBatch
 from mirror_maker.copy.open_block import OpenBlock
-from mirror_maker.copy.passthrough import CopyPath, PreparedBatch, SourceBatch
+from mirror_maker.copy.passthrough import PreparedBatch
 from mirror_maker.copy.replicator import Outgoing
 from mirror_maker.flow import sender
-from mirror_maker.flow.copy_span import Copying
+from mirror_maker.flow.copy_session import CopySession
 from mirror_maker.flow.sender import Sender
-from mirror_maker.formats import Gap, OffsetMap, Run, Translation, TranslationState, encode_gap
+from mirror_maker.formats import (
+    Gap,
+    OffsetMap,
+    Opening,
+    Run,
+    Translation,
+    TranslationState,
+    encode_gap,
+)
 from mirror_maker.link.map_flusher import MapFlusher
 from mirror_maker.model import FlowFailedError, SourceGap
-from mirror_maker.resume import generations, lost_source, opening, prove
-from mirror_maker.resume.gap_writer import note_gap
+from mirror_maker.resume import journal_entries, log_comparison, proof, tail_places
+from mirror_maker.resume.generations import GenerationOpener
+from mirror_maker.resume.journal_entries import note_gap
+from mirror_maker.rules.gap_ranges import GapRanges
 from mirror_maker.rules.trouble import Trouble
 from mirror_maker.stores.journal_store import GapStore
-from mirror_maker.tail.alignment import Aligned
-from mirror_maker.tail.target_tail import TailReader
+from mirror_maker.tail.places import PlacedTail
+from mirror_maker.tail.target_tail import TargetTail
 
 Broken = AbstractContextManager[object]
 
@@ -41,20 +52,20 @@ def key_batches_by_target_partition() -> Broken:
     def take(self: Sender) -> list[Any]:
         sent: list[Any] = []
         size_bytes = 0
-        for target, line in list(self._lines.items()):
-            for flow in list(line):
+        for target, queue in list(self._queues.items()):
+            for flow in list(queue):
                 if size_bytes >= self._limits.produce_request_bytes_max:
                     return sent
-                del line[flow]
+                del queue[flow]
                 outgoing = flow.take() if flow.target_leader == self._node_id else None
                 if outgoing is None:
                     continue
                 sent.append(sender._Sent(flow, outgoing))
                 size_bytes += outgoing.size_bytes
                 if flow.can_take:
-                    line[flow] = None
-            if not line:
-                del self._lines[target]
+                    queue[flow] = None
+            if not queue:
+                del self._queues[target]
         return sent
 
     stack = ExitStack()
@@ -65,33 +76,33 @@ def key_batches_by_target_partition() -> Broken:
 
 def copy_the_base_of_a_delete_horizon() -> Broken:
     """The horizon's bit is cleared, and its value stays the base timestamp."""
-    path = passthrough._path
+    path = batch_selection._path
 
-    def believe_the_base(header: h.BatchHeader, source_first: int) -> CopyPath:
+    def believe_the_base(header: BatchHeader, source_first: int) -> CopyPath:
         found = path(header, source_first)
         return CopyPath.PASSTHROUGH if found is CopyPath.DELETE_HORIZON else found
 
-    return mock.patch.object(passthrough, "_path", believe_the_base)
+    return mock.patch.object(batch_selection, "_path", believe_the_base)
 
 
 def tell_copies_without_a_source_as_lost() -> Broken:
     """A tail whose source is gone was copied, and the journal says that it was lost."""
 
     async def note(
-        context: LinkContext,
-        opened: Any,
-        target: Any,
-        holes: Any,
-        lost: Any,
-        target_next: int,
+        journal: GapStore, opening: Opening, holes: Any, lost: Any, target_next: int, policy: Any
     ) -> None:
         ranges = [(hole.source_from, hole.source_to) for hole in holes]
         for start, end in [*ranges, *([lost] if lost else [])]:
-            error = FlowFailedError("gone", Trouble.OUT_OF_RANGE, SourceGap(start, end, None))
-            epoch = opened.producer_epoch
-            await note_gap(context, opened.flow, target, epoch, target_next, error)
+            await note_gap(
+                journal,
+                opening.flow,
+                target_topic=opening.target_topic,
+                producer_epoch=opening.producer_epoch,
+                target_offset=target_next,
+                error=FlowFailedError("gone", Trouble.OUT_OF_RANGE, SourceGap(start, end, None)),
+            )
 
-    return mock.patch.object(prove, "note_source_losses", note)
+    return mock.patch.object(proof, "note_source_losses", note)
 
 
 def forget_that_copies_lost_their_source() -> Broken:
@@ -100,7 +111,7 @@ def forget_that_copies_lost_their_source() -> Broken:
     async def note_nothing(*args: Any, **options: Any) -> None:
         return
 
-    return mock.patch.object(lost_source, "note_copied", note_nothing)
+    return mock.patch.object(journal_entries, "note_copied", note_nothing)
 
 
 def pass_over_foreign_records() -> Broken:
@@ -110,8 +121,10 @@ def pass_over_foreign_records() -> Broken:
         return
 
     stack = ExitStack()
-    stack.enter_context(mock.patch.object(Copying, "_on_others", lambda self, start, end: None))
-    stack.enter_context(mock.patch.object(prove, "settle_foreign", settle_nothing))
+    stack.enter_context(
+        mock.patch.object(CopySession, "_on_foreign", lambda self, start, end: None)
+    )
+    stack.enter_context(mock.patch.object(proof, "settle_foreign", settle_nothing))
     return stack
 
 
@@ -128,7 +141,7 @@ def write_the_map_before_the_receipts() -> Broken:
         await flush(self)
         late = self.__dict__.pop("late", [])
         if late:
-            await self._context.audit_topics.write_receipts(late)
+            await self._stores.audit_topics.write_receipts(late)
 
     stack = ExitStack()
     stack.enter_context(mock.patch.object(MapFlusher, "_write_receipts", write_later))
@@ -140,21 +153,21 @@ def trust_the_map_without_pairing() -> Broken:
     """A resume goes on where the map ends, whatever lies on the target behind it."""
 
     async def find_none(
-        context: LinkContext, base: Any, tail: Any, source: Any, gaps: Any
-    ) -> Aligned:
-        return Aligned((), gaps.behind(base.source_next))
+        source: Any, base: Any, tail: Any, gaps: GapRanges, clock: Any
+    ) -> PlacedTail:
+        return PlacedTail((), gaps.first_outside(base.source_next))
 
-    return mock.patch.object(prove, "_find_places", find_none)
+    return mock.patch.object(log_comparison, "find_places", find_none)
 
 
 def count_the_tail_without_looking() -> Broken:
     """A resume believes that the tail has as many source offsets as records."""
 
-    async def count(context: LinkContext, base: Any, tail: Any, source: Any, gaps: Any) -> Aligned:
+    async def count(source: Any, base: Any, tail: Any, gaps: GapRanges, clock: Any) -> PlacedTail:
         records = sum(each.header.records_count for each in tail.batches)
-        return Aligned((), gaps.behind(base.source_next) + records)
+        return PlacedTail((), gaps.first_outside(base.source_next) + records)
 
-    return mock.patch.object(prove, "_find_places", count)
+    return mock.patch.object(log_comparison, "find_places", count)
 
 
 def jump_one_too_far() -> Broken:
@@ -179,9 +192,9 @@ def jump_one_too_low() -> Broken:
 
 def send_again_after_a_lost_answer() -> Broken:
     """A batch of which nobody knows whether it arrived goes out at the next sequence."""
-    refused = Copying.on_refused
+    refused = CopySession.on_refused
 
-    def send_again(self: Copying, outgoing: Outgoing, error: KafkaError) -> None:
+    def send_again(self: CopySession, outgoing: Outgoing, error: KafkaError) -> None:
         mine = self.replicator
         alone = list(mine._in_flight) == [outgoing]
         if error.code != ErrorCode.network_exception or not alone:
@@ -192,14 +205,12 @@ def send_again_after_a_lost_answer() -> Broken:
         self._landed()
         self._on_ready(self)
 
-    return mock.patch.object(Copying, "on_refused", send_again)
+    return mock.patch.object(CopySession, "on_refused", send_again)
 
 
 def write_without_a_producer_id() -> Broken:
     """Nothing tells a repeated batch from a new one."""
-    return mock.patch.object(
-        replicator, "stamp", lambda prepared, *_: h.patch_crc(prepared.data, 0)
-    )
+    return mock.patch.object(replicator, "stamp", lambda prepared, *_: patch_crc(prepared.data, 0))
 
 
 def skip_without_the_journal() -> Broken:
@@ -213,25 +224,25 @@ def skip_without_the_journal() -> Broken:
 
 
 def open_a_generation_one_too_late() -> Broken:
-    """Of a topic that was re-created the first offset is left out."""
-    generation = generations.open_generation
+    """A new generation leaves out its first source offset."""
+    open_generation = GenerationOpener.open_generation
 
     async def open_late(
-        context: Any, flow: Any, target: Any, source_offset: int, looked_to: int
+        self: GenerationOpener, flow: Any, source_offset: int, read_to: int | None
     ) -> None:
-        await generation(context, flow, target, source_offset + 1, looked_to)
+        await open_generation(self, flow, source_offset + 1, read_to)
 
-    return mock.patch.object(opening, "open_generation", open_late)
+    return mock.patch.object(GenerationOpener, "open_generation", open_late)
 
 
 def forget_the_origin() -> Broken:
     """What mirrors wrote is copied by the next one, and comes back."""
-    return mock.patch.object(LinkContext, "foreign_ids", frozenset())
+    return mock.patch.object(Origins, "foreign_ids", frozenset())
 
 
 def copy_what_was_aborted() -> Broken:
     """Aborted transactions are copied."""
-    select = passthrough.select_batches
+    select = batch_selection.select_batches
 
     def select_all(fetched: Any, position: int, aborted: Any, *args: Any, **options: Any) -> Any:
         return select(fetched, position, (), *args, **options)
@@ -257,7 +268,7 @@ def believe_every_first_answer() -> Broken:
 
 def lose_the_headers() -> Broken:
     """A batch that is built anew has no headers."""
-    encode = record_path.encode_dense
+    encode = passthrough.encode_dense
 
     def bare(records: Any, codec: int) -> Any:
         return encode([record._replace(headers=record.headers[:-1]) for record in records], codec)
@@ -275,10 +286,10 @@ def move_the_base_of_coalesced_batches() -> Broken:
             return None
         data = bytearray(found.data)
         header = found.header._replace(base_timestamp=found.header.base_timestamp + 1)
-        data[: h.HEADER_BYTES] = h.pack_header(header)
+        data[:HEADER_BYTES] = pack_header(header)
         return found._replace(header=header, data=data)
 
-    return mock.patch.object(passthrough, "coalesce", shift)
+    return mock.patch.object(batch_selection, "coalesce", shift)
 
 
 def map_a_rebuilt_batch_as_dense() -> Broken:
@@ -292,12 +303,12 @@ def map_a_rebuilt_batch_as_dense() -> Broken:
 
 def take_any_topic_of_the_name() -> Broken:
     """A fetch by name may bring records of a topic that was created since."""
-    confirmed = Copying.on_confirmed
+    confirmed = CopySession.on_confirmed
 
-    def believe(self: Copying, mark: int, topic_id: Any) -> None:
+    def believe(self: CopySession, mark: int, topic_id: Any) -> None:
         confirmed(self, mark, self.key.source_topic_id)
 
-    return mock.patch.object(Copying, "on_confirmed", believe)
+    return mock.patch.object(CopySession, "on_confirmed", believe)
 
 
 def expect_every_receipt_twice() -> Broken:
@@ -305,8 +316,8 @@ def expect_every_receipt_twice() -> Broken:
     expect = LogCheck.expect
 
     def forget(self: LogCheck, entry: Any, record_offset: int) -> None:
-        if self._told_to > 0:
-            self._told_to = 0
+        if self._receipts.reported_to > 0:
+            self._receipts.reported_to = 0
         expect(self, entry, record_offset)
 
     return mock.patch.object(LogCheck, "expect", forget)
@@ -318,7 +329,7 @@ def take_others_records_for_lost_ones() -> Broken:
     init = LogCheck.__init__
 
     def alone(self: LogCheck, *args: Any, **options: Any) -> None:
-        init(self, *args, **options | {"is_alone": True})
+        init(self, *args, **options | {"is_exclusive": True})
 
     return mock.patch.object(LogCheck, "__init__", alone)
 
@@ -338,20 +349,20 @@ def translate_behind_what_others_wrote() -> Broken:
 
 def go_on_behind_the_next_record() -> Broken:
     """A resume passes over one offset behind the tail."""
-    find = prove._find_places
+    find = tail_places.find_places
 
-    async def find_further(*args: Any) -> Aligned:
+    async def find_further(*args: Any) -> PlacedTail:
         found = await find(*args)
         return found._replace(source_next=found.source_next + bool(found.pieces))
 
-    return mock.patch.object(prove, "_find_places", find_further)
+    return mock.patch.object(log_comparison, "find_places", find_further)
 
 
 def never_see_the_others_in_the_tail() -> Broken:
     """Batches of other producers in the tail are taken for the link's own."""
-    taken = TailReader._take
+    taken = TargetTail._take
 
-    def take(self: TailReader, header: h.BatchHeader, view: memoryview) -> None:
+    def take(self: TargetTail, header: BatchHeader, view: memoryview) -> None:
         base = self._base
         ours = header._replace(
             producer_id=base.producer_id,
@@ -361,7 +372,7 @@ def never_see_the_others_in_the_tail() -> Broken:
         is_other = header.producer_id != base.producer_id and not header.is_control
         taken(self, ours if is_other and header.base_offset >= base.target_next else header, view)
 
-    return mock.patch.object(TailReader, "_take", take)
+    return mock.patch.object(TargetTail, "_take", take)
 
 
 class Variant(NamedTuple):

@@ -1,7 +1,7 @@
-"""What a seed plays: one cell of the product of the mirror's modes.
+"""The cell that a seed plays: one combination of the mirror's modes.
 
-seed < len(COVERING)   rows in which every pair of values of two dimensions occurs
-beyond                 the whole product, one cell after another, in a mixed order
+seed < len(covering())   rows that contain every pair of values of two dimensions
+larger seeds             the whole product, cell by cell, in a shuffled order
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DIMENSIONS: Final = {
     "fault": FAULTS,
 }
 BOTH_WAYS: Final = frozenset({"ring", "pair", "hops"})
-"""Namings in which the source of a link is the target of another."""
+"""Namings in which the source of a link is the target of another one."""
 LOSSES: Final = frozenset({"cleaned", "retention", "recreated"})
 
 
@@ -39,21 +39,21 @@ class Cell:
     """One combination."""
 
     naming: str
-    """What the copies are called, and so which clusters there are; see `topology`."""
+    """The names of copies, and with them the clusters; see `topology`."""
     state: str
-    """What becomes of the source's logs."""
+    """What happens to the source's logs."""
     sharing: str
-    """Whether each link has a worker, one worker has all links, or several share the partitions."""
+    """Each link has its own worker, one worker has all links, or several share partitions."""
     flows: str
-    """How many partitions there are."""
+    """The number of partitions."""
     fault: str
 
 
 def is_allowed(row: Row) -> bool:
-    """Whether a combination has a meaning.
+    """Return whether a combination makes sense.
 
-    Where the source of a link is the target of another, what the source loses is lost there too:
-    such a target is no copy of anything any more, by its own doing.
+    If the source of a link is the target of another, a loss at the source is a loss at that target
+    too: it does not keep what it acknowledged.
     """
     if row["naming"] not in BOTH_WAYS:
         return True
@@ -62,7 +62,7 @@ def is_allowed(row: Row) -> bool:
 
 @cache
 def covering() -> tuple[Row, ...]:
-    """The cells of the first seeds."""
+    """Return the cells of the first seeds."""
     return tuple(covering_rows(DIMENSIONS, is_allowed, Random(0)))
 
 
@@ -74,7 +74,7 @@ def _product() -> tuple[Row, ...]:
 
 
 def cell_of(seed: int) -> Cell:
-    """The cell that a seed plays."""
+    """Return the cell that a seed plays."""
     first = covering()
     if seed < len(first):
         return Cell(**first[seed])

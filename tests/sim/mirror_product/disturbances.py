@@ -1,4 +1,4 @@
-"""What a cell does to its world, turn by turn: to the source's logs, and to the workers."""
+"""The disturbances of a cell, turn by turn: of the source's logs, and of the workers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Fuse:
 
 
 class Disturbances:
-    """The state of the source and the faults of one cell."""
+    """Changes of the source, and faults of one cell."""
 
     def __init__(self, world: ProductWorld, random: Random) -> None:
         self.happened: list[str] = []
@@ -47,17 +47,17 @@ class Disturbances:
         self._intrusions = 0
         self._fuses: dict[MirrorProcess, Fuse] = {}
         self._unmapped: list[MirrorProcess] = []
-        """Those whose map cannot be written any more."""
+        """Workers that cannot write their map any more."""
 
     async def begin(self) -> None:
-        """Before any worker starts."""
+        """Disturb the world before any worker starts."""
         if self._world.cell.fault in ("network", "storm"):
             self._world.network.harm(self._random, lost=(0.01, 0.02, 0.05), late=(0.0, 0.02, 0.1))
         if self._world.cell.state in ("retention", "cleaned"):
             await self._change_sources()
 
     async def turn(self) -> None:
-        """Between two bursts of writing."""
+        """Disturb the world between two bursts of writing."""
         await self._change_sources()
         fault = self._world.cell.fault
         if fault == "storm":
@@ -69,7 +69,7 @@ class Disturbances:
         self._world.assign_all()
 
     async def end(self) -> None:
-        """All is well again."""
+        """End all faults."""
         world = self._world
         for process in world.retired:
             process.wake()
@@ -119,14 +119,14 @@ class Disturbances:
             self._note("fuse")
 
     async def _do_unmapped(self) -> None:
-        """What a worker copies now is not mapped when it is killed, a turn later."""
+        """Kill a worker one turn after its map cannot be written any more."""
         for process in [each for each in self._unmapped if each in self._world.processes]:
             await process.kill()
             self._note("kill unmapped")
             return
         process = self._any_process()
         for link in process.links.values():
-            link.context.map_store.append = _refuse_to_write  # type: ignore[method-assign,assignment]
+            link.map_store.append = _refuse_to_write  # type: ignore[method-assign,assignment]
         self._unmapped.append(process)
 
     async def _do_overlap(self) -> None:
@@ -138,7 +138,7 @@ class Disturbances:
             return
         process = self._any_process()
         if self._loses_records:
-            # Two that are valid at once are harmless only while the source keeps what they read.
+            # Two valid leases at once are harmless only while the source keeps what was read.
             process.lease.valid = False
         world.replace_process(process)
         world.retired.append(process)
@@ -163,7 +163,10 @@ class Disturbances:
             await act()
 
     def _sources(self) -> list[History]:
-        """What a link copies and is no copy: clients of a shared copy keep what they wrote."""
+        """Return partitions that links copy and that are no copies themselves.
+
+        Clients of a shared copy keep what they wrote.
+        """
         targets = set(self._world.topology.targets)
         return [each for each in self._world.living if each.cluster not in targets]
 
@@ -198,7 +201,7 @@ class Disturbances:
             del self._world.clusters[cluster].topics[topic]
             await asyncio.sleep(self._random.uniform(0.0, 1.5))
         self._world.create(cluster, topic, partitions)
-        # What lies where the mirror reads on may be of the new topic before it hears of that.
+        # The mirror may read records of the new topic before it learns of it.
         for history in self._world.histories[-partitions:]:
             for _ in range(self._random.randint(0, BURST_MAX)):
                 history.writer.write()
@@ -216,7 +219,7 @@ class Disturbances:
             self._note("grow")
 
     async def _do_deletions(self) -> None:
-        """Workers die with copies that are not mapped; the source loses records before the next."""
+        """Kill workers with unmapped copies; the source loses records before the next start."""
         world = self._world
         killed = [each for each in self._unmapped if each in world.processes]
         if not killed:
@@ -233,7 +236,7 @@ class Disturbances:
         self._note("deletions")
 
     async def _do_foreign(self) -> None:
-        """Somebody writes into copies."""
+        """Write foreign records into copies."""
         if self._world.cell.naming in BOTH_WAYS:
             return
         for link in self._world.topology.links:

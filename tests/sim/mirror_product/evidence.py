@@ -1,4 +1,4 @@
-"""What a judge may look at: writers' histories, the logs of the doubles, published topics."""
+"""The evidence of a judge: writers' histories, the logs of the doubles, published topics."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from tests.sim.mirror_product.writing import History, name_of
 
 @dataclass(frozen=True)
 class SourceLog:
-    """One incarnation of a source partition: what was acknowledged there, and what has gone."""
+    """One incarnation of a source partition: acknowledged records, and those that are gone."""
 
     at: TopicPartition
     topic_id: UUID
     records: Mapping[int, Record]
-    """Everything copyable that was ever there, by offset, ascending."""
+    """Every copyable record that was ever there, by offset, ascending."""
     gone: frozenset[int] = frozenset()
-    """Offsets of those of them that the source does not have any more."""
+    """Offsets of the records that the source no longer has."""
     compacted: frozenset[int] = frozenset()
-    """Those of them that compaction took."""
+    """Offsets of the records that compaction took."""
     end: int = 0
-    """The offset behind everything."""
+    """The log end offset."""
     is_deleted: bool = False
 
     def offsets_by_name(self) -> dict[bytes, int]:
@@ -49,12 +49,12 @@ class Copies:
     by_source: Mapping[int, int] = field(default_factory=dict)
 
     def first_from(self, source_offset: int) -> tuple[int, int] | None:
-        """The first copied record from a source offset on."""
+        """Return the first copied record at or after a source offset."""
         index = bisect_left(self.places, (source_offset, -1))
         return self.places[index] if index < len(self.places) else None
 
     def last_before(self, source_offset: int) -> tuple[int, int] | None:
-        """The last copied record before a source offset."""
+        """Return the last copied record before a source offset."""
         index = bisect_left(self.places, (source_offset, -1)) - 1
         return self.places[index] if index >= 0 else None
 
@@ -66,9 +66,9 @@ class LinkEvidence:
     link: LinkPlan
     target: SimCluster
     sources: Mapping[TopicPartition, tuple[SourceLog, ...]]
-    """Every incarnation of every source partition, in their order."""
+    """Every incarnation of every source partition, in order."""
     target_logs: Mapping[TopicPartition, Mapping[int, Record]]
-    """By partition of the copies."""
+    """Partition of a copy -> its records by offset."""
     map_topic: MapTopic
     journal: GapJournal
     verdicts: VerdictTopic
@@ -77,7 +77,7 @@ class LinkEvidence:
         return TopicPartition(self.link.copies[source.topic], source.partition)
 
     def flow(self, log: SourceLog) -> FlowKey | None:
-        """The flow of an incarnation, if it was ever opened."""
+        """Return the flow of an incarnation, if it was ever opened."""
         found = [
             flow
             for flow in self.map_topic.every_flow()
@@ -88,7 +88,7 @@ class LinkEvidence:
         return found[0] if found else None
 
     def entries(self, log: SourceLog, kind: GapKind) -> list[Gap]:
-        """What the journal says of an incarnation."""
+        """Return the journal's entries of a kind about an incarnation."""
         entries = self.journal.partition_entries(*log.at)
         return [
             each
@@ -106,19 +106,19 @@ class LinkEvidence:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything there is to judge."""
+    """Everything to judge."""
 
     links: tuple[LinkEvidence, ...]
     native: Mapping[str, Mapping[TopicPartition, frozenset[bytes]]]
-    """Cluster -> partition -> names of what clients wrote there, in aborted transactions too."""
+    """Cluster -> partition -> names of records by clients, also in aborted transactions."""
     intruded: frozenset[bytes]
     """Names of records that clients wrote into copies."""
 
 
 def committed(log: SimPartition) -> dict[int, Record]:
-    """Every record of a log that readers see and that is no marker, by offset.
+    """Return every committed record except markers, by offset.
 
-    Also those below the log's start: a double keeps what retention hides.
+    Records below the log start are included: a double keeps what retention hides.
     """
     return {
         record.offset: record
@@ -129,7 +129,7 @@ def committed(log: SimPartition) -> dict[int, Record]:
 
 
 def gather(world: ProductWorld) -> Evidence:
-    """Read everything."""
+    """Collect the evidence of a world."""
     native: dict[str, dict[TopicPartition, frozenset[bytes]]] = {}
     for history in world.histories:
         at = TopicPartition(history.topic, history.partition)
@@ -152,7 +152,7 @@ def _gather_link(world: ProductWorld, link: LinkPlan) -> LinkEvidence:
             sources[at] = (*sources.get(at, ()), _log_of(history))
     written = {history.topic for history in world.histories if history.cluster == link.source}
     for topic in link.copies.keys() - written:
-        # What another mirror writes is a source like any other: its log is what there is.
+        # A topic that another mirror writes is a source too: its log is all there is.
         created = world.clusters[link.source].topics.get(topic)
         for index, log in enumerate(created.partitions if created else ()):
             at = TopicPartition(topic, index)

@@ -1,4 +1,4 @@
-"""The audit tells no fault where none is, and counts what is there."""
+"""The audit has no false finding, and counts what is there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.sim.mirror_product.evidence import Copies, LinkEvidence
 
 
 def judge_audit(link: LinkEvidence, copies: Copies) -> None:
-    """The verdicts about the incarnation of a source partition that is there. Raises Anomaly."""
+    """Judge the verdicts about the existing incarnation of a partition. Raises Anomaly."""
     flow = link.flow(copies.source)
     if flow is None:
         return
@@ -20,7 +20,7 @@ def judge_audit(link: LinkEvidence, copies: Copies) -> None:
         for verdict, tally in bucket.items():
             told[verdict] = told[verdict].plus(tally) if verdict in told else tally
     if verdicts.findings or told.keys() & FAULTS:
-        raise Anomaly(f"{where}: a fault is told: {told} {list(verdicts.findings.values())[:3]}")
+        raise Anomaly(f"{where}: a finding: {told} {list(verdicts.findings.values())[:3]}")
     hidden = sum(gap.copied_count or 0 for gap in link.entries(copies.source, GapKind.COPIED))
     counts = {verdict: tally.records_count for verdict, tally in told.items()}
     complete = counts.pop(Verdict.COMPLETE, 0)

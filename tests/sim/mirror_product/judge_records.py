@@ -1,4 +1,4 @@
-"""Every record once, in order, byte for byte; what is missing is told, and nothing else is."""
+"""Every record once, in order, byte for byte; the journal has exactly the missing ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from tests.sim.mirror_product.writing import name_of
 
 
 def judge_records(evidence: Evidence) -> dict[tuple[str, TopicPartition], list[Copies]]:
-    """The copies of every source partition of every link, by incarnation. Raises Anomaly."""
+    """Return the copies of every source partition of every link, by incarnation.
+
+    Raises Anomaly.
+    """
     found: dict[tuple[str, TopicPartition], list[Copies]] = {}
     for link in evidence.links:
         for at, incarnations in link.sources.items():
@@ -46,7 +49,7 @@ def _copies_of(log: Mapping[int, Record], source: SourceLog, link: LinkEvidence)
 
 
 def _check_order(incarnations: list[Copies], link: LinkEvidence) -> None:
-    """Ascending on the target: within an incarnation by source offset, and each behind the last."""
+    """Check the order on the target: by source offset, and one incarnation after the other."""
     before = -1
     for copies in incarnations:
         offsets = [source for source, _ in copies.places]
@@ -66,8 +69,9 @@ def _covers(gap: Gap, offset: int) -> bool:
 
 
 def _check_missing(copies: Copies, link: LinkEvidence) -> None:
-    """A record that is not there was lost by the source before it could be copied, and that is
-    told. Compaction is no loss: it leaves the last record of each key."""
+    """Check that every missing record was lost by the source before it could be copied, and is in
+    the
+    journal. Compaction is no loss: it leaves the last record of each key."""
     source = copies.source
     flow = link.flow(source)
     opening = None if flow is None else link.map_topic.opening(flow)
@@ -83,11 +87,11 @@ def _check_missing(copies: Copies, link: LinkEvidence) -> None:
         if opening is not None and _starts_behind(link, source, offset):
             continue
         if not any(_covers(gap, offset) for gap in lost):
-            raise Anomaly(f"{where} is lost, and the journal does not tell")
+            raise Anomaly(f"{where} is lost, but not in the journal")
 
 
 def _starts_behind(link: LinkEvidence, source: SourceLog, offset: int) -> bool:
-    """Whether the flow was first opened behind an offset, which the source had lost by then."""
+    """Return whether the flow was opened after an offset, which the source had lost by then."""
     flow = link.flow(source)
     assert flow is not None
     offset_map = link.map_topic.offset_map(flow)
@@ -96,9 +100,9 @@ def _starts_behind(link: LinkEvidence, source: SourceLog, offset: int) -> bool:
 
 
 def _check_lost(copies: Copies, link: LinkEvidence) -> None:
-    """What the journal tells as lost is not there, is gone, and lies where the entry says.
+    """Check that offsets lost by the journal have no copy, are gone, and lie where the entry says.
 
-    Where a `copied` entry has the same offsets, nobody knows which of them were copied.
+    If a `copied` entry has the same offsets, nobody knows which of them were copied.
     """
     holes = link.entries(copies.source, GapKind.COPIED)
     for gap in link.entries(copies.source, GapKind.LOST):
@@ -107,16 +111,16 @@ def _check_lost(copies: Copies, link: LinkEvidence) -> None:
             if any(_covers(hole, source) for hole in holes):
                 continue
             if _covers(gap, source):
-                raise Anomaly(f"offset {source} is on the target, but told as lost: {told}")
+                raise Anomaly(f"offset {source} is on the target, but lost by the journal: {told}")
             if (source < gap.source_from) != (target < gap.target_offset):
                 raise Anomaly(f"{source} -> {target} is on the wrong side of {told}")
         for offset in copies.source.records:
             if _covers(gap, offset) and offset not in copies.source.gone:
-                raise Anomaly(f"offset {offset} is at the source, but told as lost: {told}")
+                raise Anomaly(f"offset {offset} is at the source, but lost by the journal: {told}")
 
 
 def _check_copied(copies: Copies, link: LinkEvidence) -> None:
-    """The counts and bounds of copies whose single places nobody knows are true."""
+    """Check the counts and bounds of copies whose single places nobody knows."""
     flow = link.flow(copies.source)
     offset_map = None if flow is None else link.map_topic.offset_map(flow)
     lost = link.entries(copies.source, GapKind.LOST)
@@ -132,7 +136,7 @@ def _check_copied(copies: Copies, link: LinkEvidence) -> None:
         ]
         if gap.source_to is not None and inside != there:
             raise Anomaly(f"{inside} of the source, {there} on the target: {told}")
-        # What is left of them at the source is known by its place, and not counted.
+        # Records that the source still has are placed, and not counted.
         gone = [offset for offset in there if offset in copies.source.gone]
         unknown = [o for o in there if offset_map.source_of(copies.by_source[o]) is None]
         if gap.copied_count is None or not len(unknown) <= gap.copied_count <= len(gone):
@@ -151,7 +155,7 @@ def _check_copied(copies: Copies, link: LinkEvidence) -> None:
 
 
 def _check_foreign(link: LinkEvidence, intruded: frozenset[bytes]) -> None:
-    """The journal tells of every record that an intruder wrote into a copy, and of no other."""
+    """Check that the journal has every record that an intruder wrote into a copy, and no other."""
     for at, log in link.target_logs.items():
         there = {offset for offset, each in log.items() if name_of(each) in intruded}
         told = {
@@ -161,12 +165,15 @@ def _check_foreign(link: LinkEvidence, intruded: frozenset[bytes]) -> None:
             for offset in range(gap.target_offset, gap.target_to or 0)
         }
         if told != (set() if link.link.is_shared else there):
-            raise Anomaly(f"{link.link.name}: {at} has {there} of intruders, told are {told}")
+            raise Anomaly(
+                f"{link.link.name}: {at} has {there} of intruders, in the journal are {told}"
+            )
 
 
 def _check_nothing_else(evidence: Evidence) -> None:
-    """Every record of a copy was written by a link that copies into it, by clients of the topic, or
-    by an intruder of whom the journal tells."""
+    """Check that every record of a copy was written by a link that copies into it, by clients of
+    the
+    topic, or by an intruder in the journal."""
     for at_target in {(link.target.name, at) for link in evidence.links for at in link.target_logs}:
         cluster, at = at_target
         links = [
@@ -187,7 +194,7 @@ def _check_nothing_else(evidence: Evidence) -> None:
         for offset, record in links[0].target_logs[at].items():
             name = name_of(record)
             if name is None or name not in known | native | evidence.intruded:
-                raise Anomaly(f"{cluster} {at}: nobody is to write {record}")
+                raise Anomaly(f"{cluster} {at}: nobody may write {record}")
             seen[name] += 1
             if seen[name] > 1:
                 raise Anomaly(f"{cluster} {at}: {name!r} is there twice, again at {offset}")

@@ -1,7 +1,7 @@
-"""Translation of every offset, both ways, held against the two logs.
+"""Translation of every offset, both ways, compared with the two logs.
 
-Exact means: whoever reads on from there gets exactly the next source record of that link.
-Inexact is never later than that, and only where the journal says why.
+Exact: a reader that continues there gets exactly the next source record of the link. Inexact: never
+later than that, and only if the journal says why.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tests.sim.mirror_product.evidence import Copies, LinkEvidence
 
 
 def judge_translation(link: LinkEvidence, copies: Copies) -> None:
-    """One incarnation of one source partition. Raises Anomaly."""
+    """Judge one incarnation of one source partition. Raises Anomaly."""
     source = copies.source
     flow = link.flow(source)
     if flow is None:
@@ -37,7 +37,7 @@ def _is_in(holes: list[Gap], offset: int) -> bool:
 
 
 def _check_runs(offset_map: OffsetMap, copies: Copies, holes: list[Gap], where: str) -> None:
-    """The runs are just the places of the copies."""
+    """Check that the runs are exactly the places of the copies."""
     mapped = [
         (run.source_offset + n, run.target_offset + n)
         for run in offset_map.runs()
@@ -62,7 +62,7 @@ def _check_forward(offset_map: OffsetMap, copies: Copies, holes: list[Gap], wher
         following, before = copies.first_from(offset), copies.last_before(offset)
         match answer.state:
             case TranslationState.PENDING:
-                # What a deleted topic had and nobody copied never comes to be known.
+                # The uncopied records of a deleted topic are never known.
                 is_open = copies.source.is_deleted and offset > offset_map.source_next
                 if offset <= last + 1 and not is_open:
                     raise Anomaly(f"{told}, though everything is copied")
@@ -71,7 +71,7 @@ def _check_forward(offset_map: OffsetMap, copies: Copies, holes: list[Gap], wher
                 if not _is_in(holes, offset):
                     raise Anomaly(f"{told}, though no copies are without a source there")
                 if answer.target_offset is None:
-                    raise Anomaly(f"{told}: no place is told")
+                    raise Anomaly(f"{told}: it has no place")
         place = answer.target_offset
         assert place is not None
         if following is not None and place > following[1]:

@@ -1,4 +1,4 @@
-"""Everything that must be true in the end."""
+"""Everything that must hold in the end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.sim.mirror_product.judge_translation import judge_translation
 
 
 def judge(evidence: Evidence) -> int:
-    """How many copies there are. Raises Anomaly for the first promise that is broken."""
+    """Return how many copies there are. Raises Anomaly for the first broken promise."""
     found = judge_records(evidence)
     for link in evidence.links:
         unread = link.link.copies.keys() - {at.topic for at in link.sources}

@@ -1,4 +1,4 @@
-"""Rows of a product in which every allowed pair of values of two dimensions occurs. Pure."""
+"""Few rows of a product that contain every allowed pair of values of two dimensions. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ Row = Mapping[str, str]
 Allowed = Callable[[Row], bool]
 _Pair = tuple[str, str, str, str]
 CANDIDATES = 60
-"""Rows tried for each place; the one with the most new pairs is taken."""
+"""Rows tried per step; the one with the most new pairs is chosen."""
 
 
 def product_rows(dimensions: Mapping[str, Sequence[str]], allowed: Allowed) -> list[Row]:
-    """Every allowed row of the product, in the order of the dimensions."""
+    """Return every allowed row of the product, in the order of the dimensions."""
     rows = (
         dict(zip(dimensions, values, strict=True))
         for values in itertools.product(*dimensions.values())
@@ -23,14 +23,14 @@ def product_rows(dimensions: Mapping[str, Sequence[str]], allowed: Allowed) -> l
 
 
 def pairs_of(row: Row) -> set[_Pair]:
-    """The pairs of values that a row holds: (dimension, value, other dimension, other value)."""
+    """Return the pairs in a row: (dimension, value, other dimension, other value)."""
     return {(*left, *right) for left, right in itertools.combinations(row.items(), 2)}
 
 
 def covering_rows(
     dimensions: Mapping[str, Sequence[str]], allowed: Allowed, random: Random
 ) -> list[Row]:
-    """Few rows that hold every pair that any allowed row holds."""
+    """Return few rows that contain every pair of any allowed row."""
     rows = product_rows(dimensions, allowed)
     missing = set().union(*map(pairs_of, rows))
     chosen: list[Row] = []

@@ -15,14 +15,14 @@ from tests.sim.mirror_product.world import ProductWorld
 from tests.sim.virtual_time import run_virtually
 
 LATE_SECONDS: Final = 5.0
-"""Whatever was on its way has arrived by then: more than `Network.late_ms_max`."""
+"""Every message in flight has arrived by then: more than `Network.late_ms_max`."""
 BATCHES: Final = {"few": 12, "many": 60, "crowd": 150}
-"""In the beginning; about as many follow."""
+"""Batches at the beginning; about as many follow."""
 
 
 @dataclass(frozen=True)
 class Played:
-    """What a seed came to."""
+    """The result of a seed."""
 
     cell: Cell
     copies: int
@@ -30,14 +30,14 @@ class Played:
 
 
 def play(seed: int, cell: Cell | None = None) -> Played:
-    """Play one seed. Raises Anomaly, or whatever else was noticed."""
+    """Play one seed. Raises Anomaly, or any other error that was met."""
     cell = cell or cell_of(seed)
     evidence, happened = run_virtually(run_world(ProductWorld(cell, seed), Random(seed)))
     return Played(cell, judge(evidence), happened)
 
 
 async def run_world(world: ProductWorld, random: Random) -> tuple[Evidence, list[str]]:
-    """What there is to judge in the end, and what happened."""
+    """Play a world; return the evidence, and the disturbances."""
     disturbances = Disturbances(world, random)
     batches = BATCHES[world.cell.flows]
     world.write(batches)

@@ -1,4 +1,4 @@
-"""One worker process: clients, one `Senders`, and the mirror's own parts for several links."""
+"""One worker process: clients, one `SenderPool`, and the mirror's own parts for several links."""
 
 from __future__ import annotations
 
@@ -8,28 +8,22 @@ from random import Random
 from typing import Any
 
 from local_cluster.client.model import TopicPartition
-from mirror_maker.audit.auditor import LinkAuditor
 from mirror_maker.audit.cpu_budget import CpuBudget
-from mirror_maker.clusters.origins import Origins
-from mirror_maker.clusters.topic_directory import Directory
-from mirror_maker.context import LinkContext
 from mirror_maker.flow.flow import Flow
-from mirror_maker.flow.sender import Senders
+from mirror_maker.flow.sender import SenderPool
 from mirror_maker.link.link import LinkWorker
+from mirror_maker.link.link_parts import AuditResources, LinkClients, LinkParts
 from mirror_maker.model import FlowState
 from mirror_maker.rules.trouble import Trouble
 from mirror_maker.settings import Limits, LinkSettings
-from mirror_maker.stores.audit_topics import AuditTopics
-from mirror_maker.stores.journal_store import GapStore
-from mirror_maker.stores.map_store import MapStore
+from tests.sim.kafka_double.client import SimClient
 from tests.sim.kafka_double.cluster import SimCluster
-from tests.sim.kafka_double.double import SimClient
 from tests.sim.kafka_double.network import Killed, Network
 from tests.sim.mirror.world import SimLease, VirtualClock
 
 
 class PausableClient(SimClient):
-    """A client whose process may stand still, as under SIGSTOP, and go on later."""
+    """A client whose process can be stopped, as by SIGSTOP, and continued later."""
 
     def __init__(
         self,
@@ -48,7 +42,7 @@ class PausableClient(SimClient):
 
 
 class MirrorProcess:
-    """What runs on one machine for one target; `assign`, `start`, then `kill` or `stop`."""
+    """The worker of one target on one machine; `assign`, `start`, then `kill` or `stop`."""
 
     def __init__(
         self,
@@ -60,7 +54,7 @@ class MirrorProcess:
         random: Random,
         step: Callable[[], None] = lambda: None,
     ) -> None:
-        """`step` is called before and after everything on the network; it may raise Killed."""
+        """`step` is called before and after each exchange on the network; it may raise Killed."""
         self.name = name
         self.lease = SimLease()
         self.is_dead = False
@@ -69,10 +63,10 @@ class MirrorProcess:
         self._runs = asyncio.Event()
         self._runs.set()
         self._tasks: list[asyncio.Task[None]] = []
-        # As in the product: one client each for questions, data and the audit of all links.
+        # As in the service: one client each for requests, data and the audit of all links.
         self._sink = self._client(target)
         self._audit_reader = self._client(target)
-        self.senders = Senders(self._client(target), limits)
+        self.senders = SenderPool(self._client(target), limits)
         self.links = {
             settings.name: self._link(settings, source, target.name, limits, random)
             for settings, source in sources
@@ -89,35 +83,18 @@ class MirrorProcess:
         limits: Limits,
         random: Random,
     ) -> LinkWorker:
-        clock, sink, source = VirtualClock(), self._sink, self._client(cluster)
-        link: dict[str, Any] = {"link": settings.name, "replication_factor": -1, "clock": clock}
-        context = LinkContext(
-            settings=settings,
-            limits=limits,
+        parts = LinkParts(
+            settings,
+            limits,
+            LinkClients(self._client(cluster), self._client(cluster), self._sink),
             worker_id=self.name,
-            source=source,
-            origins=Origins(source) if settings.origin == "local" else None,
-            sink=sink,
-            directory=Directory(),
-            map_store=MapStore(
-                sink, terms=settings.terms, worker_id=self.name, random=random, **link
-            ),
-            audit_topics=AuditTopics(sink, **link),
-            gap_store=GapStore(sink, **link),
             lease=self.lease,
-            clock=clock,
+            clock=VirtualClock(),
             random=random,
+            offer=self.senders.offer,
+            audit=AuditResources(self._audit_reader, CpuBudget(1.0), lambda: 0),
         )
-        return LinkWorker(
-            context,
-            self._client(cluster),
-            target,
-            self.senders.offer,
-            lambda: None,
-            lambda flows: LinkAuditor(
-                context, self._audit_reader, flows, CpuBudget(1.0), cpu_ns=lambda: 0
-            ),
-        )
+        return LinkWorker(parts, target, lambda: None)
 
     def _step(self) -> None:
         if self.is_dead:
@@ -131,7 +108,7 @@ class MirrorProcess:
     # -- life -----------------------------------------------------------------------------------
 
     def assign(self, link: str, partitions: Iterable[TopicPartition]) -> None:
-        """Have it copy these source partitions of a link, and no others of that link."""
+        """Copy these source partitions of a link, and no others of that link."""
         self.links[link].assign(partitions)
 
     def start(self) -> None:
@@ -143,7 +120,7 @@ class MirrorProcess:
         return (link.run for link in self.links.values())
 
     def pause(self) -> None:
-        """As SIGSTOP: what it has sent is on its way, and it learns of no answer."""
+        """Stop it as SIGSTOP does: what it has sent is in flight, and it gets no response."""
         self._runs.clear()
 
     @property
@@ -151,31 +128,31 @@ class MirrorProcess:
         return not self._runs.is_set() and not self.is_dead
 
     def wake(self) -> None:
-        """As SIGCONT."""
+        """Continue it as SIGCONT does."""
         self._runs.set()
 
     async def kill(self) -> None:
-        """As kill -9: no step of it happens any more; what it has sent is on its way."""
+        """Kill it like kill -9: it takes no further step, and what it has sent is in flight."""
         self.is_dead = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def stop(self) -> None:
-        """The clean stop of the service."""
+        """Stop it cleanly, as the service does."""
         await asyncio.gather(*(link.finish() for link in self.links.values()))
         await self.kill()
 
     # -- how it is ------------------------------------------------------------------------------
 
     def flows(self) -> Iterable[tuple[str, TopicPartition, Flow]]:
-        """Every flow with its link and source partition."""
+        """Yield every flow with its link and source partition."""
         for name, link in self.links.items():
             for at, flow in link.flows.items():
                 yield name, at, flow
 
     def failures(self) -> list[str]:
-        """Reasons of failed flows and links, and crashes."""
+        """Return the reasons of failed flows and links, and crashes."""
         reasons = [
             f"{name} {at}: {flow.reason}"
             for name, at, flow in self.flows()
@@ -185,7 +162,7 @@ class MirrorProcess:
         return reasons + self.defects()
 
     def defects(self) -> list[str]:
-        """Crashes, and what stands still for a defect of the mirror."""
+        """Return crashes, and flows that a defect of the mirror stopped."""
         crashes = [
             f"{self.name} crashed: {task.exception()!r}"
             for task in self._tasks

@@ -1,6 +1,6 @@
-"""Which clusters, topics and links a naming stands for. Pure.
+"""The clusters, topics and links of each naming. Pure.
 
-The names of copies stand here as they are to be, not as the mirror would work them out.
+The names of copies are written out here; they are not computed by the mirror's code.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ TOPIC: Final = "t"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkPlan:
-    """One link: where from, where to, what its topics become."""
+    """One link: its source, its target, and the names of its copies."""
 
     source: str
     target: str
     copies: Mapping[str, str]
-    """Source topic -> its copy. Others are not selected."""
+    """Source topic -> its copy. Other topics are not selected."""
     names: TopicNames = field(default_factory=TopicNames)
     origin: str = "any"
     is_probed: bool = False
-    """Whether its only topic is its probe topic, which is selected whatever its patterns say."""
+    """Whether its only topic is its probe topic, which is selected despite the patterns."""
     is_shared: bool = False
     """Whether others may write into the copies."""
 
@@ -38,7 +38,7 @@ class LinkPlan:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Of the product's link."""
+        """Settings of the mirror's link."""
         return {
             "name": self.name,
             "source_alias": self.source,
@@ -52,7 +52,7 @@ class LinkPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """All of it."""
+    """All clusters and links of a world."""
 
     links: tuple[LinkPlan, ...]
     written: Mapping[str, tuple[str, ...]]
@@ -68,7 +68,7 @@ class Topology:
 
 
 def topology_of(naming: str, random: Random) -> Topology:
-    """What a naming stands for; chance decides about details."""
+    """Return the topology of a naming; `random` decides details."""
     keep = {TOPIC: TOPIC}
     identity = TopicNames(otherwise="identity")
     match naming:
@@ -105,7 +105,7 @@ def topology_of(naming: str, random: Random) -> Topology:
                 for source, target in zip(clusters, (*clusters[1:], clusters[0]), strict=True)
             ]  # fmt: skip
         case "hops":
-            # Each hop puts its source in front; what has come all the way round is left out.
+            # Each hop prefixes its source; topics that went round the ring are left out.
             ring = (("a", "b", "c"), ("b", "c", "a"), ("c", "a", "b"))
             links = [
                 LinkPlan(source=source, target=target,

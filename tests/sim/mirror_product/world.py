@@ -27,17 +27,17 @@ POLICIES: Final = Policies(
     out_of_range="skip", truncated="skip", recreated="skip", foreign="skip", corrupt="skip"
 )
 FLOWS: Final = {"few": (2, 5), "many": (12, 30), "crowd": (60, 160)}
-"""Of all links together, at least and at most, by `Cell.flows`; each topic has one at least."""
+"""Least and largest number of flows of all links by `Cell.flows`; a topic has at least one."""
 WORKERS_MAX: Final = 3
-"""Of one target whose partitions are shared."""
+"""Workers of one target that share its partitions."""
 SETTLE_SECONDS_MAX: Final = 400.0
 GROWTH_MAX: Final = 10
-"""Offsets of all logs of a cluster, by how many records were written."""
+"""Largest ratio of the offsets in all logs to the records written."""
 Step = Callable[[], None]
 
 
 class ProductWorld:
-    """What a cell and a seed stand for, before anything happens."""
+    """The world of a cell and a seed: clusters, histories, workers."""
 
     def __init__(self, cell: Cell, seed: int) -> None:
         self.cell = cell
@@ -47,12 +47,12 @@ class ProductWorld:
         self.clusters = {name: SimCluster(name, self.random) for name in self.topology.clusters}
         self.limits = self._limits()
         self.histories: list[History] = []
-        """Every partition of every incarnation, in the order of their creation."""
+        """Every partition of every incarnation, in order of creation."""
         self.intruded: set[bytes] = set()
-        """Names of records that somebody wrote into copies that are not his."""
+        """Names of foreign records in copies."""
         self.processes: list[MirrorProcess] = []
         self.retired: list[MirrorProcess] = []
-        """Replaced while they ran on."""
+        """Workers that were replaced while they kept running."""
         self._workers = {
             target: self.random.randint(2, WORKERS_MAX) for target in self.topology.targets
         }
@@ -78,7 +78,7 @@ class ProductWorld:
     # -- sources --------------------------------------------------------------------------------
 
     def create(self, cluster: str, topic: str, partitions: int) -> None:
-        """Create a topic for clients to write."""
+        """Create a topic that clients write."""
         configs = {}
         if self.cell.state in ("compacted", "cleaned"):
             configs["cleanup.policy"] = "compact"
@@ -87,7 +87,7 @@ class ProductWorld:
             self.note_partition(cluster, topic, partition)
 
     def note_partition(self, cluster: str, topic: str, partition: int) -> None:
-        """Have a partition written from now on."""
+        """Add a writer for a partition."""
         created = self.clusters[cluster].topics[topic]
         number = sum(
             (each.cluster, each.topic, each.partition) == (cluster, topic, partition)
@@ -105,23 +105,23 @@ class ProductWorld:
 
     @property
     def living(self) -> list[History]:
-        """The partitions that are there."""
+        """The existing partitions."""
         return [history for history in self.histories if not history.is_deleted]
 
     def write(self, batches: int) -> None:
-        """Append random batches to any of the partitions."""
+        """Append random batches to random partitions."""
         for _ in range(batches if self.living else 0):
             self.random.choice(self.living).writer.write()
 
     def write_ends(self) -> None:
-        """One plain batch to each partition, so that no log ends in a gap."""
+        """Write a plain batch to each partition, so that no log ends in a gap."""
         for history in self.living:
             history.writer.write_plain(1)
 
     # -- workers --------------------------------------------------------------------------------
 
     def partitions_of(self, link: LinkPlan) -> list[TopicPartition]:
-        """What there is now of a link's topics at its source."""
+        """Return the existing partitions of a link's topics at its source."""
         topics = self.clusters[link.source].topics
         return [
             TopicPartition(name, partition)
@@ -134,7 +134,7 @@ class ProductWorld:
         return [link for link in self.topology.links if link.target == target]
 
     def groups(self) -> Iterator[tuple[str, list[LinkPlan]]]:
-        """The target and links of each group of workers."""
+        """Yield the target and links of each group of workers."""
         for target in self.topology.targets:
             links = self.links_into(target)
             if self.cell.sharing == "own":
@@ -153,7 +153,7 @@ class ProductWorld:
     def start_process(
         self, target: str, links: list[LinkPlan], step: Step = lambda: None
     ) -> MirrorProcess:
-        """One more worker of these links; it copies nothing before `assign_all`."""
+        """Start another worker of these links; it copies nothing before `assign_all`."""
         self._names += 1
         process = MirrorProcess(
             f"w{self._names}",
@@ -172,7 +172,7 @@ class ProductWorld:
         return process
 
     def assign_all(self) -> None:
-        """Share what there is now among the workers, as their group does."""
+        """Assign the existing partitions to the workers, as their group does."""
         for link in self.topology.links:
             workers = [each for each in self.processes if link.name in each.links]
             partitions = self.partitions_of(link)
@@ -180,7 +180,7 @@ class ProductWorld:
                 worker.assign(link.name, partitions[index :: len(workers)])
 
     def replace_process(self, process: MirrorProcess, step: Step = lambda: None) -> MirrorProcess:
-        """Another worker in the place of one that is dead, paused or cut off."""
+        """Replace a worker that is dead, paused or cut off."""
         links = [link for link in self.topology.links if link.name in process.links]
         self.processes.remove(process)
         return self.start_process(links[0].target, links, step)
@@ -229,7 +229,7 @@ class ProductWorld:
         return missing
 
     def _check_growth(self) -> None:
-        """What goes round and round would never settle."""
+        """Raise Anomaly if records circulate: the world would never settle."""
         written = sum(history.writer.serial for history in self.histories)
         ends = sum(
             log.log_end_offset

@@ -1,7 +1,6 @@
-"""The source's own memory: what was written where, and what was taken away since.
+"""The writers' own memory: which records were written where, and which were removed since.
 
-Every record has a header that names it, so that a judge finds it in any log without asking the
-mirror.
+Every record has a header with its name, so a judge finds it in any log without the mirror.
 """
 
 from __future__ import annotations
@@ -25,24 +24,24 @@ KINDS: Final[Mapping[str, Sequence[str]]] = {
     "transactions": ("plain", "commit", "abort"),
     "any": ("plain", "plain", "commit", "abort", "holes", "horizon", "append_time", "empty"),
 }
-"""What a log is written from, by the state of the source; "any" where it has none of its own."""
+"""The kinds of batches by the state of the source; "any" for other states."""
 
 
 def name_of(record: Record) -> bytes | None:
-    """The name that a record's writer gave to it; None for one that no writer here wrote."""
+    """Return the name of a record; None if no writer here wrote it."""
     return next((value for key, value in record.headers if key == NAME_HEADER), None)
 
 
 @dataclass
 class NamingWriter(SourceWriter):
-    """Writes records with names, of the kinds that its log is to have."""
+    """Writes named records, in the kinds of batches that its log must have."""
 
     name: str = ""
     kinds: Sequence[str] = KINDS["any"]
     records_max: int = 6
 
     def write(self) -> None:
-        """One random batch, transaction or hole."""
+        """Write a random batch, transaction or hole."""
         getattr(self, f"_write_{self.random.choice(self.kinds)}")()
         self.partition.commit(self.partition.log_end_offset)
 
@@ -68,7 +67,7 @@ class History:
     topic_id: UUID
     writer: NamingWriter
     retained_from: int = 0
-    """Retention, DeleteRecords or the deletion of the topic took everything below."""
+    """Retention, DeleteRecords or a deletion of the topic took everything below."""
     compacted: set[int] = field(default_factory=set)
     """Offsets of records that compaction took."""
     is_deleted: bool = False
@@ -79,20 +78,20 @@ class History:
 
     @property
     def records(self) -> list[Record]:
-        """Everything copyable that was ever acknowledged to the writer, by offset."""
+        """Every copyable record that was ever acknowledged to the writer, by offset."""
         return self.writer.expected
 
     def is_gone(self, offset: int) -> bool:
-        """Whether the source does not have the record any more."""
+        """Return whether the source no longer has the record."""
         return self.is_deleted or offset < self.retained_from or offset in self.compacted
 
     def retain_from(self, offset: int) -> None:
-        """The log begins here from now on."""
+        """Move the log start."""
         self.log.log_start_offset = self.retained_from = max(self.retained_from, offset)
 
     def compact(self, random: Random) -> None:
-        """Take some of the records that are there out of their batches."""
-        # The last batch of a log is never compacted.
+        """Remove some of the existing records from their batches."""
+        # Compaction never takes the last batch of a log.
         offsets = [record.offset for record in self.records if not self.is_gone(record.offset)]
         last = self.log.batches[-1][0].base_offset if self.log.batches else 0
         offsets = [offset for offset in offsets if offset < last]

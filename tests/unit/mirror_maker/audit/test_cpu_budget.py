@@ -36,7 +36,7 @@ def test_all_of_the_share_is_used_where_there_is_work(share: float) -> None:
     assert used_ns == pytest.approx(600_000 * 1e6 * share, rel=0.1)
 
 
-def test_what_was_not_used_is_credited_for_a_short_while() -> None:
+def test_unused_time_is_credited_for_a_short_while() -> None:
     budget = CpuBudget(0.1)
     budget.spend(0, 0, 0)
     budget.spend(1_000_000, int(CREDIT_MS_MAX * 1e6 * 0.1), 0)
@@ -45,7 +45,7 @@ def test_what_was_not_used_is_credited_for_a_short_while() -> None:
     assert budget.delay_ms(1_000_000) == pytest.approx(100, abs=2)
 
 
-def test_the_share_that_was_used_is_told_of_the_last_minute() -> None:
+def test_the_used_share_covers_the_last_minute() -> None:
     budget = CpuBudget(0.5)
     budget.spend(0, 6_000_000_000, 0)
     assert budget.share_used(30_000) == pytest.approx(0.1)

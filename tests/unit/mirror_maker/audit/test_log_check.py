@@ -9,7 +9,8 @@ import pytest
 
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, encode_batch
-from mirror_maker.audit.log_check import WAITING_MAX, Judged, LogCheck, SeenBatch
+from mirror_maker.audit.evidence import Judged, SeenBatch
+from mirror_maker.audit.log_check import WAITING_MAX, LogCheck
 from mirror_maker.formats.receipts import NO_CRC, Receipt, Receipts
 from mirror_maker.formats.verdicts import AuditPlace, Verdict
 from tests.support.compacted_batches import encode_cleaned
@@ -24,7 +25,7 @@ def records(serial: int, count: int) -> list[NewRecord]:
 
 
 class World:
-    """What a mirror believes, and what the target's log holds."""
+    """The receipts of a mirror, and the target's log."""
 
     def __init__(self, counts: list[int]) -> None:
         self.receipts: list[Receipt] = []
@@ -47,7 +48,7 @@ class World:
         return self.receipts[-1].target_next
 
     def append(self, serial: int, offset: int, count: int, *, sequence: int | None = None) -> None:
-        """A batch of ours with its receipt; its source offsets are 100 further on."""
+        """Add a batch of ours with its receipt; its source offsets are 100 higher."""
         made = self.batch(serial, offset, count, sequence=sequence)
         self.log[offset] = made
         header = h.read_header(made)
@@ -75,7 +76,7 @@ class World:
         return made
 
     def sequence_at(self, offset: int) -> int:
-        """The records written by us before that offset."""
+        """Return how many records of ours precede an offset."""
         return sum(each.records_count for each in self.receipts if each.target_offset < offset)
 
     def check(self) -> LogCheck:
@@ -89,7 +90,7 @@ class World:
         return [each for each in found if each.offset >= self.log_start]
 
     def entries(self, random: Random) -> list[Receipts]:
-        """The receipts as several records of their topic."""
+        """Return the receipts as several records of their topic."""
         found, at, sequence = [], 0, 0
         while at < len(self.receipts):
             part = tuple(self.receipts[at : at + random.randint(1, 4)])
@@ -99,7 +100,7 @@ class World:
         return found
 
     def verdicts(self, seed: int = 0, *, is_over: bool = False) -> list[Judged]:
-        """All that is told, with both sides coming in some order and in pieces."""
+        """Return all verdicts, with both sides arriving in some order and in pieces."""
         random = Random(seed)
         check = self.check()
         entries, batches = self.entries(random), self.seen()
@@ -122,7 +123,7 @@ class World:
             told += check.judge(self.log_start)
             if random.random() < 0.3 and not check.waiting_receipts:
                 check = self.resumed(check.place)
-                batches = [each for each in self.seen() if each.behind > check.seen_to]
+                batches = [each for each in self.seen() if each.next_offset > check.seen_to]
         told += check.judge(self.log_start)
         if is_over:
             told += check.end()
@@ -130,11 +131,11 @@ class World:
         return told
 
     def resumed(self, place: AuditPlace) -> LogCheck:
-        """As another worker goes on: with what was published."""
+        """Continue as another worker does: from what was published."""
         return LogCheck(
             OURS,
             place,
-            is_alone=self.alone,
+            is_exclusive=self.alone,
             is_compacted=self.compacted,
             is_rewritten=self.rewritten,
         )
@@ -144,7 +145,7 @@ Place = tuple[Verdict, int, int, int | None, int | None]
 
 
 def places(told: list[Judged], *, but: Verdict = COMPLETE) -> list[Place]:
-    """(verdict, target from, to, source from, to) of what is not `but`."""
+    """Return (verdict, target from, to, source from, to) of verdicts other than `but`."""
     return [
         (each.verdict, each.target_from, each.target_to, each.source_from, each.source_to)
         for each in told
@@ -162,7 +163,7 @@ def lose(world: World) -> list[Place]:
 
 
 def overwrite(world: World) -> list[Place]:
-    """Finding 1: what another link wrote lies where ours was acknowledged."""
+    """A batch of another link lies where ours was acknowledged."""
     world.alone = False
     world.log[4] = world.batch(99, 4, 2, producer_id=THEIRS)
     return [(LOST, 4, 6, 104, 106)]
@@ -190,7 +191,7 @@ def shorten(world: World) -> list[Place]:
 
 
 def swap(world: World) -> list[Place]:
-    """Two batches of one record each have changed places."""
+    """Two batches of one record each are swapped."""
     first, second = world.log[11], world.log[12]
     h.patch_base_offset(first, 0, 12)
     h.patch_base_offset(second, 0, 11)
@@ -199,7 +200,7 @@ def swap(world: World) -> list[Place]:
 
 
 def double(world: World) -> list[Place]:
-    """A batch lies there once more: same epoch and sequence."""
+    """A batch is there twice: same epoch and sequence."""
     world.append(50, 23, 2, sequence=world.sequence_at(19))
     world.log[19] = world.batch(6, 19, 4, sequence=world.sequence_at(13))
     return [(DUPLICATED, 19, 23, None, None)]
@@ -227,20 +228,20 @@ def be_foreign_at_the_end(world: World) -> list[Place]:
 
 
 def share(world: World) -> list[Place]:
-    """Others may write into a copy that they share."""
+    """Others may write into a shared copy."""
     world.alone = False
     world.log[19] = world.batch(99, 19, 3, producer_id=THEIRS)
     return []
 
 
 def expire(world: World) -> list[Place]:
-    """Retention of the target took the first batches, and part of none."""
+    """The target's retention took the first batches as a whole."""
     world.log_start = 6
     return [(CLEANED, 0, 3, 100, 103), (CLEANED, 3, 4, 103, 104), (CLEANED, 4, 6, 104, 106)]
 
 
 def delete_records(world: World) -> list[Place]:
-    """DeleteRecords may end within a batch, of which the log keeps all."""
+    """DeleteRecords may end within a batch; the log keeps the whole batch."""
     world.log_start = 8
     return [
         (CLEANED, 0, 3, 100, 103),
@@ -251,7 +252,7 @@ def delete_records(world: World) -> list[Place]:
 
 
 def compact(world: World) -> list[Place]:
-    """A batch is gone, of another one some records are, a third has a delete horizon."""
+    """One batch is gone, another one lost records, a third has a delete horizon."""
     world.compacted = True
     del world.log[3]
     for offset, kept, horizon_ms in ((6, [1, 3], None), (13, range(4), 5_000)):
@@ -270,7 +271,7 @@ def compact(world: World) -> list[Place]:
 
 
 def rewrite(world: World) -> list[Place]:
-    """A target with a codec of its own: the same sequence, other bytes."""
+    """A target with its own codec: the same sequence, other bytes."""
     world.rewritten = True
     world.log[4] = encode_batch(
         records(2, 2), codec=1, producer_id=OURS, producer_epoch=0, base_sequence=4
@@ -280,7 +281,7 @@ def rewrite(world: World) -> list[Place]:
 
 
 def drop_a_receipt(world: World) -> list[Place]:
-    """What nobody told is never complete."""
+    """Batches without a receipt are never complete."""
     world.receipts = [each for each in world.receipts if each.target_offset != 4]
     return [(Verdict.UNVERIFIED, 4, 6, None, None)]
 
@@ -326,7 +327,7 @@ def test_a_batch_without_a_receipt_is_not_verified(seed: int) -> None:
 
 
 def test_a_batch_that_a_successor_found_compacted_is_cleaned() -> None:
-    """Its receipt has the CRC of what was left of it."""
+    """Its receipt has the CRC of the rest of the batch."""
     world = World(COUNTS)
     compact(world)
     header = h.read_header(world.log[6])
@@ -335,8 +336,8 @@ def test_a_batch_that_a_successor_found_compacted_is_cleaned() -> None:
     assert (CLEANED, 6, 11, 106, 111) in places(world.verdicts(1))
 
 
-def test_what_compaction_took_is_told_once_where_two_workers_told_it() -> None:
-    """The first one told a batch; its successor found that one gone, and the next two as well."""
+def test_compacted_copies_are_counted_once_if_two_workers_reported_them() -> None:
+    """The first worker reported a batch; its successor found it and the next two gone."""
     world = World([3, 2, 4, 2, 1])
     world.compacted = True
     for offset in (3, 5, 9):
@@ -352,7 +353,7 @@ def test_what_compaction_took_is_told_once_where_two_workers_told_it() -> None:
     assert told == [(COMPLETE, 0, 3), (CLEANED, 3, 5), (CLEANED, 5, 11), (COMPLETE, 11, 12)]
 
 
-def test_nothing_is_said_of_what_was_not_read() -> None:
+def test_nothing_is_judged_that_was_not_read() -> None:
     world = World(COUNTS)
     check = world.check()
     for number, entry in enumerate(world.entries(Random(1))):
@@ -365,7 +366,7 @@ def test_nothing_is_said_of_what_was_not_read() -> None:
     assert check.waiting_receipts == 5
 
 
-def test_a_log_that_ends_early_has_lost_what_was_acknowledged_behind() -> None:
+def test_a_log_that_ends_early_has_lost_later_acknowledged_batches() -> None:
     world = World(COUNTS)
     del world.log[13], world.log[17]
     told = world.verdicts(3)
@@ -375,7 +376,7 @@ def test_a_log_that_ends_early_has_lost_what_was_acknowledged_behind() -> None:
     assert places(again) == [(LOST, 13, 17, 113, 117), (LOST, 17, 19, 117, 119)]
 
 
-def test_a_log_that_was_cut_back_is_read_again() -> None:
+def test_a_truncated_log_is_read_again() -> None:
     world = World(COUNTS)
     check = world.check()
     entries = world.entries(Random(1))
@@ -383,7 +384,7 @@ def test_a_log_that_was_cut_back_is_read_again() -> None:
     for batch in world.seen():
         check.see(batch)
     list(check.judge(0))
-    check.fall_back(11)
+    check.truncate(11)
     assert check.seen_to == 11
     for number, entry in enumerate(entries[1:], 1):
         check.expect(entry, number)
@@ -395,7 +396,7 @@ def test_a_log_that_was_cut_back_is_read_again() -> None:
     assert places(told) == [(ALTERED, 11, 12, 111, 112)]
 
 
-def test_receipts_told_twice_count_once() -> None:
+def test_repeated_receipts_count_once() -> None:
     world = World(COUNTS)
     check = world.check()
     for receipt in world.receipts:
@@ -411,17 +412,17 @@ def test_receipts_told_twice_count_once() -> None:
 
 
 def test_what_waits_is_bounded() -> None:
-    check = LogCheck(OURS, AuditPlace(0), is_alone=True, is_compacted=False, is_rewritten=False)
+    check = LogCheck(OURS, AuditPlace(0), is_exclusive=True, is_compacted=False, is_rewritten=False)
     receipts = tuple(Receipt(n, n + 1, n, 1, 0, 0) for n in range(WAITING_MAX))
     before = check.wants_receipts, check.wants_batches
-    assert before == (True, False), "before the first receipt nothing could be judged"
+    assert before == (True, False), "before the first receipt nothing can be judged"
     check.expect(Receipts(1, 0, 0, receipts), 0)
     assert (check.wants_receipts, check.wants_batches) == (False, True)
     assert check.expected_to == WAITING_MAX
 
 
 def test_a_new_epoch_may_begin_further_back() -> None:
-    """A generation copies again what the source wrote anew, with sequences from 0."""
+    """A generation copies the source's new records, with sequences from 0."""
     world = World([2, 2])
     check = world.check()
     check.expect(Receipts(1, 0, 0, tuple(world.receipts)), 0)
@@ -439,8 +440,8 @@ def test_a_new_epoch_may_begin_further_back() -> None:
     assert places(list(check.judge(0))) == [(DUPLICATED, 6, 7, None, None)]
 
 
-def test_a_generation_that_begins_below_what_was_acknowledged_shows_that_the_log_was_cut() -> None:
-    """The receipts that wait are lost, and what is written there next is compared."""
+def test_a_generation_below_acknowledged_offsets_shows_a_truncation() -> None:
+    """The batches of waiting receipts are lost; later batches there are compared."""
     world = World([3, 2, 4])
     check = world.check()
     check.expect(Receipts(1, 0, 0, tuple(world.receipts)), 0)
@@ -448,7 +449,7 @@ def test_a_generation_that_begins_below_what_was_acknowledged_shows_that_the_log
         check.see(batch)
     assert [each.verdict for each in check.judge(0)] == [COMPLETE, COMPLETE]
     del world.log[5]
-    check.fall_back(5)
+    check.truncate(5)
     again = encode_batch(records(9, 2), producer_id=OURS, producer_epoch=1, base_sequence=0)
     h.patch_base_offset(again, 0, 5)
     header = h.read_header(again)
@@ -464,7 +465,7 @@ def test_a_generation_that_begins_below_what_was_acknowledged_shows_that_the_log
     assert check.waiting_receipts == 0
 
 
-def test_receipts_of_an_older_epoch_are_not_believed_any_more_below_the_next() -> None:
+def test_receipts_of_an_older_epoch_do_not_count_below_the_next_epoch() -> None:
     world = World([3, 2])
     check = world.check()
     check.expect(Receipts(1, 1, 0, (world.receipts[0],)), 0)

@@ -1,4 +1,4 @@
-"""The receipts format: its bytes, any receipts there and back, and what is refused."""
+"""The receipts format: its bytes, round trips, and what is refused."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_bytes_are_those_of_the_documented_layout() -> None:
     assert flow_id_of(expected) == entry.flow_id
 
 
-def test_a_flow_is_told_by_names_ids_and_producer() -> None:
+def test_a_flow_is_identified_by_names_ids_and_producer() -> None:
     flow = FlowKey("t", 3, SOURCE_ID, TARGET_ID)
     identity = struct.pack(">iqH", 3, 7, 1) + b"t" + SOURCE_ID.bytes + TARGET_ID.bytes
     assert flow_id(flow, 7) == mmh3.hash64(identity, signed=False)[0]
@@ -65,7 +65,7 @@ def test_a_flow_is_told_by_names_ids_and_producer() -> None:
 
 @st.composite
 def _receipts(draw: st.DrawFn) -> tuple[Receipt, ...]:
-    """Ascending on the target; at the source a successor may say earlier offsets again."""
+    """Receipts ascend on the target; a successor may repeat earlier source offsets."""
     target = draw(st.integers(0, 2**40))
     made = []
     for _ in range(draw(st.integers(1, 20))):
@@ -95,7 +95,7 @@ def test_any_receipts_come_back(
 
 
 @given(_receipts(), st.data())
-def test_what_is_cut_off_or_goes_on_is_refused(
+def test_incomplete_or_longer_records_are_refused(
     receipts: tuple[Receipt, ...], data: st.DataObject
 ) -> None:
     encoded = encode_receipts(Receipts(1, 0, 0, receipts))
@@ -117,7 +117,7 @@ def test_another_version_and_no_receipts_are_refused() -> None:
         decode_receipts(encoded[:39] + b"\x00")
 
 
-def test_a_record_takes_no_more_than_readers_do_and_sequences_go_on() -> None:
+def test_records_stay_below_the_limit_and_sequences_continue() -> None:
     receipts = [
         Receipt(index * 2, index * 2 + 2, index * 2, 2, index, index)
         for index in range(RECEIPTS_PER_RECORD_MAX + 5)
@@ -130,7 +130,7 @@ def test_a_record_takes_no_more_than_readers_do_and_sequences_go_on() -> None:
 
 
 @pytest.mark.parametrize(("receipts_per_record", "megabytes_max"), [(1, 56), (10, 14), (1000, 9.1)])
-def test_a_million_batches_take_what_the_documentation_says(
+def test_a_million_batches_have_the_documented_size(
     receipts_per_record: int, megabytes_max: float
 ) -> None:
     """Batches of 100 records, 50 ms apart, as a producer with `linger.ms` makes them."""

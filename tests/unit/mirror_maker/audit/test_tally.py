@@ -1,4 +1,4 @@
-"""What the audit adds up, publishes, takes over and forgets."""
+"""The sums of the audit: published, taken over, forgotten."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from mirror_maker.audit.log_check import Judged
+from mirror_maker.audit.evidence import Judged
 from mirror_maker.audit.tally import (
     BUCKETS_GROWING_MAX,
     BUCKETS_KEPT_MAX,
@@ -62,7 +62,7 @@ def progress(growing: dict[int, Bucket]) -> Progress:
 
 
 class Topic:
-    """What was published, replayed."""
+    """Return what was published, replayed."""
 
     def __init__(self) -> None:
         self.topic = VerdictTopic()
@@ -96,7 +96,7 @@ def test_sums_and_offsets_grow_by_bucket_of_record_time() -> None:
     assert not tally.is_changed
 
 
-def test_times_that_jump_about_lose_nothing() -> None:
+def test_jumping_timestamps_lose_nothing() -> None:
     tally, topic = new_tally(), Topic()
     buckets = BUCKETS_GROWING_MAX * 3
     for at in range(500):
@@ -121,7 +121,7 @@ def test_a_successor_takes_over_what_was_published() -> None:
     assert (topic.count(Verdict.COMPLETE), topic.count(Verdict.LOST)) == (42, 2)
 
 
-def test_the_oldest_buckets_are_added_up_where_there_are_too_many() -> None:
+def test_the_oldest_of_too_many_buckets_are_added_up() -> None:
     tally, topic = new_tally(), Topic()
     count = BUCKETS_KEPT_MAX + BUCKETS_GROWING_MAX + 3
     for at in range(1, count + 1):
@@ -133,7 +133,7 @@ def test_the_oldest_buckets_are_added_up_where_there_are_too_many() -> None:
     assert topic.count(Verdict.COMPLETE) == 2 * count
 
 
-def test_what_was_complete_is_taken_back_where_the_log_was_cut() -> None:
+def test_complete_records_are_subtracted_if_the_log_was_truncated() -> None:
     tally, topic = new_tally(), Topic()
     for at in range(0, 40, 2):
         tally.add(judged(Verdict.COMPLETE, at, at // 8 * BUCKET_MS), NOW_MS)
@@ -154,7 +154,7 @@ def test_a_batch_that_comes_late_is_not_lost_any_more() -> None:
     assert topic.known.buckets() == {0: {Verdict.COMPLETE: Tally(2, 1, 54, 56, 4, 6)}}
 
 
-def test_the_oldest_findings_go_where_there_are_too_many_and_stay_counted() -> None:
+def test_the_oldest_of_too_many_findings_are_deleted_and_stay_counted() -> None:
     tally, topic = new_tally(), Topic()
     for at in range(FINDINGS_KEPT_MAX + 5):
         tally.add(judged(Verdict.FOREIGN, 2 * at, 0), NOW_MS)
@@ -164,7 +164,7 @@ def test_the_oldest_findings_go_where_there_are_too_many_and_stay_counted() -> N
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
-def test_what_the_journal_explains_is_no_fault_any_more(is_closed: bool) -> None:
+def test_findings_that_the_journal_explains_are_withdrawn(is_closed: bool) -> None:
     tally, topic = new_tally(), Topic()
     tally.add(judged(Verdict.LOST, 0, 0), NOW_MS)
     tally.add(judged(Verdict.LOST, 2, 0), NOW_MS)
@@ -195,7 +195,7 @@ def test_a_write_that_failed_is_written_again() -> None:
     assert len(topic.known.findings) == 1
 
 
-def test_what_somebody_else_wrote_instead_is_replaced() -> None:
+def test_records_that_somebody_else_wrote_are_replaced() -> None:
     tally, theirs, topic = new_tally(), new_tally(), Topic()
     for at in range(2 * BUCKETS_GROWING_MAX):
         tally.add(judged(Verdict.COMPLETE, 2 * at, at * BUCKET_MS), NOW_MS)

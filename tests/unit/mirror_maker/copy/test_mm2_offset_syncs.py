@@ -1,4 +1,4 @@
-"""MirrorMaker 2's offset syncs, told a run at a time."""
+"""MirrorMaker 2's offset syncs, derived from runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_first_the_last_and_every_gap() -> None:
     assert syncs.take() == [sync(22, 11), sync(24, 13)]
 
 
-def test_what_was_not_written_comes_first_again() -> None:
+def test_syncs_that_were_not_written_come_first_again() -> None:
     syncs = FlowSyncs(AT)
     syncs.append(Run(0, 0, 2))
     taken = syncs.take()
@@ -44,8 +44,8 @@ def test_what_was_not_written_comes_first_again() -> None:
         max_size=60,
     )
 )
-def test_every_sync_is_true_and_gaps_are_told(steps: list[tuple[int, int, int, bool]]) -> None:
-    """Each sync names a copied record and its place, in order; after a flush the last is told."""
+def test_every_sync_is_true_and_shows_gaps(steps: list[tuple[int, int, int, bool]]) -> None:
+    """Each sync has a copied record and its place, in order; a flush ends with the last one."""
     syncs = FlowSyncs(AT)
     placed: dict[int, int] = {}
     told: list[OffsetSync] = []
@@ -70,7 +70,7 @@ def test_every_sync_is_true_and_gaps_are_told(steps: list[tuple[int, int, int, b
     assert all(placed[each.upstream_offset] == each.downstream_offset for each in told)
 
 
-def test_what_waits_is_bounded_and_ends_with_the_newest() -> None:
+def test_waiting_syncs_are_bounded_and_end_with_the_newest() -> None:
     syncs = FlowSyncs(AT)
     for n in range(3 * SYNCS_PENDING_MAX):
         syncs.append(Run(2 * n, n, 1))

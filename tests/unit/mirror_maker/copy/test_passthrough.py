@@ -9,14 +9,8 @@ import pytest
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
 from local_cluster.records.compress import Codec
-from mirror_maker.copy.passthrough import (
-    CopyPath,
-    PreparedBatch,
-    SourceBatch,
-    prepare,
-    select_batches,
-    stamp,
-)
+from mirror_maker.copy.batch_selection import CopyPath, SourceBatch, select_batches
+from mirror_maker.copy.passthrough import PreparedBatch, prepare, stamp
 from mirror_maker.formats import Run
 from mirror_maker.model import SourceGap, UncopyableBatchError
 from mirror_maker.rules.gap_ranges import GapRanges
@@ -61,7 +55,7 @@ def contents(data: memoryview) -> list[Record]:
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_bytes_pass_untouched_but_for_the_header(codec: Codec) -> None:
+def test_bytes_pass_unchanged_except_the_header(codec: Codec) -> None:
     original = batch_at(
         700, codec=codec, attributes=h.TRANSACTIONAL_BIT | UNKNOWN_BIT, leader_epoch=9,
         producer_id=3, producer_epoch=1, base_sequence=44,
@@ -118,7 +112,7 @@ def test_an_empty_batch_is_left_out() -> None:
     assert (selection.batches, selection.source_next, selection.left_out_count) == ([], 9, 1)
 
 
-def test_the_batch_that_straddles_the_start_is_cut() -> None:
+def test_the_batch_that_straddles_the_start_is_trimmed() -> None:
     selection = select_batches(fetched(batch_at(10, codec=3), batch_at(16)), 14, ())
     first, second = (prepared(batch) for batch in selection.batches)
     assert (first.path, second.path) == (CopyPath.STRADDLES_START, CopyPath.PASSTHROUGH)
@@ -142,14 +136,18 @@ def test_log_append_time_becomes_the_timestamp_that_readers_saw() -> None:
 @pytest.mark.parametrize("codec", list(Codec))
 @pytest.mark.parametrize("horizon_ms", [0, 1_002, 5_000], ids=["early", "between", "late"])
 @pytest.mark.parametrize("has_bit", [True, False], ids=["bit", "bit cleared"])
-def test_a_delete_horizon_is_no_records_time(codec: Codec, horizon_ms: int, has_bit: bool) -> None:
+def test_a_delete_horizon_is_not_copied_as_a_timestamp(
+    codec: Codec, horizon_ms: int, has_bit: bool
+) -> None:
     batch = encode_cleaned(
         RECORDS, horizon_ms=horizon_ms, has_bit=has_bit, codec=codec, base_offset=100
     )
     assert [record[1:] for record in contents(memoryview(batch))] == [tuple(r) for r in RECORDS]
     result = prepared(select_batches(fetched(batch), 100, ()).batches[0])
     if not has_bit and horizon_ms <= RECORDS[-1].timestamp_ms:
-        assert result.path is CopyPath.PASSTHROUGH, "nothing tells it from a record's time"
+        assert result.path is CopyPath.PASSTHROUGH, (
+            "nothing distinguishes it from a record's timestamp"
+        )
         return
     header = h.read_header(result.data)
     assert result.path is CopyPath.DELETE_HORIZON
@@ -172,7 +170,7 @@ def test_holes_are_closed_and_mapped() -> None:
     assert result.source_next == 106
 
 
-def test_a_cut_batch_of_which_nothing_remains() -> None:
+def test_a_trimmed_batch_without_records_is_left_out() -> None:
     batch = encode_cleaned(RECORDS, [0, 1, 2])
     assert prepare(select_batches(fetched(batch), 4, ()).batches[0]) is None
 
@@ -183,7 +181,7 @@ def test_a_partial_last_batch_waits_for_the_next_fetch() -> None:
     assert (len(selection.batches), selection.source_next) == (1, 6)
 
 
-def test_what_lies_before_the_position_is_skipped() -> None:
+def test_records_before_the_position_are_skipped() -> None:
     selection = select_batches(fetched(batch_at(0), batch_at(6)), 6, ())
     assert [batch.source_first for batch in selection.batches] == [6]
 
@@ -199,13 +197,13 @@ def old_format(batch: bytearray) -> bytearray:
 
 
 def seeming_to_end_early(batch: bytearray) -> bytearray:
-    """A flipped bit in the header: the batch says that it ends before it begins."""
+    """Flip a bit in the header: the batch ends before it begins."""
     batch[h.CRC_START + 2] ^= 0x80
     return batch
 
 
 def old_format_seeming_to_end_early(batch: bytearray) -> bytearray:
-    """What v0 and v1 have in that place is a part of the timestamp."""
+    """Formats v0 and v1 have a part of the timestamp in that place."""
     return old_format(seeming_to_end_early(batch))
 
 
@@ -250,8 +248,8 @@ def test_broken_batches_in_a_gap_are_passed_over(spoil: object) -> None:
 
 
 @pytest.mark.parametrize("gap", [(6, 7), (6, 19)])
-def test_what_follows_a_passed_over_marker_is_not_taken_for_aborted(gap: tuple[int, int]) -> None:
-    """A batch in a gap may have ended a transaction: the next answer says what is aborted now."""
+def test_batches_after_a_passed_over_marker_do_not_count_as_aborted(gap: tuple[int, int]) -> None:
+    """A batch in a gap may have ended a transaction; the next response has the aborted list."""
     log = [
         transactional(0, 1),  # aborted
         broken(marker(6, 1, 0)),

@@ -6,7 +6,7 @@ from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.copy.receipts import RECEIPTS_KEPT_MAX, FlowReceipts
 from mirror_maker.formats.receipts import Receipt
-from mirror_maker.tail.alignment import Place
+from mirror_maker.tail.places import Place
 from mirror_maker.tail.target_tail import Missing, TargetBatch
 from tests.support.compacted_batches import without_records
 
@@ -23,7 +23,7 @@ def on_target(data: bytes | bytearray) -> TargetBatch:
     return TargetBatch(h.read_header(data), memoryview(data), 0)
 
 
-def test_acknowledged_batches_are_taken_in_order_with_sequences_that_go_round() -> None:
+def test_acknowledged_batches_are_taken_in_order_with_sequences_that_wrap() -> None:
     receipts = FlowReceipts(9, 1, LAST_SEQUENCE - 1)
     assert receipts.take() == []
     receipts.acknowledged(10, 13, 100, batch(0, 3))
@@ -34,10 +34,10 @@ def test_acknowledged_batches_are_taken_in_order_with_sequences_that_go_round() 
     receipts.acknowledged(13, 15, 103, batch(0, 2))
     (second,) = receipts.take()
     assert second.sequence == 1, "0 follows the last sequence"
-    assert not receipts.has_news
+    assert not receipts.has_unwritten
 
 
-def test_what_could_not_be_written_comes_before_what_came_since() -> None:
+def test_receipts_that_were_not_written_come_first() -> None:
     receipts = FlowReceipts(9, 1, 0)
     receipts.acknowledged(10, 13, 100, batch(0, 3))
     taken = receipts.take()
@@ -48,7 +48,7 @@ def test_what_could_not_be_written_comes_before_what_came_since() -> None:
     assert [each.target_offset for each in again.receipts] == [100, 103]
 
 
-def test_the_oldest_are_dropped_where_nothing_can_be_written() -> None:
+def test_the_oldest_receipts_are_dropped_if_nothing_can_be_written() -> None:
     receipts, data = FlowReceipts(9, 1, 0), batch(0, 2)
     for index in range(RECEIPTS_KEPT_MAX + 1):
         receipts.acknowledged(2 * index, 2 * index + 2, 2 * index, data)
@@ -76,10 +76,10 @@ def test_batches_found_on_the_target_have_the_source_offsets_of_their_places() -
         (40, 41, 110, 1),
     ]
     receipts.paired([on_target(batch(120, 2))], 56, [])
-    assert not receipts.has_news, "of what nobody can place there is no receipt"
+    assert not receipts.has_unwritten, "copies without a known place have no receipt"
 
 
-def test_what_compaction_took_has_receipts_where_its_place_is_known() -> None:
+def test_compacted_copies_have_receipts_if_their_place_is_known() -> None:
     receipts = FlowReceipts(9, 1, 16)
     part = without_records(bytes(batch(106, 4)), {106, 108})
     assert part is not None
@@ -102,6 +102,6 @@ def test_what_compaction_took_has_receipts_where_its_place_is_known() -> None:
     assert told == [
         (0, [(20, 22, 100, 2), (22, 26, 102, 4), (26, 30, 106, 4)]),
         (14, [(30, 36, 130, 2), (36, 37, 132, 1)]),
-    ], "a batch of which some records are left has the offsets of all of them"
+    ], "a batch with some records left has the offsets of all of them"
     receipts.put_back(taken)
     assert receipts.take() == taken

@@ -1,4 +1,4 @@
-"""The pure step of one flow: window, probation, positions, map."""
+"""The copying state of one flow: window, probation, positions, map."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def log(start: int, batches: int, size: int = 2) -> memoryview:
 
 
 def accept(flow: PartitionReplicator, fetched: memoryview) -> None:
-    """Take in a fetch, and release it."""
+    """Accept a fetch response, and release it."""
     flow.accept(fetched, ())
     flow.release(flow.accepted)
 
@@ -53,7 +53,7 @@ def take(flow: PartitionReplicator) -> Outgoing:
 
 
 def pass_probation(flow: PartitionReplicator) -> int:
-    """Copies the probation's batches of two records; the next source offset."""
+    """Copy the probation's batches of two records; return the next source offset."""
     accept(flow, log(flow.fetch_position, PROBATION_BATCHES))
     for index in range(PROBATION_BATCHES):
         flow.acknowledge(take(flow), 2 * index)
@@ -106,7 +106,7 @@ def test_room_is_counted_in_bytes_until_acknowledged() -> None:
     assert (rooms, flow.pending_bytes) == ([True, False, True], 0)
 
 
-def test_the_map_follows_what_is_left_out() -> None:
+def test_the_map_advances_over_batches_left_out() -> None:
     flow = replicator()
     control = encode_batch(
         [NewRecord(0, b"\0\0\0\1", b"")], attributes=h.CONTROL_BIT | h.TRANSACTIONAL_BIT
@@ -117,7 +117,7 @@ def test_the_map_follows_what_is_left_out() -> None:
     assert (flow.source_next, flow.block.source_next, flow.block.is_dirty) == (1, 1, True)
 
 
-def test_what_precedes_an_uncopyable_batch_is_taken_in() -> None:
+def test_batches_before_an_uncopyable_one_are_accepted() -> None:
     flow = replicator()
     spoiled = bytearray(log(0, 2))
     spoiled[-1] ^= 1
@@ -166,7 +166,7 @@ def test_a_failed_write_is_repeated() -> None:
     assert block.take_records() == (blocks, keys)
 
 
-def test_what_is_held_is_not_taken() -> None:
+def test_held_batches_are_not_taken() -> None:
     flow = replicator()
     flow.accept(log(0, 2), ())
     mark = flow.accepted

@@ -1,4 +1,4 @@
-"""Many flows onto few target partitions: every one progresses, and believes only its own."""
+"""Many flows onto few target partitions: each progresses, and takes only its own responses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SECONDS_MAX = 30
 
 
 class Target:
-    """A broker that leads every partition, on one connection: its answers come late, in order."""
+    """A broker that leads every partition, on one connection: responses are late, in order."""
 
     def __init__(self, random: Random) -> None:
         self.logs: dict[TopicPartition, SimPartition] = {}
@@ -55,7 +55,7 @@ class Target:
 
 
 class CopyingFlow:
-    """A flow with a real replicator; `sender` hears of every batch that becomes ready."""
+    """A flow with a real replicator; it offers every ready batch to `sender`."""
 
     def __init__(self, number: int, target: TopicPartition, batches: int) -> None:
         key = FlowKey(f"t{number}", target.partition, uuid.UUID(int=number), uuid.UUID(int=0))
@@ -123,7 +123,7 @@ async def send_all(flows: Sequence[CopyingFlow], target: Target, limits: Limits)
 
 
 def check_logs(flows: Sequence[CopyingFlow], target: Target) -> None:
-    """Each flow's records are there once, in order, just where its map says."""
+    """Check that each flow's records are there once, in order, where its map says."""
     for flow in flows:
         assert not flow.refused, flow.refused
         own = {
@@ -138,7 +138,7 @@ def check_logs(flows: Sequence[CopyingFlow], target: Target) -> None:
         assert places == list(own)
 
 
-async def test_flows_onto_one_partition_all_progress() -> None:
+async def test_all_flows_onto_one_partition_progress() -> None:
     target = Target(Random(1))
     flows = [CopyingFlow(n, TopicPartition("t", 0), BATCHES) for n in range(1, FLOWS + 1)]
     await send_all(flows, target, Limits())
@@ -151,7 +151,7 @@ async def test_flows_onto_one_partition_all_progress() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-async def test_however_flows_meet_in_requests_each_has_the_same_log(seed: int) -> None:
+async def test_every_schedule_of_requests_gives_the_same_logs(seed: int) -> None:
     random = Random(seed)
     target = Target(random)
     partitions = random.randint(1, 4)
@@ -168,7 +168,7 @@ async def test_however_flows_meet_in_requests_each_has_the_same_log(seed: int) -
     assert all(len(set(request)) == len(request) for request in target.requests)
 
 
-async def test_a_flow_whose_target_moved_does_not_hold_up_its_line() -> None:
+async def test_a_flow_whose_target_moved_does_not_hold_up_its_queue() -> None:
     target = Target(Random(2))
     flows = [CopyingFlow(n, TopicPartition("t", 0), BATCHES) for n in (1, 2, 3)]
     flows[0].target_leader = 1

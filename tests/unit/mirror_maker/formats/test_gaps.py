@@ -151,7 +151,7 @@ def test_a_gap_holds_for_the_opening_that_met_it() -> None:
 
 def test_ranges() -> None:
     gaps = GapRanges([(10, 12), (12, 15), (20, 30), (22, 25), (7, 7)])
-    assert [gaps.behind(o) for o in (9, 10, 14, 15, 19, 20, 29, 30)] == [
+    assert [gaps.first_outside(o) for o in (9, 10, 14, 15, 19, 20, 29, 30)] == [
         9, 15, 15, 15, 19, 30, 30, 30,
     ]  # fmt: skip
     assert [o for o in range(40) if gaps.contains(o)] == [*range(10, 15), *range(20, 30)]
@@ -161,6 +161,6 @@ def test_ranges() -> None:
     for start in range(40):
         for end in range(start + 1, 41):
             touched = any(gaps.contains(offset) for offset in range(start, end))
-            assert gaps.touches(start, end) == touched, (start, end)
+            assert gaps.overlaps(start, end) == touched, (start, end)
     assert not NO_GAPS
-    assert NO_GAPS.behind(5) == 5
+    assert NO_GAPS.first_outside(5) == 5

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
+from mirror_maker.backoff import Backoff
 from mirror_maker.group_sync.group_syncer import GroupSyncer
+from mirror_maker.ports import SystemClock
 from mirror_maker.settings import Limits, LinkSettings
 from tests.support.groups_double import GroupsDouble
 
@@ -40,15 +43,18 @@ class Source(GroupsDouble):
 async def test_seen_and_named_groups_are_looked_up_until_they_are_surely_deleted() -> None:
     source = Source()
     flow = SimpleNamespace(target=AT, replicator=SimpleNamespace(offset_map=None))
-    context = SimpleNamespace(
+    link = SimpleNamespace(
+        name="x",
         settings=LinkSettings(
             name="x", source_alias="a", source_bootstrap="-", groups=("named", "app-.*")
         ),
         limits=Limits(),
-        clock=SimpleNamespace(monotonic_ms=lambda: 0),
+        clock=SystemClock(),
         map_store=SimpleNamespace(state=SimpleNamespace(mirrored_commits=list)),
+        new_backoff=lambda: Backoff(1, 1, Random(1), SystemClock()),
+        flows={AT: flow},
+        watch=set,
     )
-    link = SimpleNamespace(name="x", context=context, flows={AT: flow}, watch=set)
     nothing = cast(Any, None)
     sync = GroupSyncer(cast(Any, link), cast(Any, source), nothing, None, nothing)
     for name in ("app-1", "app-2", "other"):

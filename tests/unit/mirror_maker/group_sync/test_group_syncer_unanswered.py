@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,11 +11,13 @@ import pytest
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode
+from mirror_maker.backoff import Backoff
 from mirror_maker.formats import MapTopic, OffsetMap, Run, encode_record
 from mirror_maker.formats.marks import MirroredCommit
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.group_sync.group_syncer import GroupSyncer
 from mirror_maker.group_sync.position_rules import SyncedPosition, SyncState
+from mirror_maker.ports import SystemClock
 from mirror_maker.settings import Limits, LinkSettings
 from tests.support.groups_double import GroupsDouble
 
@@ -70,13 +73,16 @@ class World:
             sync_group_offsets=True,
         )
         store = SimpleNamespace(state=self.state, append=self._append, catch_up=self._catch_up)
-        context = SimpleNamespace(
+        link = SimpleNamespace(
+            name="x",
             settings=settings,
             limits=Limits(),
             map_store=store,
-            clock=SimpleNamespace(monotonic_ms=lambda: 0),
+            clock=SystemClock(),
+            new_backoff=lambda: Backoff(1, 1, Random(1), SystemClock()),
+            flows={AT: flow},
+            watch=lambda: {AT},
         )
-        link = SimpleNamespace(name="x", context=context, flows={AT: flow}, watch=lambda: {AT})
         self.sync = GroupSyncer(
             cast("Any", link),
             cast("Any", self.source),

@@ -21,6 +21,7 @@ from local_cluster.client.produce_batches import ProduceBatches
 from local_cluster.records.batch import decode_batch
 from local_cluster.records.header import read_header
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from mirror_maker.backoff import Backoff
 from mirror_maker.copy.mm2_offset_syncs import FlowSyncs
 from mirror_maker.formats import Run
 from mirror_maker.formats.mm2 import (
@@ -79,6 +80,19 @@ class Cluster:
         return [decode_offset_sync(*each) for each in taken]
 
 
+class InstantClock:
+    """Stands still, and never waits."""
+
+    def now_ms(self) -> int:
+        return 1_000
+
+    def monotonic_ms(self) -> int:
+        return 1_000
+
+    async def sleep(self, duration_ms: int) -> None:
+        await asyncio.sleep(0)
+
+
 class World:
     """A link, its watched flows, and both clusters."""
 
@@ -89,11 +103,13 @@ class World:
         settings = LinkSettings(
             name="a-b", source_alias="a", source_bootstrap="-", mm2_topics="target"
         )
-        clock = SimpleNamespace(now_ms=lambda: 1_000, sleep=lambda ms: asyncio.sleep(0))
+        clock = InstantClock()
         link = SimpleNamespace(
-            context=SimpleNamespace(
-                settings=settings, limits=Limits(), clock=clock, random=Random(1)
-            ),
+            name=settings.name,
+            settings=settings,
+            limits=Limits(),
+            clock=clock,
+            new_backoff=lambda: Backoff(1, 1, Random(1), clock),
             watch=lambda: self.moved,
             flows=self.flows,
             is_first_worker=True,

@@ -15,7 +15,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from local_cluster.client.model import TopicPartition
-from mirror_maker.copy.passthrough import CopyPath, PreparedBatch
+from mirror_maker.copy.batch_selection import CopyPath
+from mirror_maker.copy.passthrough import PreparedBatch
 from mirror_maker.copy.replicator import Outgoing
 from mirror_maker.metrics.batch_spans import BatchSpans, open_provider
 from mirror_maker.settings import LinkSettings, MirrorSettings

@@ -1,4 +1,4 @@
-"""What each way to repair a copy does, when it is not possible, and the entries that order it."""
+"""The effects of each way to repair a copy, when it is not possible, and its journal entries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from mirror_maker.formats import FlowKey, Gap, Opening
 from mirror_maker.formats.gaps import GapKind
-from mirror_maker.repair.orders import entries
+from mirror_maker.repair.orders import order_entries
 from mirror_maker.repair.plan import FAULTS_MAX, Diagnosis, Fault, FaultKind, How, Way, ways
 
 FLOW = FlowKey("t", 0, uuid.UUID(int=1), uuid.UUID(int=2))
@@ -68,7 +68,7 @@ def way(found: Diagnosis, how: How) -> Way:
 
 def ordered(found: Diagnosis, how: How, *known: Gap) -> list[Order]:
     """(kind, epoch, source from, to, target offset, to) of the entries."""
-    made = entries(found, how, known, TEMPLATE)
+    made = order_entries(found, how, known, TEMPLATE)
     assert all(each.reason == f"repair_{how}" for each in made)
     return [
         (e.kind, e.producer_epoch, e.source_from, e.source_to, e.target_offset, e.target_to)
@@ -76,12 +76,12 @@ def ordered(found: Diagnosis, how: How, *known: Gap) -> list[Order]:
     ]
 
 
-def test_where_nothing_is_wrong_there_is_no_way() -> None:
+def test_a_copy_without_faults_has_no_repair() -> None:
     assert WELL.is_well
     assert ways(WELL) == []
 
 
-def test_recopy_begins_where_it_went_wrong_and_names_what_stays() -> None:
+def test_recopy_begins_at_the_first_wrong_record_and_lists_what_stays() -> None:
     found = replace(WELL, faults=(LOST, ALTERED, FOREIGN), wrong_from=50)
     assert way(found, How.RECOPY).again == (50, 100)
     assert way(found, How.RECOPY).given_up == ()
@@ -92,7 +92,7 @@ def test_recopy_begins_where_it_went_wrong_and_names_what_stays() -> None:
     ]
 
 
-def test_recopy_tells_what_the_source_no_longer_has_under_the_next_epoch() -> None:
+def test_recopy_writes_lost_source_records_under_the_next_epoch() -> None:
     found = replace(STOPPED, source_first=95)
     assert way(found, How.RECOPY).again == (95, 100)
     assert way(found, How.RECOPY).given_up == ((85, 95),)
@@ -113,19 +113,19 @@ def test_fresh_begins_where_the_flow_began() -> None:
     assert way(found, How.FRESH).again == (10, 100)
     assert ordered(found, How.FRESH) == [(GapKind.LOST, 3, 10, None, 92, None)]
     with_others = replace(found, opening=replace(OPENING, has_older_copies=True))
-    assert way(with_others, How.FRESH).again == (0, 100), "copies of others are deleted too"
+    assert way(with_others, How.FRESH).again == (0, 100), "foreign copies are deleted too"
     shorter = replace(found, source_first=30)
     assert way(shorter, How.FRESH).given_up == ((10, 30),)
     assert ordered(shorter, How.FRESH)[0] == (GapKind.LOST, 4, 10, 30, 90, None)
 
 
-def test_fresh_is_refused_for_what_others_write_into_and_what_cannot_be_deleted() -> None:
+def test_fresh_is_refused_for_shared_copies_and_undeletable_ones() -> None:
     assert way(STOPPED, How.FRESH).refusal is None
     assert "others" in (way(replace(STOPPED, is_shared=True), How.FRESH).refusal or "")
     assert "compact" in (way(replace(STOPPED, is_compacted=True), How.FRESH).refusal or "")
 
 
-def test_skip_leaves_the_copy_and_goes_on_under_its_epoch_where_it_can() -> None:
+def test_skip_leaves_the_copy_and_continues_under_its_epoch_if_possible() -> None:
     found = replace(WELL, faults=(LOST, ALTERED, FOREIGN), wrong_from=50)
     assert way(found, How.SKIP).given_up == ((50, 54), (70, 72))
     assert way(found, How.SKIP).again == (100, 100)
@@ -137,7 +137,7 @@ def test_skip_leaves_the_copy_and_goes_on_under_its_epoch_where_it_can() -> None
     ]
 
 
-def test_skip_opens_another_generation_where_the_flow_cannot_go_on() -> None:
+def test_skip_opens_another_generation_if_the_flow_cannot_continue() -> None:
     assert way(STOPPED, How.SKIP).given_up == ((85, 100),)
     assert ordered(STOPPED, How.SKIP) == [
         (GapKind.LOST, 4, 85, 100, 90, None),
@@ -146,15 +146,15 @@ def test_skip_opens_another_generation_where_the_flow_cannot_go_on() -> None:
     ]
 
 
-def test_skip_is_refused_where_nobody_knows_what_is_behind() -> None:
+def test_skip_is_refused_if_nobody_knows_what_follows() -> None:
     unexplained = replace(WELL, faults=(UNEXPLAINED,), stop="cannot be paired")
-    assert "no place behind" in (way(unexplained, How.SKIP).refusal or "")
+    assert "no offset after" in (way(unexplained, How.SKIP).refusal or "")
     assert way(unexplained, How.RECOPY).refusal is None
     truncated = replace(WELL, faults=(TRUNCATED,), stop="cut back", wrong_from=85)
     assert "new log" in (way(truncated, How.SKIP).refusal or "")
 
 
-def test_what_the_journal_has_is_not_told_again() -> None:
+def test_entries_in_the_journal_are_not_written_again() -> None:
     found = replace(WELL, faults=(LOST, FOREIGN), wrong_from=50)
     skipped = replace(TEMPLATE, source_from=50, source_to=52)
     foreign = replace(TEMPLATE, kind=GapKind.FOREIGN, target_offset=88, target_to=89)
@@ -166,7 +166,7 @@ def test_what_the_journal_has_is_not_told_again() -> None:
     assert len(ordered(found, How.SKIP, of_another_epoch)) == 2
 
 
-def test_with_more_faults_than_are_kept_only_a_fresh_copy_is_sure() -> None:
+def test_with_too_many_faults_only_a_fresh_copy_is_possible() -> None:
     faults = tuple(
         FOREIGN._replace(target_from=n, target_to=n + 1) for n in range(0, 2 * FAULTS_MAX, 2)
     )

@@ -7,12 +7,13 @@ import pytest
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import KafkaError
-from mirror_maker.copy.passthrough import select_batches
+from mirror_maker.copy.batch_selection import select_batches
 from mirror_maker.formats import Run
 from mirror_maker.model import DescribedProducer, PairingError
 from mirror_maker.resume.pairing import Pairing, is_same_content
-from mirror_maker.tail.alignment import Aligned, Alignment, Hole
-from mirror_maker.tail.target_tail import ResumeBase, TailReader, tail_copies
+from mirror_maker.tail.alignment import Alignment
+from mirror_maker.tail.places import Hole, PlacedTail
+from mirror_maker.tail.target_tail import ResumeBase, TargetTail, tail_copies
 from tests.support.compacted_batches import without_records
 
 PID, EPOCH = 4000, 3
@@ -40,13 +41,13 @@ def base(**changes: object) -> ResumeBase:
     return start._replace(**changes)  # type: ignore[arg-type]
 
 
-def read_tail(start: ResumeBase, *batches: bytes, log_start_offset: int = 0) -> TailReader:
-    tail = TailReader(start, log_start_offset)
+def read_tail(start: ResumeBase, *batches: bytes, log_start_offset: int = 0) -> TargetTail:
+    tail = TargetTail(start, log_start_offset)
     tail.feed(memoryview(b"".join(batches)))
     return tail
 
 
-def pair(start: ResumeBase, tail: TailReader, log: memoryview) -> Pairing:
+def pair(start: ResumeBase, tail: TargetTail, log: memoryview) -> Pairing:
     pairing = Pairing(start, tail)
     for batch in select_batches(log, start.source_next, ()).batches:
         if not pairing.is_done:
@@ -54,7 +55,7 @@ def pair(start: ResumeBase, tail: TailReader, log: memoryview) -> Pairing:
     return pairing
 
 
-def test_an_empty_tail_goes_on_where_the_map_ends() -> None:
+def test_an_empty_tail_continues_where_the_map_ends() -> None:
     start = base(source_next=5, next_sequence=5)
     tail = read_tail(start)
     pairing = pair(start, tail, source((5, 3)))
@@ -134,27 +135,27 @@ def test_our_id_at_another_epoch(epoch: int) -> None:
 MAPPED = base(source_next=6, target_next=6, next_sequence=6, has_records=True)
 
 
-def test_the_last_mapped_batch_is_looked_at_again() -> None:
-    tail = TailReader(MAPPED, 0)
+def test_the_last_mapped_batch_is_read_again() -> None:
+    tail = TargetTail(MAPPED, 0)
     assert tail.position == 5
     tail.feed(memoryview(own(3, records(3, 3), 3) + own(6, records(6, 1), 6)))
     assert [batch.header.base_offset for batch in tail.batches] == [6]
 
 
-def test_a_target_that_was_cut_back_and_written_by_others() -> None:
-    with pytest.raises(PairingError, match="got others"):
+def test_a_target_that_was_truncated_and_written_by_others() -> None:
+    with pytest.raises(PairingError, match="has others in their place"):
         read_tail(MAPPED, own(3, records(3, 3), 3, producer_id=99))
-    with pytest.raises(PairingError, match="got others"):
+    with pytest.raises(PairingError, match="has others in their place"):
         read_tail(MAPPED, own(3, records(3, 3), 4))
 
 
 def test_a_target_that_ends_before_the_map() -> None:
     with pytest.raises(PairingError, match="lost records"):
-        TailReader(MAPPED, 0).check_end(5)
-    TailReader(MAPPED, 0).check_end(6)
+        TargetTail(MAPPED, 0).check_end(5)
+    TargetTail(MAPPED, 0).check_end(6)
 
 
-def test_what_retention_took_is_counted_by_the_sequence() -> None:
+def test_copies_that_retention_took_are_counted_by_the_sequence() -> None:
     start = base()
     tail = read_tail(start, own(7, records(7, 2), 7), log_start_offset=7)
     assert tail.missing_count == 7
@@ -164,14 +165,14 @@ def test_what_retention_took_is_counted_by_the_sequence() -> None:
     assert (pairing.source_next, tail.next_sequence) == (9, 9)
 
 
-def test_without_retention_only_compaction_explains_what_is_missing() -> None:
+def test_without_retention_only_compaction_explains_missing_copies() -> None:
     tail = read_tail(base(), own(7, records(7, 2), 7), log_start_offset=0)
     assert "0 was expected" in (tail.unexplained or "")
     assert read_tail(base(), own(0, records(0, 2), 0)).unexplained is None
 
 
 def cleaned(batch: bytes, *gone: int) -> bytes:
-    """The batch without these offsets; with none left as Kafka keeps it for its producer."""
+    """Return the batch without these offsets; an empty batch as Kafka keeps it for its producer."""
     left = without_records(batch, set(gone))
     if left is not None:
         return left
@@ -201,11 +202,11 @@ def test_compacted_copies_are_counted_by_sequences_and_keep_their_places() -> No
     assert (places(found), found.holes) == ([(n, n) for n in range(11)], [])
 
 
-def test_copies_compacted_from_among_others_records_are_a_hole() -> None:
+def test_copies_compacted_among_foreign_records_are_a_hole() -> None:
     start = base()
     tail = read_tail(start, own(0, records(0, 2), 0), own(9, records(5, 2), 5))
     whole = source((0, 3), (3, 3), (6, 2))
-    hole = Hole(2, 6, 2, 10, 4)  # with the copy behind: the places are known from there on
+    hole = Hole(2, 6, 2, 10, 4)  # with the next copy: from there on the places are known
     pairing = pair(start, tail, whole)
     assert (pairing.pieces, pairing.source_next) == ([Run(0, 0, 2), hole, Run(6, 10, 1)], 7)
     assert aligned(start, tail, whole).holes == [hole]
@@ -216,7 +217,7 @@ def test_more_missing_sequences_than_offsets_are_no_compaction() -> None:
         read_tail(base(), own(0, records(0, 2), 0), own(4, records(5, 2), 5))
 
 
-def test_what_is_left_of_a_compacted_batch_must_be_the_sources() -> None:
+def test_the_rest_of_a_compacted_batch_must_match_the_source() -> None:
     tail = read_tail(base(), cleaned(own(0, records(1, 4), 0), 1))
     with pytest.raises(PairingError, match="target offset 0 is not a copy of source offset 0"):
         pair(base(), tail, source((0, 5)))
@@ -233,8 +234,8 @@ def test_same_content_looks_through_headers_and_codecs() -> None:
     assert is_same_content(one, memoryview(shuffled))
 
 
-def aligned(start: ResumeBase, tail: TailReader, log: memoryview, end: int = 99) -> Aligned:
-    """What becomes of a tail whose source has no more than this log."""
+def aligned(start: ResumeBase, tail: TargetTail, log: memoryview, end: int = 99) -> PlacedTail:
+    """Align a tail with a source that has only this log."""
     alignment = Alignment(
         start.source_next,
         start.target_next,
@@ -250,8 +251,8 @@ def aligned(start: ResumeBase, tail: TailReader, log: memoryview, end: int = 99)
     return alignment.result(select_batches(log, start.source_next, ()).batches[0].source_first)
 
 
-def places(found: Aligned) -> list[tuple[int, int]]:
-    """(source offset, target offset) of every copy whose place is known."""
+def places(found: PlacedTail) -> list[tuple[int, int]]:
+    """Return (source offset, target offset) of every copy with a known place."""
     return [
         (run.source_offset + n, run.target_offset + n)
         for run in found.runs
@@ -274,7 +275,7 @@ def test_a_tail_whose_end_the_source_lost() -> None:
     found = aligned(base(), tail, source((0, 3), (8, 2)))
     assert places(found) == [(n, n) for n in range(8)]
     assert found.source_next == 8
-    # With more offsets than copies nobody can say which of them were records.
+    # With more offsets than copies nobody knows which of them were records.
     found = aligned(base(), tail, source((0, 3), (9, 2)))
     assert found.pieces[-1] == Hole(3, 9, 3, 8, 5)
     assert found.source_next == 9
@@ -294,15 +295,15 @@ def test_without_absent_offsets_nothing_was_lost() -> None:
 
 def told(
     start: ResumeBase, log_start_offset: int, last_sequence: int, last_timestamp_ms: int = -1
-) -> TailReader:
-    """A target that has nothing behind the map any more, but knows our last sequence."""
-    tail = TailReader(start, log_start_offset)
+) -> TargetTail:
+    """Return the tail of a target without records after the map, which knows our last sequence."""
+    tail = TargetTail(start, log_start_offset)
     tail.check_end(log_start_offset)
-    tail.take_told(DescribedProducer(EPOCH, last_sequence, last_timestamp_ms))
+    tail.count_missing(DescribedProducer(EPOCH, last_sequence, last_timestamp_ms))
     return tail
 
 
-def test_a_tail_that_went_whole_is_counted_by_what_the_target_knows_of_us() -> None:
+def test_a_lost_tail_is_counted_by_the_last_sequence_at_the_target() -> None:
     start = MAPPED
     tail = told(start, 11, 10)
     assert (tail.missing_count, tail.next_sequence) == (5, 11)
@@ -313,40 +314,40 @@ def test_a_tail_that_went_whole_is_counted_by_what_the_target_knows_of_us() -> N
     assert not pair(start, told(start, 11, 10), source((6, 3))).is_done
 
 
-def test_others_records_went_and_none_of_ours() -> None:
+def test_only_foreign_records_were_lost() -> None:
     tail = told(MAPPED, 50, 5)
     assert (tail.missing_count, tail.next_sequence) == (0, 6)
 
 
 def test_a_producer_that_the_target_forgot_leaves_the_sequence_unknown() -> None:
     for forgotten in (None, DescribedProducer(EPOCH, -1), DescribedProducer(EPOCH - 1, 3)):
-        tail = TailReader(MAPPED, 11)
-        tail.take_told(forgotten)
+        tail = TargetTail(MAPPED, 11)
+        tail.count_missing(forgotten)
         assert tail.is_sequence_unknown
-    opened = TailReader(base(target_next=6), 11)
-    opened.take_told(DescribedProducer(EPOCH - 1, 3))
+    opened = TargetTail(base(target_next=6), 11)
+    opened.count_missing(DescribedProducer(EPOCH - 1, 3))
     assert not opened.is_sequence_unknown, "nothing was written since the epoch was raised"
 
 
-def test_what_the_target_says_of_us_must_agree_with_the_map() -> None:
+def test_the_last_sequence_at_the_target_must_agree_with_the_map() -> None:
     with pytest.raises(PairingError, match="lost records"):
-        TailReader(MAPPED, 11).take_told(DescribedProducer(EPOCH, 4))
+        TargetTail(MAPPED, 11).count_missing(DescribedProducer(EPOCH, 4))
     with pytest.raises(PairingError, match="epoch 4"):
-        TailReader(MAPPED, 11).take_told(DescribedProducer(EPOCH + 1, 4))
-    with pytest.raises(KafkaError, match="not committed yet"):
-        TailReader(MAPPED, 11).take_told(DescribedProducer(EPOCH, 11))
+        TargetTail(MAPPED, 11).count_missing(DescribedProducer(EPOCH + 1, 4))
+    with pytest.raises(KafkaError, match="not committed on the target yet"):
+        TargetTail(MAPPED, 11).count_missing(DescribedProducer(EPOCH, 11))
 
 
 def test_without_retention_the_target_is_not_asked() -> None:
-    assert not TailReader(MAPPED, 6).is_sequence_unknown
+    assert not TargetTail(MAPPED, 6).is_sequence_unknown
     assert not read_tail(
         MAPPED, own(11, records(11, 1), 11), log_start_offset=11
     ).is_sequence_unknown
 
 
 @pytest.mark.parametrize("source_first", [3, 5, 7, 9])
-def test_both_sides_lost_the_front_of_what_is_not_mapped(source_first: int) -> None:
-    """Ten copies 0..9; the target has those from 5 on, the source its records from 3, 5, ..."""
+def test_both_sides_lost_the_front_of_an_unmapped_tail(source_first: int) -> None:
+    """Ten copies 0..9. The target has those from 5 on, the source its records from 3, 5, ..."""
     tail = read_tail(base(), own(5, records(5, 2), 5), own(7, records(7, 3), 7), log_start_offset=5)
     log = source((source_first, 12 - source_first), (12, 2))
     found = aligned(base(), tail, log)
@@ -355,7 +356,7 @@ def test_both_sides_lost_the_front_of_what_is_not_mapped(source_first: int) -> N
 
 
 def test_holes_that_never_were_records_do_not_count_as_missing() -> None:
-    """The source lost 0..3, of which 1 and 2 were no records: the tail says which is the next."""
+    """The source lost 0..3, of which 1 and 2 were no records. The tail shows the next one."""
     content = [*records(6, 1), *records(7, 3)]  # 0, 3, 4 and 5 are missing
     tail = read_tail(base(), own(4, content, 4), log_start_offset=4)
     found = aligned(base(), tail, source((4, 4), (8, 4)))
@@ -363,19 +364,19 @@ def test_holes_that_never_were_records_do_not_count_as_missing() -> None:
     assert found.source_next == 10
 
 
-def test_both_sides_lost_all_that_is_not_mapped() -> None:
-    """The time of the target's last batch tells that what the source has came later."""
+def test_both_sides_lost_an_unmapped_tail() -> None:
+    """The timestamp of the target's last batch shows that the source's records came later."""
     found = aligned(MAPPED, told(MAPPED, 11, 10, last_timestamp_ms=10), source((11, 3)))
-    assert found == Aligned((), 11)
-    # What the source lost beyond was not copied.
+    assert found == PlacedTail((), 11)
+    # The further lost records were not copied.
     found = aligned(MAPPED, told(MAPPED, 11, 10, last_timestamp_ms=10), source((20, 3)))
-    assert found == Aligned((), 20, (11, 20))
+    assert found == PlacedTail((), 20, (11, 20))
 
 
 @pytest.mark.parametrize(
     ("first", "last_timestamp_ms", "doubtful"), [(8, 13, 11), (11, -1, 11), (20, -1, 20)]
 )
-def test_where_nothing_tells_how_many_the_source_lost_it_is_not_guessed(
+def test_an_unknown_number_of_lost_records_is_not_guessed(
     first: int, last_timestamp_ms: int, doubtful: int
 ) -> None:
     tail = told(MAPPED, 11, 10, last_timestamp_ms=last_timestamp_ms)

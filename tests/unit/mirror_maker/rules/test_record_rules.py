@@ -1,4 +1,4 @@
-"""Filters and transforms of records: what is copied, and as what."""
+"""Filters and transforms of records: which records are copied, and how."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
-from mirror_maker.copy.passthrough import CopyPath, prepare, select_batches
+from mirror_maker.copy.batch_selection import CopyPath, select_batches
+from mirror_maker.copy.passthrough import prepare
 from mirror_maker.rules.json_pointer import (
     DEPTH_MAX,
     NotJsonError,
@@ -17,13 +18,8 @@ from mirror_maker.rules.json_pointer import (
     parse_json,
     parse_pointer,
 )
-from mirror_maker.rules.record_rules import (
-    RecordFilter,
-    RecordRules,
-    Transforms,
-    fingerprint,
-    record_rules,
-)
+from mirror_maker.rules.record_rules import RecordRules, build_rules
+from mirror_maker.rules.rule_settings import RecordFilter, Transforms, fingerprint
 from mirror_maker.settings import LinkSettings, MirrorSettings, dump_settings, parse_settings
 
 _FILTER: TypeAdapter[RecordFilter] = TypeAdapter(RecordFilter)
@@ -43,7 +39,7 @@ def record(value: bytes | None = ORDER, key: bytes | None = b"k1", *headers: Any
 
 
 def is_kept(condition: dict[str, Any], one: Record) -> bool:
-    """By `keep`; `drop` must say the opposite."""
+    """Return whether `keep` copies the record; check that `drop` does the opposite."""
     kept = rules({"keep": [condition]}).apply(one)
     assert (rules({"drop": [condition]}).apply(one) is None) is (kept is not None)
     assert kept is None or kept is one, "a filter changes nothing"
@@ -90,14 +86,14 @@ def test_conditions(condition: dict[str, Any], expected: bool) -> None:
 @pytest.mark.parametrize(
     "value", [None, b"", b"{", b"\xff", b'{"a": NaN}', b"{} {}", b"[" * 5_000, b'"\\" \\" \\"']
 )
-def test_what_is_not_json_meets_no_condition_and_is_left_as_it_is(value: bytes | None) -> None:
+def test_values_that_are_not_json_meet_no_condition_and_stay(value: bytes | None) -> None:
     one = record(value)
     assert not is_kept({"value": {"json": ""}}, one)
     for transform in ({"drop_field": "/a"}, {"mask_field": "/a"}):
         assert rules(None, [transform]).apply(one) is one
 
 
-def test_bytes_that_are_no_text_match_nothing() -> None:
+def test_bytes_that_are_not_text_match_nothing() -> None:
     assert not is_kept({"key": {"matches": "(?s).*"}}, record(ORDER, b"\xff"))
     assert is_kept({"key": {}}, record(ORDER, b"\xff"))
     assert not is_kept({"key": {}}, record(ORDER, None))
@@ -141,7 +137,7 @@ def test_headers_are_set_and_dropped_in_order() -> None:
         ('{"n":1.10,"m":12345678901234567890.5,"s":{}}', "/s", None, None),
     ],
 )
-def test_fields_are_edited_where_they_lie(
+def test_fields_are_edited_in_place(
     value: str, pointer: str, masked: str | None, dropped: str | None
 ) -> None:
     tokens = parse_pointer(pointer)
@@ -156,12 +152,12 @@ def test_fields_are_edited_where_they_lie(
 
 
 @pytest.mark.parametrize("pointer", ["/x", "/customer/x", "/n/x", "/lines/1", "/lines/sku"])
-def test_a_field_that_is_not_there_changes_nothing(pointer: str) -> None:
+def test_a_missing_field_changes_nothing(pointer: str) -> None:
     assert edit_field(ORDER, parse_pointer(pointer), None) is ORDER
     assert edit_field(ORDER, parse_pointer(pointer), '"***"') is ORDER
 
 
-def test_how_deep_json_may_be_does_not_depend_on_the_stack() -> None:
+def test_the_depth_limit_of_json_does_not_depend_on_the_stack() -> None:
     deepest = b"[" * DEPTH_MAX + b"]" * DEPTH_MAX
     parse_json(deepest)
     parse_json(b'["' + b"[" * 10_000 + b'"]')
@@ -204,7 +200,7 @@ def link(**said: Any) -> LinkSettings:
 
 def test_rules_are_a_term_of_the_link_that_survives_its_settings_file() -> None:
     assert link().terms == {}
-    assert record_rules(RecordFilter(), ()) is None
+    assert build_rules(RecordFilter(), ()) is None
     said: list[dict[str, Any]] = [
         {"filter": {"keep": [{"value": {"json": "/a", "equals": value}}]}}
         for value in (1, True, "1", 1.5)
@@ -227,8 +223,8 @@ def test_rules_are_a_term_of_the_link_that_survives_its_settings_file() -> None:
         assert again.terms == each.terms
 
 
-def test_a_fingerprint_is_for_ever() -> None:
-    """Another one for the same rules would stop every link that has them."""
+def test_fingerprints_never_change() -> None:
+    """Another fingerprint of the same rules would stop every link that has them."""
     one = link(
         filter={"keep": [{"key": {"matches": "k.*"}}, {"value": {"json": "/a", "equals": 1}}]},
         transform=[{"set_header": {"name": "a", "value": "b"}}, {"mask_field": "/a"}],
@@ -237,7 +233,7 @@ def test_a_fingerprint_is_for_ever() -> None:
 
 
 @pytest.mark.parametrize("codec", [0, 3])
-def test_every_batch_takes_the_record_path_and_what_is_left_out_is_a_hole(codec: int) -> None:
+def test_every_batch_is_encoded_again_and_left_out_records_are_holes(codec: int) -> None:
     one = rules({"drop": [{"key": {"matches": "x.*"}}]}, [{"drop_header": "h"}])
     keys = [b"x0", b"a1", b"a2", b"x3", b"a4", b"x5"]
     batches = [

@@ -28,14 +28,14 @@ links:
         ("2026-01-01T01:00:00.5+01:00", Start(StartKind.TIMESTAMP, timestamp_ms=1_767_225_600_500)),
     ],
 )
-def test_what_is_possible(text: str, start: Start) -> None:
+def test_valid_settings(text: str, start: Start) -> None:
     assert parse_start(text) == start
     written = parse_topology(TOPOLOGY % text).links[0].settings.start
     assert parse_start(written) == start
 
 
 @pytest.mark.parametrize("text", ["", "now", "mm2:", "2026-01-01", "2026-01-01T00:00:00", "12"])
-def test_what_is_not(text: str) -> None:
+def test_invalid_settings(text: str) -> None:
     with pytest.raises(ValueError, match="is not earliest"):
         parse_start(text)
 

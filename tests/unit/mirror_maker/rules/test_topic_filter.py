@@ -1,4 +1,4 @@
-"""Which topics are copied, under which names, and how their copies are made."""
+"""Which topics are copied, under which names, and how their copies are created."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_what_mirror_maker_2_never_copies(name: str, is_internal: bool, is_cycle
     assert everything.selects(name) is not (is_internal or is_cycle)
 
 
-def test_nothing_of_our_own_is_copied() -> None:
+def test_topics_of_the_mirror_are_not_copied() -> None:
     names = [
         map_topic_name("a-b"),
         gaps_topic_name("a-b"),
@@ -128,7 +128,7 @@ def probed_link(source: str, target: str, names: TopicNames) -> LinkSettings:
         source_alias=source,
         source_bootstrap="-",
         names=names,
-        topics_exclude=(),  # what is internal is left out all the same
+        topics_exclude=(),  # internal topics are still left out
         probe=True,
     )
 
@@ -136,13 +136,13 @@ def probed_link(source: str, target: str, names: TopicNames) -> LinkSettings:
 @pytest.mark.parametrize("naming", NAMINGS)
 @pytest.mark.parametrize("clusters", ["abc", "aba", "abca"], ids=["chain", "two", "ring"])
 def test_a_probe_topic_travels_one_hop(clusters: str, naming: str) -> None:
-    """Down a chain or round a ring, each link copies its own probe topic from its source and no
-    copy of another's, whatever their names are."""
+    """In a chain or a ring, each link copies its own probe topic and no copy of another one,
+    whatever the names are."""
     links = [(a, b, probed_link(a, b, NAMINGS[naming])) for a, b in pairwise(clusters)]
     topics = {name: {"orders"} for name in clusters}
     for source, _, link in links:
         topics[source].add(probe_topic_name(link.name))
-    for _ in range(3):  # once around, and more
+    for _ in range(3):  # once around, and further
         for source, target, link in links:
             for name in sorted(topics[source]):
                 if link_topics(link, target).selects(name):
@@ -175,7 +175,7 @@ def test_a_link_that_is_not_probed_leaves_its_probe_topic_alone() -> None:
     assert probed.plain_names == {"t", probe_topic_name("a-b")}
 
 
-def test_where_names_are_kept_only_the_first_part_tells_that_a_topic_was_there() -> None:
+def test_with_kept_names_only_the_first_part_shows_a_hop() -> None:
     kept = TopicFilter((".*",), (), "nyc", heartbeats=True, is_prefixed=False)
     selected = ("sales.nyc.orders", "nyc.orders", "heartbeats", "jfk.nyc.heartbeats")
     assert list(map(kept.selects, selected)) == [True, False, True, False]
@@ -192,7 +192,7 @@ def test_patterns_match_in_full_and_an_empty_list_matches_nothing() -> None:
     assert is_internal_topic(".hidden")
 
 
-def test_what_the_patterns_mean_and_is_not_copied_is_told() -> None:
+def test_matching_topics_that_are_not_copied_are_listed() -> None:
     names = (
         "order",
         "order-internal",
@@ -212,14 +212,14 @@ def test_what_the_patterns_mean_and_is_not_copied_is_told() -> None:
     assert left_out_topics(cluster(topic("order")), chosen) == []
 
 
-def test_plain_names_are_those_that_may_be_asked_for() -> None:
+def test_plain_names_are_those_that_can_be_looked_up() -> None:
     chosen = TopicFilter(
         ("t", "orders.v1", "later-.*", "x|y", "gone", "a.internal"), ("gone",), "b"
     )
     assert chosen.plain_names == {"t", "orders.v1"}
 
 
-def test_topics_to_make_and_to_grow() -> None:
+def test_topics_to_create_and_to_extend() -> None:
     source = cluster(topic("t", 3), topic("u", 2), topic("__x"), topic("broken", 0, ErrorCode(3)))
     wanted = select_topics(source, TopicFilter((".*",), (), "nyc"))
     assert sorted(wanted) == ["t", "u"]
@@ -229,7 +229,7 @@ def test_topics_to_make_and_to_grow() -> None:
     assert grown_topics(wanted, target, at_jfk) == {"jfk.t": 3}
 
 
-def test_a_copy_takes_what_was_set_on_the_source() -> None:
+def test_a_copy_takes_the_configs_set_on_the_source() -> None:
     configs: dict[str, tuple[str | None, bool]] = {
         "retention.ms": ("-1", False),
         "segment.bytes": ("1073741824", True),

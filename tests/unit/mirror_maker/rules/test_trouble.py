@@ -21,7 +21,7 @@ def test_a_defect_of_the_mirror_is_not_retried_and_not_skipped() -> None:
     assert Policies().of(Trouble.INTERNAL) == "fail"
 
 
-def test_a_refused_batch_is_never_taken_for_something_that_passes() -> None:
+def test_a_refused_batch_is_never_a_passing_trouble() -> None:
     assert set(REFUSALS.values()) == {
         Trouble.REJECTED, Trouble.TOO_LARGE, Trouble.TIMESTAMP, Trouble.UNSUPPORTED_CODEC,
     }  # fmt: skip

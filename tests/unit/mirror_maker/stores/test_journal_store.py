@@ -8,8 +8,8 @@ from random import Random
 from mirror_maker.formats import Gap
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.stores.journal_store import GapStore
+from tests.sim.kafka_double.client import SimClient
 from tests.sim.kafka_double.cluster import SimCluster
-from tests.sim.kafka_double.double import SimClient
 from tests.sim.kafka_double.network import Network
 from tests.sim.mirror.world import VirtualClock
 from tests.sim.virtual_time import run_virtually
@@ -27,7 +27,14 @@ def noted(*gaps: Gap) -> list[Gap]:
     async def scenario() -> list[Gap]:
         cluster = SimCluster("b", Random(1))
         client = SimClient(cluster, Network(Random(1)))
-        store = GapStore(client, link="a-b", replication_factor=-1, clock=VirtualClock())
+        store = GapStore(
+            client,
+            link="a-b",
+            worker_id="w",
+            replication_factor=-1,
+            clock=VirtualClock(),
+            random=Random(1),
+        )
         cluster.create(store.records.name, 1)
         for number, gap in enumerate(gaps):
             await store.note(replace(gap, nonce=number))

@@ -18,11 +18,14 @@ from local_cluster.client.model import (
     TopicPartition,
 )
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from mirror_maker.backoff import Backoff
 from mirror_maker.clusters.log_offsets import LATEST
 from mirror_maker.formats import FlowKey, Gap, MapTopic, Opening, encode_record
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.link.link import LinkWorker
+from mirror_maker.ports import DataSink, SystemClock
 from mirror_maker.settings import Limits, LinkSettings
+from mirror_maker.stores.journal_store import GapStore
 from mirror_maker.topic_sync.copy_deletion import CopyDeleter
 from mirror_maker.topic_sync.deletion_rules import Fate, GoneTopic, decide_fate
 
@@ -155,7 +158,16 @@ class World:
         )
         state.replay(*encode_record(opening))
         clock = SimpleNamespace(monotonic_ms=lambda: self.now_ms, now_ms=lambda: self.now_ms)
-        context = SimpleNamespace(
+        journal = GapStore(
+            cast(DataSink, self.target),
+            link="x",
+            worker_id="w",
+            replication_factor=1,
+            clock=SystemClock(),
+            random=random.Random(1),
+        )
+        worker = SimpleNamespace(
+            name="x",
             settings=link(),
             limits=Limits(),
             sink=self.target,
@@ -164,17 +176,11 @@ class World:
                 is_open=True,
                 state=state,
                 topic="own",
-                new_nonce=lambda: 2,
                 check_source=lambda cluster_id: None,
             ),
-            gap_store=SimpleNamespace(note=self._note),
+            journal=SimpleNamespace(note=self._note, new_entry=journal.new_entry),
             clock=clock,
-            random=random.Random(1),
-            worker_id="w",
-        )
-        worker = SimpleNamespace(
-            name="x",
-            context=context,
+            new_backoff=lambda: Backoff(1, 1, random.Random(1), SystemClock()),
             is_first_worker=True,
         )
         self.deletions = CopyDeleter(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,7 +10,9 @@ import pytest
 
 from local_cluster.client.admin.acls import Acl, Operation, PatternType, Permission, ResourceType
 from local_cluster.wire.api import ApiKey
+from mirror_maker.backoff import Backoff
 from mirror_maker.formats.naming import TopicNames
+from mirror_maker.ports import SystemClock
 from mirror_maker.settings import Limits, LinkSettings
 from mirror_maker.topic_sync.sync_plan import ChangeKind, acl_changes, config_changes, wanted_acls
 from mirror_maker.topic_sync.topic_syncer import TopicSyncer
@@ -220,12 +223,12 @@ async def test_nothing_is_compared_before_discovery() -> None:
         known=frozenset(),
         is_first_worker=True,  # like each worker before discovery
         owned_copies=SimpleNamespace(not_owned={}, find=_owns_nothing),
-        context=SimpleNamespace(
-            settings=link(sync_acls=True, deletions="mirror"),
-            limits=Limits(),
-            map_store=store,
-            directory=directory,
-        ),
+        settings=link(sync_acls=True, deletions="mirror"),
+        limits=Limits(),
+        clock=SystemClock(),
+        new_backoff=lambda: Backoff(1, 1, Random(1), SystemClock()),
+        map_store=store,
+        directory=directory,
     )
     sync = TopicSyncer(cast("Any", worker), cast("Any", source), cast("Any", target))
     await sync.sync()

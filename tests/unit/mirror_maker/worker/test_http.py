@@ -10,7 +10,7 @@ from aiohttp import ClientSession
 
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats.controls import Controls, PausedPart
-from mirror_maker.repair.diagnosis import NoRepairError
+from mirror_maker.repair.examiner import NoRepairError
 from mirror_maker.repair.plan import How
 from mirror_maker.worker.http import StatusServer
 from tests.unit.mirror_maker.metrics.test_exposition import flow, status

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror_maker.rules.record_rules import (
+from mirror_maker.rules.rule_settings import (
     Condition,
     HeaderValue,
     JsonTest,

@@ -1,9 +1,9 @@
-"""An in-memory cluster with Kafka's rules for idempotent producers, and a network that misbehaves.
+"""The client of an in-memory cluster with Kafka's rules for idempotent producers.
 
-`SimCluster` is the state: logs, high watermarks, producer states, leaders. `SimClient` is one
-process's way to it: the same methods as `KafkaClient`, with delays, lost requests and lost answers
-decided by a seeded `Network`. It is built up as the mirror's ports are: connections, `LogReader`,
-`DataSource`, `DataSink`, in a file each.
+`SimCluster` is the state: logs, high watermarks, producer states, leaders. `SimClient` is the
+client of one process: the methods of `KafkaClient`, with delays, lost requests and lost responses
+that a seeded `Network` decides. Its layers are the mirror's ports, in a file each: connections
+(`network`), `LogReader` (`reader`), `DataSource` (`source`), `DataSink` (here).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 
 from local_cluster.client.model import NewTopic, ProducedPartition, TopicPartition
 from local_cluster.client.produce_batches import ProduceBatches
-from local_cluster.records import header as h
 from local_cluster.records.batch import decode_batch
+from local_cluster.records.header import read_header
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.model import DescribedProducer
 from tests.sim.kafka_double.log import SimPartition
@@ -34,7 +34,7 @@ class SimClient(SimSource):
     ) -> dict[TopicPartition, ProducedPartition]:
         answer: dict[TopicPartition, ProducedPartition] = {}
         waiting: list[tuple[SimPartition, int]] = []
-        # The bytes as they are when they are sent, whatever the process does with them later.
+        # The bytes at the time of sending: the process may change its buffer later.
         sent = {at: bytes(batch) for at, batch in batches.items()}
 
         def apply() -> None:
@@ -42,11 +42,11 @@ class SimClient(SimSource):
             for at, batch in sent.items():
                 try:
                     partition = self._cluster.find(at, node_id)
-                    refusal = self._cluster.refuse(at, h.read_header(batch))
+                    refusal = self._cluster.refuse(at, read_header(batch))
                     if at.topic in self._cluster.hidden:
                         refusal = ErrorCode.topic_authorization_failed
                     if refusal is None and not at.topic.endswith(".internal"):
-                        records = decode_batch(batch, 0, h.read_header(batch))
+                        records = decode_batch(batch, 0, read_header(batch))
                         refusal = self._cluster.refuse_records(records)
                     if refusal is not None:
                         raise KafkaError(refusal, "refused by the test")
@@ -55,7 +55,7 @@ class SimClient(SimSource):
                     answer[at] = ProducedPartition(error.code, -1, -1, -1, error.message)
                     continue
                 answer[at] = ProducedPartition(ErrorCode.none, base_offset, -1, 0, None)
-                end = base_offset + h.read_header(batch).records_count
+                end = base_offset + read_header(batch).records_count
                 waiting.append((partition, end))
                 if not repeated:
                     delay_s = self._network.random.uniform(0, self._network.commit_delay_ms_max)

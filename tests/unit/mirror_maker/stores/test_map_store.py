@@ -1,17 +1,16 @@
-"""Openings of many flows in one request; topics of state made in one request."""
+"""Openings of many flows in one request; topics of state created in one request."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from random import Random
-from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
 import pytest
 
-from local_cluster.client.model import NewTopic, ProducedPartition
+from local_cluster.client.model import ClusterMetadata, NewTopic, ProducedPartition
 from local_cluster.client.produce_batches import ProduceBatches
 from local_cluster.records.batch import decode_batch
 from local_cluster.records.header import read_header
@@ -24,7 +23,7 @@ from mirror_maker.stores.state_topic import StateTopic, create_missing_topics
 
 
 class Sink:
-    """A target; each write waits until it is let go."""
+    """A target; each write waits until the test releases it."""
 
     def __init__(self, *topics: str, refused: Sequence[str] = ()) -> None:
         self.topics = set(topics)
@@ -38,15 +37,14 @@ class Sink:
             while len(self.writes) < count:
                 await asyncio.sleep(0)
 
-    async def metadata(self, names: Sequence[str]) -> Any:
+    async def metadata(self, names: Sequence[str]) -> ClusterMetadata:
         partitions = {0: PartitionMetadata(0, 0, 0, (0,), (0,), ErrorCode.none)}
-        return SimpleNamespace(
-            topics={
-                name: TopicMetadata(name, None, ErrorCode.none, False, partitions)
-                for name in names
-                if name in self.topics
-            }
-        )
+        topics = {
+            name: TopicMetadata(name, None, ErrorCode.none, False, partitions)
+            for name in names
+            if name in self.topics
+        }
+        return ClusterMetadata("c", 0, {}, topics)
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, KafkaError | None]:
         self.made.append([topic.name for topic in topics])
@@ -100,7 +98,7 @@ def opened(sink: Sink) -> list[int]:
     return sorted(flow.partition for flow in topic.flows())
 
 
-async def test_openings_that_are_due_at_once_are_written_in_one_request() -> None:
+async def test_openings_due_at_once_are_written_in_one_request() -> None:
     sink = Sink()
     store = map_store(sink)
     tasks = [asyncio.create_task(store.append_opening(opening(n))) for n in range(50)]
@@ -117,8 +115,8 @@ async def test_openings_that_are_due_at_once_are_written_in_one_request() -> Non
     assert opened(sink) == list(range(51))
 
 
-async def test_what_is_written_again_for_the_others_is_another_record() -> None:
-    """Else compaction would keep the later of the two places, behind another worker's opening."""
+async def test_openings_written_again_for_other_callers_are_other_records() -> None:
+    """Otherwise compaction would keep the later record, after another worker's opening."""
     sink = Sink()
     store = map_store(sink)
     leader, other = (asyncio.create_task(store.append_opening(opening(n))) for n in range(2))

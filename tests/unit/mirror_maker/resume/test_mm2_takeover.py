@@ -1,4 +1,4 @@
-"""What lies at a target's end already, and MirrorMaker 2's notes."""
+"""How much of the source the target ends with, and MirrorMaker 2's noted offsets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from mirror_maker.formats.mm2 import SourcePosition, decode_source_position
-from mirror_maker.resume.mm2_overlap import matching_lengths
+from mirror_maker.resume.mm2_takeover import matching_lengths
 
 
 @pytest.mark.parametrize(
@@ -16,16 +16,16 @@ from mirror_maker.resume.mm2_overlap import matching_lengths
         ([5, 6, 7], [3, 4], 4, [0]),  # a clean stop
         ([5, 6, 7], [3, 4, 5, 6], 4, [2]),  # killed: two more than were noted
         ([5, 6, 7], [4, 5, 6, 7], 4, [3]),
-        ([5, 6, 7], [4, 5, 6, 4, 5], None, [0, 1]),  # the note's record is gone: both may be
+        ([5, 6, 7], [4, 5, 6, 4, 5], None, [0, 1]),  # the noted record is gone: both are possible
         ([5, 6, 7], [3, 4, 5, 6, 5], 6, [1]),
         (
             [5, 6, 7],
             [4, 5, 6, 5, 6, 7],
             4,
             [],
-        ),  # began again and was killed again: it is not believed
+        ),  # restarted and killed again: no match
         ([], [3, 4], 4, [0]),
-        ([1, 1, 1], [0, 1, 1], 1, [0, 1]),  # alike: nobody can tell
+        ([1, 1, 1], [0, 1, 1], 1, [0, 1]),  # equal records: nobody can tell
         ([1, 1, 2], [1, 1, 1, 1], 1, [0, 1, 2]),
         ([5, 6], [8, 9], 4, []),  # not the source's copies
     ],
@@ -44,7 +44,7 @@ def test_a_target_that_holds_nothing_before_must_not_lack_the_noted_record() -> 
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_just_the_lengths_that_fit_by_definition(seed: int) -> None:
+def test_exactly_the_lengths_that_fit_by_definition(seed: int) -> None:
     random = Random(seed)
     following = [random.randint(0, 2) for _ in range(random.randint(0, 12))]
     tail = [random.randint(0, 2) for _ in range(random.randint(0, 8))]

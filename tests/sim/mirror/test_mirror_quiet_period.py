@@ -1,4 +1,4 @@
-"""A target partition rests before a new generation: what that holds up, and what cuts it short."""
+"""The quiet period of a target partition before a new generation: its effects and its end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.sim.virtual_time import run_virtually
 SKIP = Policies(recreated="skip")
 QUIET_S = LIMITS.epoch_quiet_ms / 1000
 OTHER = TopicPartition("z-" + TOPIC, 0)
-"""Comes behind the others wherever partitions are sorted."""
+"""A topic that sorts after the others."""
 
 
 def now_s() -> float:
@@ -49,7 +49,7 @@ def create_again(world: MirrorWorld) -> None:
 
 
 async def until_copied(world: MirrorWorld) -> None:
-    """Wait until the copies end with all that the new log has."""
+    """Wait until the copies end with everything that the new log has."""
 
     def is_copied() -> bool:
         for at, writer in zip(world.partitions, world.writers, strict=True):
@@ -65,14 +65,14 @@ def rests(flows: Iterable[Flow]) -> bool:
     return all("a new generation begins at " in (flow.reason or "") for flow in flows)
 
 
-def test_a_partition_that_rests_says_so_holds_up_no_other_and_stops_at_once() -> None:
+def test_a_partition_in_its_quiet_period_reports_it_and_holds_up_no_other() -> None:
     async def scenario() -> None:
         world, worker = await copied_world(1)
         create_again(world)
         await until(lambda: rests(worker.flows))
         still = worker.link.stalled().worst
         assert [each.state for each in still] == [FlowState.STARTING] * 2
-        # One place for proofs: whoever rests must not keep it.
+        # One slot for proofs: a flow in its quiet period must not keep it.
         began_s = now_s()
         worker.link.assign([*world.partitions, OTHER])
         await until(lambda: OTHER in worker.link.flows)
@@ -83,12 +83,12 @@ def test_a_partition_that_rests_says_so_holds_up_no_other_and_stops_at_once() ->
         worker.link.assign([*world.partitions, OTHER])
         await until(lambda: rests(worker.link.flows[at] for at in world.partitions))
         await worker.stop()
-        assert now_s() - began_s < QUIET_S, "neither was waited for the rest"
+        assert now_s() - began_s < QUIET_S, "nothing waited for the quiet period"
 
     run_virtually(scenario())
 
 
-def test_a_topic_that_was_gone_for_as_long_as_its_copy_must_rest_is_opened_at_once() -> None:
+def test_a_topic_deleted_for_the_whole_quiet_period_is_opened_at_once() -> None:
     async def scenario() -> None:
         world, worker = await copied_world(2)
         before = [world.copies(at) for at in world.partitions]
@@ -108,7 +108,7 @@ def test_a_topic_that_was_gone_for_as_long_as_its_copy_must_rest_is_opened_at_on
     run_virtually(scenario())
 
 
-def test_a_topic_that_comes_back_before_is_waited_for_only_as_long_as_is_left() -> None:
+def test_a_topic_that_comes_back_earlier_waits_for_the_remaining_time() -> None:
     async def scenario() -> None:
         world, worker = await copied_world(3)
         del world.source.topics[TOPIC]
@@ -123,7 +123,7 @@ def test_a_topic_that_comes_back_before_is_waited_for_only_as_long_as_is_left() 
     run_virtually(scenario())
 
 
-def test_a_write_of_the_old_log_that_arrives_meanwhile_has_the_time_begin_anew() -> None:
+def test_a_late_write_of_the_old_log_restarts_the_quiet_period() -> None:
     async def scenario() -> None:
         world, worker = await copied_world(4)
         flow = worker.link.flows[world.partitions[0]]
@@ -136,7 +136,7 @@ def test_a_write_of_the_old_log_that_arrives_meanwhile_has_the_time_begin_anew()
         create_again(world)
         await until(lambda: rests([flow]))
         await asyncio.sleep(QUIET_S / 2)
-        # From a worker that was stopped, or is cut off: it goes on with the sequence.
+        # From a worker that was stopped or cut off: it continues the sequence.
         late = bytearray(encode_batch([NewRecord(1, b"late", b"of the old log")]))
         h.patch_producer(late, 0, *producer, sequence)
         h.patch_crc(late, 0)
@@ -147,13 +147,13 @@ def test_a_write_of_the_old_log_that_arrives_meanwhile_has_the_time_begin_anew()
         assert now_s() - arrived_s >= QUIET_S
         assert not worker.failures()
         epochs = [header.producer_epoch for header, _ in copy.batches]
-        assert epochs == sorted(epochs), "nothing of the old epoch lies behind the new one"
+        assert epochs == sorted(epochs), "no batch of the old epoch follows the new one"
         await worker.stop()
 
     run_virtually(scenario())
 
 
-def test_a_source_that_lists_no_topics_at_all_does_not_tell_that_one_is_gone() -> None:
+def test_a_source_that_lists_no_topics_starts_no_quiet_period() -> None:
     async def scenario() -> None:
         world, worker = await copied_world(6)
         world.source.topics.clear()
@@ -168,8 +168,8 @@ def test_a_source_that_lists_no_topics_at_all_does_not_tell_that_one_is_gone() -
     run_virtually(scenario())
 
 
-def test_another_owner_of_the_flow_waits_for_all_of_it() -> None:
-    """What a worker saw before it gave the flow away tells nothing of what others wrote since."""
+def test_a_new_owner_of_the_flow_waits_for_the_whole_quiet_period() -> None:
+    """What a worker saw before it released the flow says nothing about later writes of others."""
 
     async def scenario() -> None:
         world, worker = await copied_world(5)
