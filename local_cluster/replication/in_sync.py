@@ -12,7 +12,7 @@ Pure: time and offsets come from outside. The rules are Kafka's (Partition.scala
                          leave at once (Kafka looks at who joins with its fetches only)
 
 An end offset is what a follower fetches at. Followers fetch at their log end only when that is
-durable (follower_decisions.py), so with `flush: fsync` every end offset here is an fsynced one.
+durable (response_rules.py), so with `flush: fsync` every end offset here is an fsynced one.
 
 Guarantees: an end offset counts only within the leader epoch in which it was told; one proposal is
 under way at a time, and its outcome is taken from a state with a newer version only.

@@ -9,7 +9,7 @@ Guarantees: the high watermark never goes back while this broker leads; `committ
 resolve in offset order; when leadership is lost every parked future fails with
 NOT_LEADER_OR_FOLLOWER, because the outcome is then not known here.
 
-Not here: which offsets count (in_sync.py), what a follower does with an answer (following.py).
+Not here: which offsets count (in_sync.py), what a follower does with an answer (apply_response.py).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from local_cluster.log.state.epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET, Ep
 from local_cluster.records.control import EndMarker
 from local_cluster.records.header import BatchHeader
 from local_cluster.replication.in_sync import InSyncReplicas
-from local_cluster.replication.partition_flushes import Flusher, PartitionFlushes
+from local_cluster.replication.log_flushes import Flusher, PartitionFlushes
 from local_cluster.replication.truncation import find_divergence
 from local_cluster.wire.errors import ErrorCode, KafkaError
 

@@ -32,12 +32,12 @@ from local_cluster.log.config.log_config import LogConfig, stored_config
 from local_cluster.log.directory.log_directories import LogDirectories
 from local_cluster.log.directory.log_directory import LogDirectory
 from local_cluster.log.partition.partition_log import PartitionLog
-from local_cluster.replication.live_peers import LivePeers
+from local_cluster.replication.log_flushes import Flusher
+from local_cluster.replication.offline_replicas import OfflineReplicas
 from local_cluster.replication.partition import Partition
-from local_cluster.replication.partition_flushes import Flusher
+from local_cluster.replication.peers import LivePeers
 from local_cluster.replication.strays import find_strays
 from local_cluster.replication.throttle import ReplicationThrottle
-from local_cluster.replication.unserved import Unserved
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 LeadershipListener = Callable[[str, int, bool], None]
@@ -91,7 +91,7 @@ class ReplicaSet:
         self._clock = clock
         self._partitions: dict[str, dict[int, Partition]] = {}
         self._listeners: list[LeadershipListener] = []
-        self._unserved = Unserved()
+        self._unserved = OfflineReplicas()
         self._to_delete: dict[uuid.UUID, str] = {}
         """Names of deleted topics that a disk did not let go, by id; tried again on `resume`."""
         self._unread: frozenset[tuple[uuid.UUID, int]] | None = None

@@ -26,7 +26,7 @@ from local_cluster.clock import Clock, SystemClock
 from local_cluster.controller.member.control_plane import ControlPlane
 from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.fetch_sessions.follower_sessions import FollowerSessions
-from local_cluster.fetch_sessions.sessions import SLOTS_MAX_DEFAULT, FetchSessions
+from local_cluster.fetch_sessions.session_cache import SLOTS_MAX_DEFAULT, FetchSessionCache
 from local_cluster.groups.coordinator import GroupCoordinator
 from local_cluster.handlers.registry import RequestContext
 from local_cluster.log.config.log_config import LogConfig
@@ -35,20 +35,20 @@ from local_cluster.log.directory.log_directory import LogDirectory
 from local_cluster.log.directory.offset_checkpoints import Checkpoint
 from local_cluster.log.disk.files import OsFiles
 from local_cluster.log.disk.tickets import Deletion, LogDirectoryError
-from local_cluster.replication.follower.replica_fetchers import ReplicaFetchers
+from local_cluster.replication.follower.followed_replicas import FollowedReplicas
+from local_cluster.replication.isr_proposer import IsrProposer
+from local_cluster.replication.log_dir_moves import LogDirMoves
+from local_cluster.replication.offline_reporter import OfflineReporter
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
+from local_cluster.replication.stray_replicas import StrayReplicas
 from local_cluster.replication.throttle import ReplicationThrottle
-from local_cluster.server.change_listeners import ChangeListeners
 from local_cluster.server.cold_reads import ColdReads
-from local_cluster.server.compaction import Compaction
 from local_cluster.server.connection import BrokerConnection
-from local_cluster.server.flusher import GroupCommit
+from local_cluster.server.group_commit import GroupCommit
 from local_cluster.server.housekeeping import SPACE_PROBE_INTERVAL_MS, Housekeeping
-from local_cluster.server.isr_changes import IsrChanges
-from local_cluster.server.log_dir_moves import LogDirMoves
-from local_cluster.server.replica_watch import ReplicaWatch
-from local_cluster.server.stray_replicas import StrayReplicas
+from local_cluster.server.log_cleaner import LogCleaner
+from local_cluster.server.metadata_listeners import MetadataListeners
 from local_cluster.settings import BrokerSettings
 from local_cluster.transactions.coordinator import TransactionCoordinator
 from local_cluster.transactions.producer_ids import ProducerIds
@@ -84,7 +84,7 @@ class Broker:
         }
         self.cold_reads = ColdReads()
         throttle = ReplicationThrottle(settings.broker_id, settings.config, self.clock.monotonic_ms)
-        self._fetchers = ReplicaFetchers(
+        self._fetchers = FollowedReplicas(
             settings, self.metadata, self.clock, throttle=throttle, after_cut=self._after_cut
         )
         self.replicas = ReplicaSet(
@@ -107,7 +107,7 @@ class Broker:
             flusher_of=self._flushers.get,
             checkpoint=self._checkpoint,
         )
-        self._compaction = Compaction(settings, self.replicas, self.log_directories, self.clock)
+        self._compaction = LogCleaner(settings, self.replicas, self.log_directories, self.clock)
         self._sockets = {item.name: _bind(item.host, item.port) for item in settings.listeners}
         self.control_plane = ControlPlane(
             settings,
@@ -120,19 +120,19 @@ class Broker:
         self._strays = StrayReplicas(
             self.replicas, self.metadata, lambda: self.control_plane.is_connected
         )
-        self._replica_watch = ReplicaWatch(self.replicas, self.control_plane.announce_replicas)
-        self._isr_changes = IsrChanges(self.replicas, self.control_plane.propose_isr)
+        self._replica_watch = OfflineReporter(self.replicas, self.control_plane.announce_replicas)
+        self._isr_changes = IsrProposer(self.replicas, self.control_plane.propose_isr)
         self.producer_ids = ProducerIds(self.control_plane.allocate_producer_ids)
         self.groups = GroupCoordinator(self)
         self.follower_sessions = FollowerSessions(_new_session_id)
-        self.fetch_sessions = FetchSessions(
+        self.fetch_sessions = FetchSessionCache(
             _new_session_id,
             slots_max=settings.config_int(
                 "max.incremental.fetch.session.cache.slots", SLOTS_MAX_DEFAULT
             ),
         )
         self.transactions = TransactionCoordinator(self)
-        self._listeners = ChangeListeners(
+        self._listeners = MetadataListeners(
             {
                 "groups": self.groups.heard,
                 "replicas": self.replicas.apply,

@@ -22,7 +22,7 @@ from local_cluster.client.model import (
     SessionAnswer,
     TopicPartition,
 )
-from local_cluster.fetch_sessions.sessions import FetchSessions
+from local_cluster.fetch_sessions.session_cache import FetchSessionCache
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import FetchPartition, ForgottenPartition, PartitionFetched
 
@@ -106,14 +106,14 @@ class ModelBroker:
 
 
 class OurBroker:
-    """`FetchSessions` as the broker's fetch handler uses them."""
+    """`FetchSessionCache` as the broker's fetch handler uses them."""
 
     def __init__(self, slots: int) -> None:
         self.ends: dict[TopicPartition, int | None] = dict.fromkeys(PARTITIONS, 0)
         self.fetched: Fetched = {}
         ids = itertools.count(1)
         self._names: dict[Key, TopicPartition] = {}
-        self._sessions = FetchSessions(lambda: next(ids), slots_max=slots)
+        self._sessions = FetchSessionCache(lambda: next(ids), slots_max=slots)
 
     def forget(self) -> None:
         self._sessions.close()

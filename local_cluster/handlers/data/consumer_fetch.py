@@ -12,7 +12,7 @@ from collections import deque
 from contextlib import nullcontext
 from typing import Final
 
-from local_cluster.fetch_sessions.sessions import FetchContext, Key, key_of
+from local_cluster.fetch_sessions.session_cache import FetchContext, Key, key_of
 from local_cluster.fetch_sessions.watches import Watches
 from local_cluster.handlers.data.current_leader import node_endpoints
 from local_cluster.handlers.data.partition_read import PartitionRead, read_partition

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Final
 
 from local_cluster.controller.model.cluster_image import TopicState
-from local_cluster.fetch_sessions.sessions import FetchContext, Key, key_of
+from local_cluster.fetch_sessions.session_cache import FetchContext, Key, key_of
 from local_cluster.fetch_sessions.watches import Watches
 from local_cluster.handlers.deferred import Deferred
 from local_cluster.handlers.registry import Reply, RequestContext

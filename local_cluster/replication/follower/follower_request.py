@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
 
-from local_cluster.replication.follower.follower_session import FollowerSession
-from local_cluster.replication.follower.following import Position
+from local_cluster.replication.follower.apply_response import Position
+from local_cluster.replication.follower.fetch_session import FollowerFetchSession
 from local_cluster.replication.partition import Partition
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire import fetch as codec
@@ -23,7 +23,7 @@ _Entry = TypeVar("_Entry", codec.FetchPartition, codec.ForgottenPartition)
 
 
 def encode_follower_request(
-    settings: BrokerSettings, session: FollowerSession, due: Mapping[Partition, Position]
+    settings: BrokerSettings, session: FollowerFetchSession, due: Mapping[Partition, Position]
 ) -> bytes:
     """The body of a request for what is due; the session holds it for named from now on."""
     asked, forgotten = session.name(due)

@@ -19,7 +19,7 @@ from local_cluster.controller.member.control_plane import ControlPlane
 from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.controller.zk.coordination import CoordinationUnavailable
 from local_cluster.fetch_sessions.follower_sessions import FollowerSessions
-from local_cluster.fetch_sessions.sessions import FetchSessions
+from local_cluster.fetch_sessions.session_cache import FetchSessionCache
 from local_cluster.groups.coordinator import GroupCoordinator
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.log.config.log_config import LogConfig
@@ -27,14 +27,14 @@ from local_cluster.log.directory.log_directories import LogDirectories
 from local_cluster.log.directory.log_directory import LogDirectory
 from local_cluster.log.disk.tickets import Deletion, LogDirectoryError
 from local_cluster.log.partition.partition_log import PartitionLog
-from local_cluster.replication.follower.replica_fetchers import ReplicaFetchers
+from local_cluster.replication.follower.followed_replicas import FollowedReplicas
+from local_cluster.replication.isr_proposer import IsrProposer
+from local_cluster.replication.log_dir_moves import LogDirMoves
+from local_cluster.replication.offline_reporter import OfflineReporter
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
+from local_cluster.replication.stray_replicas import StrayReplicas
 from local_cluster.replication.throttle import ReplicationThrottle
-from local_cluster.server.isr_changes import IsrChanges
-from local_cluster.server.log_dir_moves import LogDirMoves
-from local_cluster.server.replica_watch import ReplicaWatch
-from local_cluster.server.stray_replicas import StrayReplicas
 from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.transactions.coordinator import TransactionCoordinator
 from local_cluster.transactions.producer_ids import ProducerIds
@@ -164,7 +164,7 @@ class SimBroker(SimProcess):
             self._flusher_of(self, self._random) if self.settings.flush == "fsync" else None
         )
         throttle = ReplicationThrottle(self.id, self.settings.config, self.clock.monotonic_ms)
-        self.fetchers = ReplicaFetchers(
+        self.fetchers = FollowedReplicas(
             self.settings,
             self.metadata,
             self.clock,
@@ -206,14 +206,16 @@ class SimBroker(SimProcess):
         self.strays = StrayReplicas(
             self.replicas, self.metadata, lambda: self.control_plane.is_connected
         )
-        self.replica_watch = ReplicaWatch(self.replicas, self.control_plane.announce_replicas)
-        self.isr_changes = IsrChanges(self.replicas, self.control_plane.propose_isr)
+        self.replica_watch = OfflineReporter(self.replicas, self.control_plane.announce_replicas)
+        self.isr_changes = IsrProposer(self.replicas, self.control_plane.propose_isr)
         self.groups = GroupCoordinator(cast(BrokerServices, self), new_uuid=self._new_uuid)
         self.replicas.on_leadership(self.groups.on_leadership)
         self.producer_ids = ProducerIds(self.control_plane.allocate_producer_ids)
         self.transactions = TransactionCoordinator(cast(BrokerServices, self), self._open_line)
         self.replicas.on_leadership(self.transactions.on_leadership)
-        self.fetch_sessions = FetchSessions(lambda: self._random.randint(1, 1 << 30), slots_max=10)
+        self.fetch_sessions = FetchSessionCache(
+            lambda: self._random.randint(1, 1 << 30), slots_max=10
+        )
         self.follower_sessions = FollowerSessions(lambda: self._random.randint(1, 1 << 30))
         self.log_directories.open(
             config=LogConfig.of({}, self.settings.config), flushes=self.flusher is not None
@@ -402,6 +404,9 @@ class SimBroker(SimProcess):
 
     def _high_watermarks(self) -> dict[tuple[str, int], int]:
         return {(p.topic, p.partition): p.high_watermark for p in self.replicas}
+
+    def _new_session_id(self) -> int:
+        return self._random.randint(1, 1 << 30)
 
     def _new_uuid(self) -> uuid.UUID:
         return uuid.UUID(int=self._random.getrandbits(128), version=4)

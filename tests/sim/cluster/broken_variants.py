@@ -25,9 +25,9 @@ from local_cluster.log.directory.log_directory import LogDirectory
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.log.state.producer_state import ProducerState
 from local_cluster.replication.in_sync import UNKNOWN_OFFSET, InSyncReplicas
+from local_cluster.replication.log_dir_moves import LogDirMoves
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
-from local_cluster.server.log_dir_moves import LogDirMoves
 from local_cluster.wire.errors import ErrorCode
 from tests.sim.cluster.broken_deletions import (
     delete_what_nobody_asked_for,

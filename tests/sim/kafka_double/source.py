@@ -12,7 +12,7 @@ from local_cluster.client.model import (
     SessionAnswer,
     TopicPartition,
 )
-from local_cluster.fetch_sessions.sessions import FetchContext
+from local_cluster.fetch_sessions.session_cache import FetchContext
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import (
     NO_SESSION,

@@ -25,10 +25,10 @@ from local_cluster.log.directory.log_directories import LogDirectories
 from local_cluster.log.disk.files import OsFiles
 from local_cluster.log.segment.segment import Segment
 from local_cluster.log.state import checkpoints
+from local_cluster.replication.offline_reporter import OfflineReporter
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.replication.throttle import ReplicationThrottle
-from local_cluster.server.replica_watch import ReplicaWatch
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.support.replicas import eventually
 from tests.unit.local_cluster.log.directory.log_directories import StandingClock
@@ -238,7 +238,7 @@ async def test_the_controller_is_told_until_zookeeper_takes_it(tmp_path: Path) -
             raise refusals.pop()
         announced.append(broker.replicas.report())
 
-    watcher = ReplicaWatch(broker.replicas, announce)
+    watcher = OfflineReporter(broker.replicas, announce)
     watcher.start()
     broker.fail(1)
     watcher.look()

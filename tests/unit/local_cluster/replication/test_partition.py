@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from local_cluster.controller.model.cluster_image import PartitionState
+from local_cluster.replication.log_flushes import PartitionFlushes
 from local_cluster.replication.partition import Partition
-from local_cluster.replication.partition_flushes import PartitionFlushes
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 

@@ -8,7 +8,7 @@ from typing import cast
 from local_cluster.handlers.data.acknowledgement import Acknowledgement
 from local_cluster.handlers.deferred import Deferred
 from local_cluster.replication.partition import Partition
-from local_cluster.replication.partition_waits import Settle
+from local_cluster.replication.purgatory import Settle
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.produce import PartitionProduced
 

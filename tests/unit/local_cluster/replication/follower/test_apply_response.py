@@ -1,0 +1,208 @@
+"""Followers that begin anew: where the leader's log begins, within a batch, or beyond its end."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.partition.partition_log import PartitionLog
+from local_cluster.records.control import EndMarker
+from local_cluster.replication.follower.apply_response import Followed, position_of, take_answer
+from local_cluster.replication.follower.response_rules import Append, StartAnew
+from local_cluster.replication.partition import Partition
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.fetch import PartitionFetched
+from tests.unit.local_cluster.log.samples import (
+    NOW_MS,
+    append,
+    batch,
+    create,
+    flush,
+    offsets_of,
+    read_all,
+    reopen,
+)
+
+TRANSACTIONAL = 0x10
+LEADER_EPOCH = 9
+"""Later than that of any batch here."""
+
+
+class Pair:
+    """A leader's log, and a replica that follows it by answers made by hand."""
+
+    def __init__(self, directory: Path) -> None:
+        self.leader = create(directory / "leader")
+        self.directory = directory / "follower"
+        self.follow(create(self.directory))
+
+    def follow(self, log: PartitionLog) -> None:
+        self.log = log
+        self.replica = Partition(
+            "t", 0, uuid.UUID(int=1), log, flusher=None, now_ms=lambda: NOW_MS, high_watermark=0
+        )
+        self.replica.resign(LEADER_EPOCH, 1)
+
+    def fetch(self) -> Followed:
+        """Ask, as the follower does, and act on what the leader says; all of it is committed."""
+        asked = position_of(self.replica)
+        leader, error, records = self.leader, ErrorCode.none, b""
+        try:
+            piece = leader.read(
+                asked.fetch_offset,
+                bytes_max=1,
+                offset_limit=leader.log_end_offset,
+                at_least_one_batch=True,
+            )
+            records = piece.read()
+        except KafkaError as refused:
+            error = refused.code
+        answer = PartitionFetched(
+            "t",
+            0,
+            error,
+            high_watermark=leader.log_end_offset,
+            log_start_offset=leader.log_start_offset,
+            records=memoryview(bytearray(records)),
+        )
+        done = take_answer(self.replica, asked, answer, now_ms=NOW_MS)
+        if done.deletion is not None:
+            done.deletion.run()
+        return done
+
+    def catch_up(self) -> None:
+        for _ in range(20):
+            if self.log.log_end_offset == self.leader.log_end_offset:
+                return
+            self.fetch()
+        raise AssertionError("the follower does not get on")
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    pair = Pair(tmp_path)
+    yield pair
+    pair.log.close()
+    pair.leader.close()
+
+
+def test_where_the_leaders_log_begins_within_a_batch_the_follower_has_that_batch(
+    pair: Pair,
+) -> None:
+    append(pair.leader, batch(3))
+    pair.catch_up()
+    append(pair.leader, batch(10))
+    append(pair.leader, batch(2))
+    pair.leader.advance_log_start(7)
+    assert pair.fetch().next == StartAnew(7)
+    assert (pair.log.log_start_offset, pair.log.log_end_offset) == (7, 7)
+    done = pair.fetch()
+    assert isinstance(done.next, Append)
+    assert done.deletion is not None, "the directory is checkpointed before the next append"
+    assert (pair.log.log_start_offset, pair.log.log_end_offset) == (7, 13)
+    pair.catch_up()
+    assert pair.log.log_start_offset == 7
+    assert pair.replica.high_watermark == 15
+    assert read_all(pair.log) == read_all(pair.leader)
+
+
+def test_a_log_that_has_something_takes_no_batch_that_begins_before_its_end(pair: Pair) -> None:
+    append(pair.leader, batch(3))
+    pair.catch_up()
+    other = create(pair.directory.parent / "other")
+    append(other, batch(10))
+    pair.leader.close()
+    pair.leader = other
+    with pytest.raises(KafkaError) as refused:
+        pair.fetch()
+    assert refused.value.code is ErrorCode.offset_out_of_range
+    assert offsets_of(pair.log) == [0, 1, 2]
+
+
+def test_a_follower_with_nothing_begins_where_a_leader_does_that_ends_before_it(
+    pair: Pair,
+) -> None:
+    append(pair.leader, batch(5))
+    pair.log.truncate_fully(9, NOW_MS).run()
+    assert pair.fetch().next == StartAnew(0)
+    pair.catch_up()
+    assert offsets_of(pair.log) == [0, 1, 2, 3, 4]
+
+
+def test_a_follower_with_records_asks_again_where_a_leader_ends_before_it(pair: Pair) -> None:
+    append(pair.leader, batch(5))
+    pair.catch_up()
+    other = create(pair.directory.parent / "other")
+    pair.leader.close()
+    pair.leader = other
+    assert not isinstance(pair.fetch().next, StartAnew)
+    assert offsets_of(pair.log) == [0, 1, 2, 3, 4]
+
+
+def write(log: PartitionLog, producer_id: int, sequence: int) -> None:
+    append(log, batch(1, producer=(producer_id, 0, sequence), attributes=TRANSACTIONAL))
+
+
+def commit(log: PartitionLog, producer_id: int) -> None:
+    log.append_marker(
+        EndMarker(True, 0), producer_id=producer_id, producer_epoch=0, leader_epoch=0, now_ms=NOW_MS
+    )
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_was_open_before_is_not_open_for_ever(pair: Pair, restarts: bool) -> None:
+    write(pair.leader, 7, 0)
+    pair.catch_up()
+    assert pair.log.last_stable_offset(1) == 0
+    pair.log.roll(NOW_MS)  # with a snapshot, in which the transaction is open
+    commit(pair.leader, 7)
+    append(pair.leader, batch(4))
+    pair.leader.advance_log_start(pair.leader.log_end_offset)
+    append(pair.leader, batch(1))
+    pair.catch_up()
+    if restarts:
+        flush(pair.log)
+        pair.log.close()
+        pair.follow(reopen(pair.directory))
+    end = pair.leader.log_end_offset
+    assert pair.log.last_stable_offset(end) == end
+    # Nor does it know of a sequence that others have forgotten.
+    write(pair.log, 7, 5)
+
+
+def test_a_snapshot_from_before_the_first_segment_is_not_believed(pair: Pair) -> None:
+    write(pair.leader, 7, 0)
+    pair.catch_up()
+    pair.log.roll(NOW_MS)
+    (snapshot,) = (pair.directory / "t-0").glob("*.snapshot")
+    kept = snapshot.read_bytes()
+    pair.log.truncate_fully(9, NOW_MS).run()
+    assert not snapshot.exists()
+    pair.log.close()
+    snapshot.write_bytes(kept)  # as after a removal that never reached the disk
+    pair.follow(reopen(pair.directory))
+    assert pair.log.last_stable_offset(9) == 9
+
+
+def test_a_transaction_that_begins_below_the_log_start_holds_nobody_up(pair: Pair) -> None:
+    append(pair.leader, batch(2))
+    write(pair.leader, 7, 0)
+    append(pair.leader, batch(4))
+    assert pair.leader.last_stable_offset(7) == 2
+    pair.leader.advance_log_start(5)
+    assert pair.leader.last_stable_offset(7) == 5
+
+
+def test_ended_transactions_are_forgotten_where_nobody_reads(tmp_path: Path) -> None:
+    log = create(tmp_path, config=LogConfig(retention_ms=-1))
+    for sequence in range(20):
+        write(log, 7, sequence)
+        commit(log, 7)
+    assert len(log.producers._unreplicated) == 20
+    log.apply_retention(NOW_MS, high_watermark=30)
+    assert [ended.last_offset for ended in log.producers._unreplicated] == [31, 33, 35, 37, 39]
+    log.close()
