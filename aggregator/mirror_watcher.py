@@ -17,7 +17,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from aggregator.aggregate import Aggregate
 from local_cluster.client.admin.group_members import DescribedMember, describe_members
-from local_cluster.client.group import Coordinated
+from local_cluster.client.group import CoordinatorClient
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats.workers import worker_address, workers_group_id
 
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 class MirrorWatcher:
     """Keeps the workers' status in an `Aggregate` fresh; `run` until cancelled."""
 
-    def __init__(self, aggregate: Aggregate, client: Coordinated) -> None:
+    def __init__(self, aggregate: Aggregate, client: CoordinatorClient) -> None:
         """`client` is the aggregate's, for nothing else: a coordinator may be away for long."""
         self._aggregate = aggregate
         self._client = client

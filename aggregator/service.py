@@ -29,7 +29,7 @@ from aggregator.settings import AggregatorSettings, LinkSettings
 from aggregator.topic_watcher import TopicWatcher
 from aggregator.web.app import make_app
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.group import Coordinated
+from local_cluster.client.group import CoordinatorClient
 
 if TYPE_CHECKING:  # loads aiokafka, which is needed only where links are probed
     from aggregator.probe.prober import Prober
@@ -104,7 +104,7 @@ class AggregatorService:
         stop: asyncio.Event,
         follower_client: ClusterReader,
         topics_client: ClusterReader,
-        workers_client: Coordinated,
+        workers_client: CoordinatorClient,
     ) -> None:
         follower = TopicFollower(
             follower_client,

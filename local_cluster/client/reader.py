@@ -1,4 +1,4 @@
-"""Read a small topic from its start to where it ended when asked: state topics, tests, tools."""
+"""Reads a small topic from its start to its present end: for state topics, tests and tools."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 
 
 class LogClient(Protocol):
-    """What reading asks of a client; `KafkaClient` is one. Every method raises KafkaError."""
+    """The client that reads. `KafkaClient` is one. Every method raises KafkaError."""
 
     async def metadata(self, topics: Sequence[str] | None = None) -> ClusterMetadata: ...
 
@@ -41,9 +41,9 @@ class LogClient(Protocol):
 async def read_topic(
     client: LogClient, topic: str, *, partition: int = 0, from_offset: int | None = None
 ) -> AsyncIterator[Record]:
-    """Every data record from `from_offset` (None: the log start) to the present high watermark.
+    """Yield every data record from `from_offset` (None: log start) to the present high watermark.
 
-    Raises KafkaError: unknown topic, no leader, offset out of range, network trouble.
+    Raises KafkaError: unknown topic, no leader, offset out of range, network failures.
     """
     batches = read_batches(client, topic, partition=partition, from_offset=from_offset)
     async for _, records in batches:
@@ -54,7 +54,7 @@ async def read_topic(
 async def read_batches(
     client: LogClient, topic: str, *, partition: int = 0, from_offset: int | None = None
 ) -> AsyncIterator[tuple[BatchHeader, list[Record]]]:
-    """As `read_topic`, by batches: each header with those of its records that are asked for."""
+    """As `read_topic`, by batches: each header with its records in the range."""
     at = TopicPartition(topic, partition)
     end = (await client.list_offsets({at: LATEST_TIMESTAMP}))[at]
     start = (await client.list_offsets({at: EARLIEST_TIMESTAMP}))[at]
@@ -78,4 +78,4 @@ async def read_batches(
                 yield header, [each for each in records if before <= each.offset < end.offset]
             offset = max(offset, header.next_offset)
         if offset == before:
-            raise KafkaError(ErrorCode.corrupt_message, f"{at}: no progress at offset {offset}")
+            raise KafkaError(ErrorCode.corrupt_message, f"{at}: no whole batch at offset {offset}")

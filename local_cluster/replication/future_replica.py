@@ -1,15 +1,16 @@
-"""What a copy of a replica does next, in another log directory of the same broker (KIP-113). Pure.
+"""The next step of a future replica: a copy in another log directory of the broker (KIP-113). Pure.
 
-The copy follows the replica as a follower follows its leader, whatever becomes of that one: it is
-appended to, cut back by epochs (the broker follows another leader), begun anew, shortened at its
+The copy follows the replica as a follower follows its leader, through everything that happens to
+the replica: appends, truncation by epochs under another leader, a full truncation, a higher log
 start.
 
-    the copy                          next
-    ends before the replica begins,   BeginAt where the replica begins
-    or begins after it
-    left the replica's history        CutTo where they part, BeginAt where nothing is common
-    ends before the replica           CopyFrom its end
-    ends with it                      Level
+    the copy                              next step
+    ends before the replica's start, or   TruncateFully to the replica's start
+    starts after it
+    diverges from the replica             TruncateTo the divergence; TruncateFully if nothing is
+                                          common
+    ends before the replica's end         CopyFrom its own end
+    ends with the replica                 CaughtUp
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from local_cluster.log.state.epochs import UNDEFINED_EPOCH, EpochEnd, LeaderEpoc
 from local_cluster.replication.truncation import decide_truncation, find_divergence
 
 
-class Ends(Protocol):
-    """Where a log begins and ends."""
+class LogBounds(Protocol):
+    """The start, the end and the epochs of a log."""
 
     @property
     def log_start_offset(self) -> int: ...
@@ -33,56 +34,56 @@ class Ends(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class BeginAt:
-    """Throw the copy away and begin at an offset."""
+class TruncateFully:
+    """Delete all of the copy and start over at an offset."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
-class CutTo:
-    """Cut the copy back to an offset."""
+class TruncateTo:
+    """Truncate the copy to an offset."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class CopyFrom:
-    """Append what the replica has from an offset on."""
+    """Append the replica's records from an offset on."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class CaughtUp:
     """Both end at the same offset, after the same records."""
 
 
-Step = BeginAt | CutTo | CopyFrom | Level
+Step = TruncateFully | TruncateTo | CopyFrom | CaughtUp
 
 
-def decide_step(replica: Ends, copy: Ends) -> Step:
-    """What the copy does next."""
+def decide_step(replica: LogBounds, copy: LogBounds) -> Step:
+    """Return the next step of the copy."""
     start, end = replica.log_start_offset, copy.log_end_offset
     if end < start or copy.log_start_offset > start:
-        return BeginAt(start)
+        return TruncateFully(start)
     latest = copy.leader_epochs.latest
     diverging = find_divergence(end, latest, _end_of(replica, latest))
     if diverging is None and end > replica.log_end_offset:
-        # Neither has a record of any epoch, and the replica was begun anew further down.
+        # Neither has a record of any epoch, and the replica started over at a lower offset.
         diverging = EpochEnd(UNDEFINED_EPOCH, -1)
     if diverging is not None:
         if diverging.end_offset < 0:
-            return BeginAt(start)
+            return TruncateFully(start)
         offset = decide_truncation(diverging, copy.leader_epochs, end, copy.log_start_offset)
-        return CutTo(offset) if start <= offset < end else BeginAt(start)
+        return TruncateTo(offset) if start <= offset < end else TruncateFully(start)
     if end < replica.log_end_offset:
         return CopyFrom(end)
-    return Level()
+    return CaughtUp()
 
 
-def _end_of(replica: Ends, epoch: int) -> EpochEnd:
-    """Where an epoch ended in the replica, or, where that was cut off, what is left of it."""
+def _end_of(replica: LogBounds, epoch: int) -> EpochEnd:
+    """Return the end of an epoch in the replica, or of what a truncation left of it."""
     latest = replica.leader_epochs.latest
     if UNDEFINED_EPOCH < latest < epoch:
         return EpochEnd(latest, replica.log_end_offset)

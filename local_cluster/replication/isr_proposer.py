@@ -1,100 +1,131 @@
-"""Proposes other in-sync replicas to the controller, for every partition that this broker leads.
+"""Proposes ISR changes to the controller, for every partition that this broker leads (KIP-497).
 
-Followers that join are proposed when they have caught up, those that lag every half of
+Followers that have caught up are proposed at once. Lagging ones are looked for every half of
 replica.lag.time.max.ms. A proposal whose outcome is not known is made again: until it is decided,
-the old and the new in-sync replicas must all have a record before it is committed.
+a record is committed only when the old and the new ISR have it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Final, Protocol
 
 from local_cluster.controller.decisions.isr_requests import IsrProposal, IsrResult
-from local_cluster.replication.partition import Partition
-from local_cluster.replication.replica_set import ReplicaSet
-from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
+from local_cluster.controller.model.cluster_image import PartitionState
+from local_cluster.periodic import Periodic, RunAgainError
+from local_cluster.wire.errors import ErrorCode
 
-RETRY_DELAY_MS: Final = 100
+RETRY_MS: Final = 100
 GATHER_MS: Final = 2
 """How long proposals are gathered into one request."""
 PROPOSALS_MAX: Final = 2_000
 """Per request."""
 
-_log = logging.getLogger(__name__)
+_NOT_WRITTEN: Final = frozenset({ErrorCode.ineligible_replica, ErrorCode.invalid_request})
+"""The controller refused the proposal on the very state that it was made on."""
+
+log = logging.getLogger(__name__)
 
 ProposeIsr = Callable[
     [Sequence[IsrProposal], Mapping[tuple[uuid.UUID, int], tuple[int, ...]]],
     Awaitable[list[IsrResult]],
 ]
-"""Ask the controller. Raises KafkaError where the outcome is not known."""
+"""Send AlterPartition to the controller, with the replicas of each partition by topic id and
+index. Raises KafkaError if the outcome is not known."""
+
+
+class ProposedIsr(Protocol):
+    """The ISR of a partition; `InSyncReplicas` is one."""
+
+    @property
+    def state(self) -> PartitionState: ...
+    @property
+    def proposed_isr(self) -> tuple[int, ...] | None: ...
+    def propose(self, isr: tuple[int, ...]) -> None: ...
+    def proposal(self) -> Sequence[tuple[int, int]]: ...
+    def withdraw(self) -> None: ...
+
+
+class Replica(Protocol):
+    """A replica; `Partition` is one."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def topic_id(self) -> uuid.UUID: ...
+    @property
+    def leader_epoch(self) -> int: ...
+    @property
+    def log(self) -> object: ...
+    @property
+    def in_sync(self) -> ProposedIsr | None: ...
+    def decide_isr(self) -> tuple[int, ...] | None: ...
+    def apply_isr(self, state: PartitionState) -> None: ...
+
+
+class Replicas(Protocol):
+    """The replicas of a broker; `ReplicaSet` is one."""
+
+    @property
+    def lag_ms_max(self) -> int: ...
+    def __iter__(self) -> Iterator[Replica]: ...
 
 
 class IsrProposer:
-    """One per broker."""
+    """The proposals of one broker. Call `start` and `stop` on the loop."""
 
-    def __init__(self, replicas: ReplicaSet, propose: ProposeIsr) -> None:
+    def __init__(
+        self, replicas: Replicas, propose: ProposeIsr, *, retry_ms: int = RETRY_MS
+    ) -> None:
         self._replicas = replicas
         self._propose = propose
-        self._wanted = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._rounds = Periodic(
+            "ISR proposals",
+            self._propose_changes,
+            interval_ms=replicas.lag_ms_max // 2,
+            backoff_ms_min=retry_ms,
+            backoff_ms_max=retry_ms,
+            gather_ms=GATHER_MS,
+        )
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="isr-changes")
+        self._rounds.start()
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._rounds.stop()
 
-    def may_change(self, partition: Partition) -> None:
+    def propose_soon(self) -> None:
         """Look at the partitions soon: a follower has caught up."""
-        self._wanted.set()
+        self._rounds.trigger()
 
-    async def _run(self) -> None:
-        period_s = self._replicas.lag_ms_max / 2 / 1000
-        while True:
-            try:
-                async with asyncio.timeout(period_s):
-                    await self._wanted.wait()
-                    await asyncio.sleep(GATHER_MS / 1000)
-            except TimeoutError:
-                pass
-            self._wanted.clear()
-            try:
-                proposing = self._collect()
-                if not proposing:
-                    continue
-                refused = await self._ask(proposing)
-            except (KafkaError, PeerError) as error:
-                _log.warning("the controller was not asked for in-sync replicas: %s", error)
-                refused = True
-            except Exception:  # noqa: BLE001 - else no replica would leave or join any more
-                _log.exception("in-sync replicas are looked at again")
-                refused = True
-            if refused:
-                await asyncio.sleep(RETRY_DELAY_MS / 1000)
-            # Another follower may have caught up while these were decided; it is at rest since.
-            self._wanted.set()
+    async def _propose_changes(self) -> None:
+        proposing = self._collect()
+        if not proposing:
+            return
+        if not await self._request(proposing):
+            raise RunAgainError
+        # Another follower may have caught up meanwhile, and be idle since.
+        self._rounds.trigger()
 
-    def _collect(self) -> list[Partition]:
-        """Partitions with a proposal that is to be made, or made again."""
-        proposing: list[Partition] = []
+    def _collect(self) -> list[Replica]:
+        """Return the partitions with a proposal to make, or to repeat."""
+        proposing: list[Replica] = []
         for partition in self._replicas:
             in_sync = partition.in_sync
             if in_sync is None or len(proposing) == PROPOSALS_MAX:
                 continue
-            if in_sync.proposed is None and (decided := partition.decide_isr()) is not None:
+            if in_sync.proposed_isr is None and (decided := partition.decide_isr()) is not None:
                 in_sync.propose(decided)
-            if in_sync.proposed is not None:
+            if in_sync.proposed_isr is not None:
                 proposing.append(partition)
         return sorted(proposing, key=lambda partition: partition.topic)
 
-    async def _ask(self, proposing: Sequence[Partition]) -> bool:
-        """Whether anything was refused, or may not have been decided. Raises KafkaError."""
+    async def _request(self, proposing: Sequence[Replica]) -> bool:
+        """Return whether every proposal was decided. Raises KafkaError, PeerError."""
         proposals = []
         replicas = {}
         by_key = {}
@@ -112,31 +143,28 @@ class IsrProposer:
                     state.zk_version,
                 )
             )
-        refused = False
+        are_decided = True
         for result in await self._propose(proposals, replicas):
             partition = by_key[result.proposal.topic_id, result.proposal.partition]
-            refused = self._take(partition, result) or refused
-        return refused
+            are_decided = self._apply(partition, result) and are_decided
+        return are_decided
 
-    def _take(self, partition: Partition, result: IsrResult) -> bool:
+    def _apply(self, partition: Replica, result: IsrResult) -> bool:
+        """Apply the controller's result. Return False if the proposal was refused."""
         in_sync = partition.in_sync
         if (
             in_sync is None
             or partition.leader_epoch != result.proposal.leader_epoch
             or in_sync.state.zk_version != result.proposal.zk_version
         ):
-            return False  # the controller has said something newer meanwhile
+            return True  # the controller has sent a newer state meanwhile
         if result.state is not None:
-            _log.info("%s: in sync are now %s", partition.log, list(result.state.isr))
-            # Its replicas are those of when it was asked for; a move may have begun since, and who
-            # came with it has told where it is.
-            partition.adopt_isr(result.state._replace(replicas=in_sync.state.replicas))
-            return False
-        _log.info("%s: other in-sync replicas are refused: %s", partition.log, result.error.name)
-        if result.error in _SURELY_NOT_WRITTEN:
-            in_sync.proposed = None
-        return True
-
-
-_SURELY_NOT_WRITTEN: Final = frozenset({ErrorCode.ineligible_replica, ErrorCode.invalid_request})
-"""Refused on the very state that the proposal was made on: it can be made differently."""
+            log.info("%s: the ISR is %s", partition.log, list(result.state.isr))
+            # The result has the replicas of the request. A reassignment may have added some since,
+            # and their fetches must not be forgotten.
+            partition.apply_isr(result.state._replace(replicas=in_sync.state.replicas))
+            return True
+        log.info("%s: the ISR proposal is refused: %s", partition.log, result.error.name)
+        if result.error in _NOT_WRITTEN:
+            in_sync.withdraw()
+        return False

@@ -1,19 +1,20 @@
 """Moves replicas between the log directories of this broker while they are written (KIP-113).
 
-    copy    what the replica has goes to the copy, a chunk at a time, read by a worker thread
-    flush   the copy is on the disk, its mark and its directory too
-    hold    no flush of the replica begins, so that what counts stands still; the copy gets the rest
-            and is flushed until it has all that counts
-    swap    the copy is renamed and is the replica; nothing of it counts before the renaming is on
-            the disk, and nothing is acknowledged by the other one any more
-    finish  the copy's directory is on the disk: then the other one is taken out, and when that is
-            on the disk as well, the mark goes
+    copy    the future replica gets the replica's records, a chunk at a time; a thread reads them
+    flush   the future replica is on the disk, with its mark and its directory
+    pause   no flush of the replica starts, so its durable end stands still. The future replica gets
+            the rest, and is flushed until it has everything that counts
+    swap    the future replica is renamed and becomes the replica. Nothing of it counts before the
+            renaming is on the disk, and the former log acknowledges nothing any more
+    finish  when the directory of the new log is on the disk, the former log is deleted. When that
+            is on the disk too, the mark is removed
 
-Killed anywhere, a start finds one replica: before the renaming the old one (the copy is begun
-anew), after it the copy, because of its mark. One move into a directory at a time; the others wait.
+A broker that is killed at any point finds one replica at its start: before the renaming the former
+log (the future replica starts over), after it the new one, by its mark. One move into a directory
+runs at a time, the others wait.
 
-Not here: what a copy does next (replication/future_replica.py), what a start makes of two
-directories (log/directories.py), who may ask (handlers/p34_alter_replica_log_dirs.py).
+Not here: the next step of a copy (future_replica.py), what a start makes of two directories
+(log/directory/log_directories.py), who may ask (handlers/topics/p34_alter_replica_log_dirs.py).
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ from local_cluster.log.partition.partition_log import LogSlice, PartitionLog
 from local_cluster.records.header import BatchHeader
 from local_cluster.replication.follower.apply_response import read_whole_batches
 from local_cluster.replication.future_replica import (
-    BeginAt,
+    CaughtUp,
     CopyFrom,
-    CutTo,
-    Level,
+    TruncateFully,
+    TruncateTo,
     decide_step,
 )
 from local_cluster.replication.log_flushes import Flusher
@@ -55,7 +56,7 @@ RETRY_MS_MIN: Final = 100
 RETRY_MS_MAX: Final = 5_000
 THROTTLE_PAUSE_MS: Final = 100
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 Key = tuple[str, int]
 """Topic and partition."""
@@ -78,12 +79,12 @@ class _Move:
         return (self.partition.topic, self.partition.partition)
 
 
-class _OverError(Exception):
-    """The replica or the copy is not there any more, or its disk failed."""
+class _MoveEndedError(Exception):
+    """The replica or the copy does not exist any more, or its disk failed."""
 
 
 class LogDirMoves:
-    """Of one broker. `stop` it on the loop."""
+    """The moves of one broker. Call `stop` on the loop."""
 
     def __init__(
         self,
@@ -95,8 +96,9 @@ class LogDirMoves:
         *,
         flusher_of: Callable[[LogDirectory], Flusher | None],
         checkpoint: Callable[[LogDirectory], Awaitable[None]],
+        chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
-        """`checkpoint` has the offsets of a directory on the disk; raises LogDirectoryError."""
+        """`checkpoint` writes the offset checkpoints of a directory. Raises LogDirectoryError."""
         self._broker_id = broker_id
         self._directories = directories
         self._replicas = replicas
@@ -104,15 +106,16 @@ class LogDirMoves:
         self._clock = clock
         self._flusher_of = flusher_of
         self._checkpoint = checkpoint
+        self._chunk_bytes = chunk_bytes
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         self._finishing: dict[Key, asyncio.Task[None]] = {}
-        """Moves of which the former directory is still to be taken out."""
-        self._turns = {directory: asyncio.Lock() for directory in directories.all}
+        """Moves whose former log is still to be deleted."""
+        self._locks = {directory: asyncio.Lock() for directory in directories.all}
         self._quota = RateQuota()
-        self._retries: FailureBackoff[Key] = FailureBackoff(RETRY_MS_MIN, RETRY_MS_MAX)
+        self._backoff: FailureBackoff[Key] = FailureBackoff(RETRY_MS_MIN, RETRY_MS_MAX)
 
     def begin(self, partition: Partition, target: LogDirectory) -> None:
-        """Move a replica to a directory where it is not; in the place of any move before.
+        """Move a replica to another directory, and cancel any other move of it.
 
         Raises KafkaError: kafka_storage_error, invalid_topic_exception.
         """
@@ -129,7 +132,7 @@ class LogDirMoves:
         )
         move = _Move(partition, target, copy)
         self._tasks[key] = asyncio.create_task(self._run(move), name=f"move {partition.log}")
-        _log.info("%s is copied to %s", partition.log, target.path)
+        log.info("%s is copied to %s", partition.log, target.path)
 
     def cancel(self, topic: str, partition: int) -> None:
         """Leave a replica where it is. Raises KafkaError(kafka_storage_error)."""
@@ -138,26 +141,31 @@ class LogDirMoves:
             task.cancel()
         self._directories.drop_future(topic, partition)
 
-    def heard(self, changes: Changes) -> None:
-        """The replicas are as the controller said: go on with what a former run began."""
+    def apply(self, changes: Changes) -> None:
+        """Take over a changed rate, and resume the moves that the last stop interrupted.
+
+        Call this after the replicas took up the change.
+        """
         if changes.broker_configs:
             overrides = broker_overrides(self._metadata.broker_configs, self._broker_id)
             self._quota.bytes_per_second_max = int(overrides.get(LOG_DIRS_RATE, UNLIMITED))
         for key, topic_id, directory in self._directories.interrupted_moves():
             partition = self._replicas.get(*key)
             topic = self._metadata.topics.get(key[0])
-            is_moot = topic is not None and topic.topic_id != topic_id
+            is_recreated = topic is not None and topic.topic_id != topic_id
             try:
-                if is_moot or self._directories.of(*key) is directory:
+                if is_recreated or self._directories.of(*key) is directory:
                     directory.drop_future(*key)
                 elif partition is not None and partition.topic_id == topic_id:
-                    # Not by `begin`: what is there now says that the move is to go on.
+                    # Not by `begin`: that would cancel the move that the directory records.
                     self._start(partition, directory)
             except KafkaError as error:
-                _log.error("%s-%d does not go on to %s: %s", *key, directory.path, error)
+                log.error(
+                    "the move of %s-%d to %s does not resume: %s", *key, directory.path, error
+                )
 
     async def stop(self) -> None:
-        """Copy no more: the next start goes on."""
+        """Stop copying. The next start resumes."""
         tasks = [*self._tasks.values(), *self._finishing.values()]
         for task in tasks:
             task.cancel()
@@ -167,71 +175,73 @@ class LogDirMoves:
 
     async def _run(self, move: _Move) -> None:
         try:
-            async with self._turns[move.target]:
+            async with self._locks[move.target]:
                 former = self._finishing.get(move.key)
                 if former is not None:
                     await asyncio.wait((former,))
-                while not await self._try(move):
+                while not await self._attempt(move):
                     pass
-        except _OverError as error:
-            _log.warning("%s is not moved to %s: %s", move.copy, move.target.path, error)
-            self._give_up(move)
-        except Exception:  # noqa: BLE001 - one bad move must not end the broker's task mute
-            # The outermost shell of a move: its replica stays where it is.
-            _log.exception("moving %s to %s failed", move.copy, move.target.path)
-            self._give_up(move)
+        except _MoveEndedError as error:
+            log.warning("%s is not moved to %s: %s", move.copy, move.target.path, error)
+            self._drop_copy(move)
+        except Exception:
+            log.exception("moving %s to %s failed", move.copy, move.target.path)
+            self._drop_copy(move)
         finally:
-            self._retries.forget(move.key)
+            self._backoff.forget(move.key)
             if self._tasks.get(move.key) is asyncio.current_task():
                 del self._tasks[move.key]
 
-    def _give_up(self, move: _Move) -> None:
+    def _drop_copy(self, move: _Move) -> None:
         if move.target.futures.get(move.key) is not move.copy:
             return
         try:
             move.target.drop_future(*move.key)
         except KafkaError as error:
-            _log.error("%s stays until the next start: %s", move.copy.directory, error)
+            log.error("%s stays until the next start: %s", move.copy.directory, error)
 
-    async def _try(self, move: _Move) -> bool:
-        """All the way to the swap; false where it is to be tried again. Raises _OverError."""
+    async def _attempt(self, move: _Move) -> bool:
+        """Copy, flush and swap. Return False if that failed and is to be retried.
+
+        Raises _MoveEndedError.
+        """
         try:
             while await self._copy_some(move, is_throttled=True):
                 pass
             await self._flush(move.copy, move.target)
-            await self._end(move)
+            await self._catch_up_and_swap(move)
         except (KafkaError, OSError) as error:
             self._require(move)
             code = error.code if isinstance(error, KafkaError) else ErrorCode.kafka_storage_error
-            failed = self._retries.failed(move.key, code)
-            if failed.is_new:
-                _log.error("%s is moved to %s later: %s", move.copy, move.target.path, error)
-            await asyncio.sleep(failed.delay_ms / 1000)
+            failure = self._backoff.failed(move.key, code)
+            if failure.is_new:
+                log.error("the move of %s to %s is retried: %s", move.copy, move.target.path, error)
+            await asyncio.sleep(failure.delay_ms / 1000)
             return False
         return True
 
     def _require(self, move: _Move) -> PartitionLog:
-        """The replica's log, if all is there that the move needs. Raises _OverError."""
+        """Return the replica's log if the move can go on. Raises _MoveEndedError."""
         partition, replica = move.partition, move.partition.log
         if self._replicas.get(*move.key) is not partition:
-            raise _OverError("the replica is gone")
+            raise _MoveEndedError("the replica is gone")
         if move.target.futures.get(move.key) is not move.copy:
-            raise _OverError("the copy is gone")
-        for log in (replica, move.copy):
-            if log.failure is not None or log.corruption is not None:
-                raise _OverError(log.failure or log.corruption)
+            raise _MoveEndedError("the copy is gone")
+        for each in (replica, move.copy):
+            if each.failure is not None or each.corruption is not None:
+                raise _MoveEndedError(each.failure or each.corruption)
         return replica
 
     async def _copy_some(self, move: _Move, *, is_throttled: bool) -> bool:
-        """One step towards the replica; whether there was one. Raises KafkaError, OSError."""
+        """Do one step. Return False if the copy has caught up. Raises KafkaError, OSError."""
         replica, copy = self._require(move), move.copy
         match decide_step(replica, copy):
-            case Level():
+            case CaughtUp():
                 return False
-            case BeginAt(offset):
+            case TruncateFully(offset):
                 deletion = copy.truncate_fully(offset, self._clock.now_ms())
                 await asyncio.to_thread(deletion.run)
-            case CutTo(offset):
+            case TruncateTo(offset):
                 deletion = copy.truncate_to(offset, self._clock.now_ms())
                 await asyncio.to_thread(deletion.run)
             case CopyFrom(offset):
@@ -241,13 +251,13 @@ class LogDirMoves:
                 truncations = replica.truncations
                 piece = replica.read(
                     offset,
-                    bytes_max=CHUNK_BYTES,
+                    bytes_max=self._chunk_bytes,
                     offset_limit=replica.log_end_offset,
                     at_least_one_batch=True,
                 )
                 chunk, headers = await asyncio.to_thread(_read, piece)
                 if self._require(move) is not replica or replica.truncations != truncations:
-                    return True  # what was read may be no part of it any more
+                    return True  # the replica may lack these records by now
                 if not headers:
                     raise KafkaError(ErrorCode.kafka_storage_error, f"nothing is at {offset}")
                 self._append(copy, chunk, headers)
@@ -260,20 +270,20 @@ class LogDirMoves:
         copy.append_as_follower(chunk[:size_bytes], headers, now_ms=now_ms)
         self._quota.record(size_bytes, self._clock.monotonic_ms())
 
-    async def _flush(self, log: PartitionLog, home: LogDirectory) -> None:
-        """Have all of a log on the disk, its directory too. Raises KafkaError."""
-        ticket = log.begin_sync()
+    async def _flush(self, copy: PartitionLog, home: LogDirectory) -> None:
+        """Flush all of a log, its directory too. Raises KafkaError."""
+        ticket = copy.begin_sync()
         try:
             await asyncio.to_thread(ticket.run)
         except LogDirectoryError as error:
             # A failed fsync is final: the pages may be gone.
             self._directories.fail(home, error)
             raise
-        log.complete_flush(ticket)
+        copy.complete_flush(ticket)
 
-    async def _end(self, move: _Move) -> None:
-        """Give the copy what is missing, while no more is acknowledged, and swap."""
-        move.partition.hold_flushes()
+    async def _catch_up_and_swap(self, move: _Move) -> None:
+        """Copy the rest while nothing more is acknowledged, and swap."""
+        move.partition.flushes.pause()
         try:
             while True:
                 while await self._copy_some(move, is_throttled=False):
@@ -281,25 +291,25 @@ class LogDirMoves:
                 if move.copy.flushed_end_offset >= move.partition.log.flushed_end_offset:
                     break
                 await self._flush(move.copy, move.target)
-            # From here to the end without waiting: nothing is appended in between.
+            # No await from here to the end: nothing is appended in between.
             self._swap(move, self._require(move))
         finally:
-            move.partition.resume_flushes()
+            move.partition.flushes.resume()
 
     def _swap(self, move: _Move, former: PartitionLog) -> None:
         move.copy.take_over(former)
         home, released = self._directories.swap(*move.key)
-        assert released is former, "the replica is where it is served from"
+        assert released is former, "the replica is served from its home"
         move.copy.succeed(former)
         move.partition.relocate(move.copy, self._flusher_of(move.target))
         former.fail("it was moved to another log directory")
-        _log.info("%s was moved from %s to %s", move.copy, home.path, move.target.path)
+        log.info("%s was moved from %s to %s", move.copy, home.path, move.target.path)
         finishing = asyncio.create_task(self._finish(move, home, former), name=f"moved {former}")
         self._finishing[move.key] = finishing
         finishing.add_done_callback(lambda _: self._finishing.pop(move.key))
 
     async def _finish(self, move: _Move, home: LogDirectory, former: PartitionLog) -> None:
-        """Take out what was replaced, once the replacement is on the disk by its name."""
+        """Delete the former log, once the new one is on the disk under its name."""
         try:
             await self._flush(move.copy, move.target)
             await self._checkpoint(move.target)
@@ -307,10 +317,10 @@ class LogDirMoves:
             await asyncio.to_thread(home.sync)
             move.copy.unmark()
         except (KafkaError, OSError) as error:
-            _log.error("what is left of %s in %s goes later: %s", former, home.path, error)
+            log.error("the rest of %s in %s is deleted later: %s", former, home.path, error)
 
 
 def _read(piece: LogSlice) -> tuple[memoryview, list[BatchHeader]]:
-    """The whole batches of a slice, their CRC checked. Blocks. Raises KafkaError, OSError."""
+    """Return the whole batches of a slice. Check their CRC. Blocks. Raises KafkaError, OSError."""
     chunk = memoryview(piece.read())
     return chunk, read_whole_batches(chunk)[0]

@@ -1,101 +1,123 @@
-"""How what a replica appended becomes durable, and who flushes it while it changes its directory.
+"""Which flusher makes the log of one replica durable, and who waits for that.
 
-With a flusher a replica counts as far as it has fsynced, without one as far as it has written.
+With a flusher a replica counts up to its flushed end offset, without one up to its log end offset.
 """
 
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from local_cluster.log.partition.partition_log import PartitionLog
-from local_cluster.replication.purgatory import PartitionWaits
+from local_cluster.wire.errors import ErrorCode, KafkaError
 
 
 class Flusher(Protocol):
-    """Who makes appended records durable and calls `PartitionFlushes.flushed` afterwards."""
+    """Makes logs durable, and then calls `LogFlushes.flushed`."""
 
-    def request(self, partition: PartitionFlushes) -> None: ...
+    def request(self, flushes: LogFlushes) -> None:
+        """Flush the log soon, with whatever is appended until then."""
+        ...
 
 
-class _Held:
-    """A flusher that flushes nothing: another one does in a moment."""
-
-    def request(self, partition: PartitionFlushes) -> None:
+class _PausedFlusher:
+    def request(self, flushes: LogFlushes) -> None:
         return
 
 
-_HELD: Final = _Held()
+_PAUSED: Final = _PausedFlusher()
 
 
-class PartitionFlushes(PartitionWaits, ABC):
-    """The part of a partition that has to do with its disk: what a flusher knows of it."""
+class LogFlushes:
+    """The flushes of one replica's log."""
 
-    def __init__(self, log: PartitionLog, flusher: Flusher | None, *, high_watermark: int) -> None:
-        super().__init__(min(max(high_watermark, log.log_start_offset), log.log_end_offset))
+    def __init__(
+        self,
+        log: PartitionLog,
+        flusher: Flusher | None,
+        *,
+        on_flushed: Callable[[], None],
+        on_failed: Callable[[ErrorCode], None],
+    ) -> None:
+        """Without a flusher nothing is flushed on request (`flush: page_cache`)."""
         self.log = log
         self._flusher = flusher
-        self._held_flusher: Flusher | None = None
+        self._paused_flusher: Flusher | None = None
+        self._on_flushed = on_flushed
+        self._on_failed = on_failed
+        self._waits: list[asyncio.Future[None]] = []
 
-    @abstractmethod
-    def _advance(self) -> None:
-        """More may be committed: raise the high watermark where it is."""
+    @property
+    def durable_end_offset(self) -> int:
+        """The end offset up to which this replica counts."""
+        return self.log.log_end_offset if self._flusher is None else self.log.flushed_end_offset
 
-    def durable(self) -> asyncio.Future[None] | None:
-        """A future for "all that was appended is on the disk"; None where it is, or need not be.
+    @property
+    def is_required(self) -> bool:
+        """Whether only flushed records count."""
+        return self._flusher is not None
 
-        It ends as well when this replica no longer follows, and fails where the disk does.
+    def request(self) -> None:
+        """Ask for a flush if anything is not durable."""
+        if self._flusher is not None and self.log.flushed_end_offset < self.log.log_end_offset:
+            self._flusher.request(self)
+
+    def wait(self) -> asyncio.Future[None] | None:
+        """Return a future for "all that was appended is durable", None if nothing is missing.
+
+        It also ends when the replica stops following. It raises KafkaError if the log fails.
         """
         if self._flusher is None or self.log.flushed_end_offset >= self.log.log_end_offset:
             return None
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._awaiting_disk.append(future)
+        self._waits.append(future)
         self._flusher.request(self)
         return future
 
-    def request_flush(self) -> None:
-        """Have made durable what is not, where the log is flushed at all."""
-        if self._flusher is not None and self.log.flushed_end_offset < self.log.log_end_offset:
-            self._flusher.request(self)
-
     def flushed(self) -> None:
-        """The log's flushed end offset has moved."""
-        if self._awaiting_disk and self.log.flushed_end_offset >= self.log.log_end_offset:
-            self._settle_disk_waits()
-        self._advance()
+        """Note that the log's flushed end offset has advanced."""
+        if self._waits and self.log.flushed_end_offset >= self.log.log_end_offset:
+            self.end_waits()
+        self._on_flushed()
+
+    def fail(self, code: ErrorCode) -> None:
+        """Note that the log cannot be flushed any more."""
+        self._on_failed(code)
+
+    def end_waits(self, error: KafkaError | None = None) -> None:
+        """End what waits for a flush, with an error if there is one."""
+        waits, self._waits = self._waits, []
+        for future in waits:
+            if future.done():
+                continue
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+    # -- a move to another log directory ----------------------------------------------------
 
     def is_flushed_by(self, flusher: Flusher) -> bool:
-        """Whether this is who makes the records durable now; else somebody else is asked to."""
+        """Whether requests go to this flusher now."""
         return self._flusher is flusher
 
-    def hold_flushes(self) -> None:
-        """Begin no flush of the log any more: nothing more is committed by it for a moment."""
-        if self._flusher is not None and self._held_flusher is None:
-            self._held_flusher, self._flusher = self._flusher, _HELD
+    def pause(self) -> None:
+        """Start no flush, so that the durable end offset stands still."""
+        if self._flusher is not None and self._paused_flusher is None:
+            self._paused_flusher, self._flusher = self._flusher, _PAUSED
 
-    def resume_flushes(self) -> None:
-        """Flush again, and what waited for it."""
-        if self._held_flusher is not None:
-            self._flusher, self._held_flusher = self._held_flusher, None
-            self.request_flush()
+    def resume(self) -> None:
+        """Flush again, including what was appended since `pause`."""
+        if self._paused_flusher is not None:
+            self._flusher, self._paused_flusher = self._paused_flusher, None
+            self.request()
 
-    def relocate(self, log: PartitionLog, flusher: Flusher | None) -> None:
-        """Go on with another log of the same records, in another log directory."""
-        assert log.log_end_offset == self.log.log_end_offset, "the logs end together"
-        assert log.flushed_end_offset >= self.log.flushed_end_offset, "nothing counted is lost"
+    def switch(self, log: PartitionLog, flusher: Flusher | None) -> None:
+        """Continue with a log of the same records in another log directory."""
+        assert log.log_end_offset == self.log.log_end_offset, "both logs end together"
+        assert log.flushed_end_offset >= self.log.flushed_end_offset, "what counted still counts"
         self.log = log
-        self._flusher, self._held_flusher = flusher, None
+        self._flusher, self._paused_flusher = flusher, None
         self.flushed()
-        self.request_flush()
-
-    def cut_high_watermark(self) -> None:
-        """The log was cut back, or begins anew: the high watermark lies within it."""
-        self._high_watermark = min(
-            max(self._high_watermark, self.log.log_start_offset), self.log.log_end_offset
-        )
-
-    def _in_sync_end_offset(self) -> int:
-        if self._flusher is None:
-            return self.log.log_end_offset
-        return self.log.flushed_end_offset
+        self.request()

@@ -1,74 +1,71 @@
-"""What of this broker's replicas is not served, and what the controller is told of it. Pure.
+"""The replicas of this broker that it cannot serve, as it reports them to the controller. Pure.
 
-offline     the log ended with its directory, could not be opened, or may lie where nothing can
-            be read; neither led nor followed until a restart or a look at it succeeds
-damaged     the log has a hole; it follows to be fetched anew, and is told until it is whole
-undeleted   the topic was deleted, and something of it may lie where it cannot be reached
+offline     the log ended with its directory, could not be opened, or may lie in a directory
+            that cannot be read. It neither leads nor follows until a restart or a retry works
+damaged     the log has a hole. It follows to be fetched again, and is reported until then
+undeleted   the topic was deleted, but parts of it may lie in a directory that failed
 """
 
 from __future__ import annotations
 
 import logging
 import uuid
-from typing import TYPE_CHECKING
 
 from local_cluster.controller.model.cluster_image import ALL_WELL, ReplicaReport
-
-if TYPE_CHECKING:
-    from local_cluster.replication.partition import Partition
+from local_cluster.log.partition.partition_log import PartitionLog
 
 Key = tuple[str, int]
 """Topic and partition."""
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class OfflineReplicas:
-    """Kept by the replica set, which acts on it."""
+    """The replicas that are offline or damaged, and the topics that are not fully deleted."""
 
     def __init__(self) -> None:
         self._offline: dict[Key, str] = {}
-        self._damaged: dict[Key, Partition] = {}
+        self._damaged: dict[Key, PartitionLog] = {}
         self._undeleted: set[uuid.UUID] = set()
 
     def reason(self, key: Key) -> str | None:
-        """Why a replica is offline, None where it is not."""
+        """Return why a replica is offline, None if it is not."""
         return self._offline.get(key)
 
     @property
-    def offline_topics(self) -> frozenset[str]:
-        """Names of topics of which a replica is offline."""
+    def topics(self) -> frozenset[str]:
+        """The names of the topics that have an offline replica here."""
         return frozenset(name for name, _ in self._offline)
 
     def set_offline(self, key: Key, reason: str) -> None:
-        """Note it, and say so once."""
+        """Mark a replica offline, and log it if it was not."""
         if key not in self._offline:
-            _log.error("%s-%d is offline here: %s", *key, reason)
+            log.error("%s-%d is offline on this broker: %s", *key, reason)
         self._offline[key] = reason
         self._damaged.pop(key, None)
 
-    def set_damaged(self, key: Key, partition: Partition) -> None:
-        """Note it for as long as the log has its hole."""
+    def set_damaged(self, key: Key, replica_log: PartitionLog) -> None:
+        """Mark a replica damaged for as long as its log is corrupt."""
         self._offline.pop(key, None)
-        self._damaged[key] = partition
+        self._damaged[key] = replica_log
 
-    def set_well(self, key: Key) -> None:
-        """It is served, or is none of this broker's any more."""
+    def set_online(self, key: Key) -> None:
+        """Unmark a replica that is served, or that was moved or deleted."""
         self._offline.pop(key, None)
         self._damaged.pop(key, None)
 
-    def topic_deleted(self, topic: str, topic_id: uuid.UUID, *, is_whole: bool) -> None:
-        """A topic was deleted here; not all of it where something may be out of reach."""
-        if not is_whole:
+    def set_deleted(self, topic: str, topic_id: uuid.UUID, *, is_complete: bool) -> None:
+        """Record the deletion of a topic. It is incomplete if a failed directory may hold parts."""
+        if not is_complete:
             self._undeleted.add(topic_id)
             return
         self._undeleted.discard(topic_id)
         for key in [key for key in (*self._offline, *self._damaged) if key[0] == topic]:
-            self.set_well(key)
+            self.set_online(key)
 
     def report(self) -> ReplicaReport:
-        """All of it, for the controller."""
+        """Return the whole report for the controller."""
         if not (self._offline or self._damaged or self._undeleted):
             return ALL_WELL
-        damaged = [key for key, each in self._damaged.items() if each.log.corruption is not None]
+        damaged = [key for key, each in self._damaged.items() if each.corruption is not None]
         return ReplicaReport(frozenset((*self._offline, *damaged)), frozenset(self._undeleted))

@@ -1,7 +1,11 @@
-"""Who waits for what of one replica: commits, news for readers, appends, the disk.
+"""The operations that wait on one replica. Kafka calls such a place a purgatory.
 
-Guarantees: what is parked is settled once, in the order of its offsets; a watcher is called in the
-order of its coming, so that simulations can be repeated.
+    delayed produce          waits until the high watermark reaches the end of its records
+    delayed consumer fetch   waits for a change of high watermark, log start or leadership
+    delayed follower fetch   waits for an append as well
+
+Guarantees: a delayed produce completes once, in the order of the offsets. Delayed fetches wake in
+the order of their arrival, so that simulations can be repeated.
 """
 
 from __future__ import annotations
@@ -13,98 +17,70 @@ from collections.abc import Callable
 
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-Settle = Callable[[ErrorCode], None]
-"""Told how a commit ended; must not raise."""
+CompleteProduce = Callable[[ErrorCode], None]
+"""Takes `none` after a commit, else why the outcome is not known. Must not raise."""
+Wake = Callable[[], None]
+"""Wakes one delayed fetch, again and again until it is unwatched. Must not raise."""
 
 
-class PartitionWaits:
-    """The part of a partition that others wait at."""
+class Purgatory:
+    """The delayed operations of one replica."""
 
-    def __init__(self, high_watermark: int) -> None:
-        self.is_leader = False
-        self._high_watermark = high_watermark
-        self._parked: list[tuple[int, int, Settle]] = []
+    def __init__(self) -> None:
+        self._produces: list[tuple[int, int, CompleteProduce]] = []
+        """A heap by offset, then by arrival."""
         self._ticket = itertools.count()
-        self._watchers: dict[Callable[[], None], None] = {}
-        """In the order of their coming, so that simulations can be repeated."""
-        self._append_watchers: dict[Callable[[], None], None] = {}
-        self._awaiting_disk: list[asyncio.Future[None]] = []
+        self._watchers: dict[Wake, None] = {}
+        self._append_watchers: dict[Wake, None] = {}
 
-    @property
-    def high_watermark(self) -> int:
-        """The first offset that is not committed."""
-        return self._high_watermark
+    def delay_produce(self, next_offset: int, complete: CompleteProduce) -> None:
+        """Call `complete` when the high watermark reaches `next_offset`."""
+        heapq.heappush(self._produces, (next_offset, next(self._ticket), complete))
 
-    def committed(self, next_offset: int) -> asyncio.Future[None]:
-        """A future for "everything below `next_offset` is committed"."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    def complete_produces(self, high_watermark: int) -> None:
+        """Complete every produce whose records lie below the high watermark."""
+        while self._produces and self._produces[0][0] <= high_watermark:
+            _, _, complete = heapq.heappop(self._produces)
+            complete(ErrorCode.none)
 
-        def settle(error_code: ErrorCode) -> None:
-            if future.done():
-                return
-            if error_code:
-                future.set_exception(KafkaError(error_code))
-            else:
-                future.set_result(None)
+    def fail_produces(self, code: ErrorCode) -> None:
+        """Complete every delayed produce with an error."""
+        produces, self._produces = self._produces, []
+        for _, _, complete in produces:
+            complete(code)
 
-        self.when_committed(next_offset, settle)
-        return future
-
-    def when_committed(self, next_offset: int, settle: Settle) -> None:
-        """Call `settle` once: with `none` when everything below `next_offset` is committed, with
-        an error when that is not known to happen here any more. At once if it is so already."""
-        if self._high_watermark >= next_offset:
-            settle(ErrorCode.none)
-        elif not self.is_leader:
-            settle(ErrorCode.not_leader_or_follower)
-        else:
-            heapq.heappush(self._parked, (next_offset, next(self._ticket), settle))
-
-    def fail_parked(self, code: ErrorCode) -> None:
-        """Fail everything that waits for a commit, and wake the readers."""
-        if code == ErrorCode.kafka_storage_error:
-            self._settle_disk_waits(KafkaError(code))
-        parked, self._parked = self._parked, []
-        for _, _, settle in parked:
-            settle(code)
-        self._wake()
-        self._wake_followers()
-
-    def log_start_moved(self) -> None:
-        """Tell the readers, for whom it is news: after retention, and deletion of records."""
-        self._wake()
-
-    def watch(self, wake: Callable[[], None]) -> None:
-        """Call `wake` whenever the high watermark, the log start or the leadership changes."""
+    def watch(self, wake: Wake) -> None:
+        """Call `wake` at every change of the high watermark, the log start or the leadership."""
         self._watchers[wake] = None
 
-    def watch_appends(self, wake: Callable[[], None]) -> None:
-        """Call `wake` for every append, and when this replica leads no more."""
+    def watch_appends(self, wake: Wake) -> None:
+        """Call `wake` at every append, and when the leadership ends."""
         self._append_watchers[wake] = None
 
-    def unwatch(self, wake: Callable[[], None]) -> None:
+    def unwatch(self, wake: Wake) -> None:
+        """Wake a fetch no more."""
         self._watchers.pop(wake, None)
         self._append_watchers.pop(wake, None)
 
-    def _settle_committed(self, end_offset: int) -> None:
-        while self._parked and self._parked[0][0] <= end_offset:
-            _, _, settle = heapq.heappop(self._parked)
-            settle(ErrorCode.none)
-
-    def _settle_disk_waits(self, error: KafkaError | None = None) -> None:
-        waiting, self._awaiting_disk = self._awaiting_disk, []
-        for future in waiting:
-            if future.done():
-                continue
-            if error is None:
-                future.set_result(None)
-            else:
-                future.set_exception(error)
-
-    def _wake(self) -> None:
+    def wake_watchers(self) -> None:
         for wake in tuple(self._watchers):
             wake()
 
-    def _wake_followers(self) -> None:
+    def wake_append_watchers(self) -> None:
         for wake in tuple(self._append_watchers):
             wake()
+
+
+def completion() -> tuple[asyncio.Future[None], CompleteProduce]:
+    """Return a future, and the function that completes it: with None, or with a KafkaError."""
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def complete(code: ErrorCode) -> None:
+        if future.done():
+            return
+        if code:
+            future.set_exception(KafkaError(code))
+        else:
+            future.set_result(None)
+
+    return future, complete

@@ -1,11 +1,11 @@
-"""Group commit: one round of syncing makes durable whatever was appended before it began.
+"""Group commit: one round of syncs makes durable whatever was appended before the round began.
 
-Appends mark their partition dirty. One thread of its own syncs, a round at a time; while it does,
-the next appends gather, so the number of rounds follows the disk and not the number of requests,
-and the loop is woken once a round. How the dirty files are synced is told by log/sync_choice.py.
+Requests mark a log dirty. A thread of its own syncs, one round at a time. While it does, the next
+appends gather: so the number of rounds follows the disk and not the number of requests, and the
+loop is woken once per round. log/disk/sync_choice.py decides how the dirty files are synced.
 
-A sync error is never retried (the kernel may have dropped the dirty pages): it is fatal to the log
-directory, whose replicas go offline.
+A sync error is never retried, because the kernel may have dropped the dirty pages. It is fatal to
+the log directory, whose replicas go offline.
 """
 
 from __future__ import annotations
@@ -22,28 +22,35 @@ from typing import Final
 from local_cluster.log.disk.file_system import FileSystem
 from local_cluster.log.disk.sync_choice import SyncChoice
 from local_cluster.log.partition.partition_log import FlushTicket, PartitionLog
-from local_cluster.replication.log_flushes import PartitionFlushes
+from local_cluster.replication.log_flushes import LogFlushes
 from local_cluster.wire.errors import ErrorCode
 
 THREADS_MAX: Final = 4
-"""Threads that sync side by side where a round goes file by file."""
+"""Threads that sync side by side in a round that goes file by file."""
 SHARED_TICKETS_MIN: Final = 4
 """A round over fewer logs is not split: waking a thread costs more than a short wait."""
 RETRY_SECONDS: Final = 1.0
-"""Before a log whose flush could not even begin is tried again."""
+"""Delay before a log is retried whose flush could not even begin."""
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
-Round = Sequence[tuple[PartitionFlushes, PartitionLog, FlushTicket]]
+Round = Sequence[tuple[LogFlushes, PartitionLog, FlushTicket]]
 
 
 class GroupCommit:
-    """Runs rounds over the dirty partitions of one log directory."""
+    """The rounds over the dirty logs of one log directory."""
 
-    def __init__(self, log_dir: str, on_fatal: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self,
+        log_dir: str,
+        on_fatal: Callable[[BaseException], None],
+        *,
+        retry_seconds: float = RETRY_SECONDS,
+    ) -> None:
         self._log_dir = log_dir
         self._on_fatal = on_fatal
-        self._dirty: dict[PartitionFlushes, None] = {}
+        self._retry_seconds = retry_seconds
+        self._dirty: dict[LogFlushes, None] = {}
         self._is_busy = False
         self._failed = False
         self._is_stopped = False
@@ -54,12 +61,12 @@ class GroupCommit:
         self._file_system: FileSystem | None = None
 
     def start(self) -> None:
-        """Begin with rounds. The log directory is there. Raises OSError."""
+        """Start the rounds. The log directory must exist. Raises OSError."""
         self._file_system = FileSystem.of(self._log_dir)
         self._thread.start()
 
     async def stop(self) -> None:
-        """Finish the round that runs; what is dirty then is flushed by closing the logs."""
+        """Finish the running round. Closing the logs flushes what is still dirty."""
         self._is_stopped = True
         self._rounds.put(None)
         if self._thread.is_alive():
@@ -69,12 +76,12 @@ class GroupCommit:
             self._file_system.close()
             self._file_system = None
 
-    def request(self, partition: PartitionFlushes) -> None:
-        """Make what this partition has appended so far durable soon."""
+    def request(self, flushes: LogFlushes) -> None:
+        """Make durable soon what this log has now."""
         if self._failed:
-            partition.fail_parked(ErrorCode.kafka_storage_error)
+            flushes.fail(ErrorCode.kafka_storage_error)
             return
-        self._dirty[partition] = None
+        self._dirty[flushes] = None
         if not self._is_busy and not self._is_stopped:
             # Not at once: the other requests of this turn of the loop join the round.
             self._is_busy = True
@@ -85,17 +92,17 @@ class GroupCommit:
     def _begin(self) -> None:
         dirty, self._dirty = self._dirty, {}
         tickets = []
-        for partition in dirty:
-            if not partition.is_flushed_by(self):
-                # It moved to another log directory, or does now, and is flushed with that one.
-                partition.request_flush()
+        for flushes in dirty:
+            if not flushes.is_flushed_by(self):
+                # The replica has moved, or is moving, to another log directory.
+                flushes.request()
                 continue
-            ticket = partition.log.begin_flush()
+            ticket = flushes.log.begin_flush()
             if ticket is not None:
-                tickets.append((partition, partition.log, ticket))
-            elif partition.log.needs_flush:
-                # No space or no descriptor for it just now; its producers wait.
-                self._loop.call_later(RETRY_SECONDS, self.request, partition)
+                tickets.append((flushes, flushes.log, ticket))
+            elif flushes.log.needs_flush:
+                # There is no space or no descriptor for it just now. Its producers wait.
+                self._loop.call_later(self._retry_seconds, self.request, flushes)
         self._is_busy = bool(tickets)
         if tickets:
             self._rounds.put(tickets)
@@ -104,10 +111,10 @@ class GroupCommit:
         if error is not None:
             self._fail(error, done)
             return
-        for partition, log, ticket in done:
-            # Of the log that it was made for: the partition may have another one by now.
-            log.complete_flush(ticket)
-            partition.flushed()
+        for flushes, flushed_log, ticket in done:
+            # The replica may have another log by now.
+            flushed_log.complete_flush(ticket)
+            flushes.flushed()
         if self._dirty and not self._is_stopped:
             self._begin()
         else:
@@ -115,9 +122,9 @@ class GroupCommit:
 
     def _fail(self, error: BaseException, tickets: Round) -> None:
         self._failed = True
-        _log.critical("fsync failed, the log directory is lost to this broker: %r", error)
-        for partition in {*(partition for partition, _, _ in tickets), *self._dirty}:
-            partition.fail_parked(ErrorCode.kafka_storage_error)
+        log.critical("fsync failed, so the log directory %s is lost: %r", self._log_dir, error)
+        for flushes in {*(flushes for flushes, _, _ in tickets), *self._dirty}:
+            flushes.fail(ErrorCode.kafka_storage_error)
         self._on_fatal(error)
 
     # -- in the thread ----------------------------------------------------------------------
@@ -128,7 +135,7 @@ class GroupCommit:
             error: BaseException | None = None
             try:
                 self._sync([ticket for _, _, ticket in tickets], choice)
-            except Exception as raised:  # noqa: BLE001 - whatever it is, nothing is durable
+            except Exception as raised:  # noqa: BLE001 - after any error nothing is durable
                 error = raised
             self._loop.call_soon_threadsafe(self._end, tickets, error)
 
@@ -148,7 +155,7 @@ class GroupCommit:
         choice.took(files_count, ended - began, ended, is_whole=is_whole)
 
     def _sync_whole(self, tickets: list[FlushTicket]) -> None:
-        assert self._file_system is not None, "chosen only where there is one"
+        assert self._file_system is not None, "SyncChoice knows whether there is one"
         try:
             self._file_system.sync()
         except OSError as error:

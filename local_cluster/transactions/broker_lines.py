@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from local_cluster.network import Line, OpenLine, open_line
+from local_cluster.network import ConnectToPeer, PeerConnection, connect_to_peer
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
@@ -19,10 +19,10 @@ CALL_TIMEOUT_MS: Final = 30_000
 class BrokerLines:
     """Connections by broker id, opened when first used. Calls to one broker go out in order."""
 
-    def __init__(self, broker: BrokerServices, open_line: OpenLine = open_line) -> None:
+    def __init__(self, broker: BrokerServices, open_line: ConnectToPeer = connect_to_peer) -> None:
         self._broker = broker
         self._open_line = open_line
-        self._lines: dict[int, Line] = {}
+        self._lines: dict[int, PeerConnection] = {}
         self._opening: dict[int, asyncio.Lock] = {}
 
     async def call(self, broker_id: int, api: ApiKey, fields: messages.Fields, version: int) -> Any:
@@ -50,7 +50,7 @@ class BrokerLines:
         for line in self._lines.values():
             line.abort("the broker stops")
 
-    async def _open(self, broker_id: int) -> Line:
+    async def _open(self, broker_id: int) -> PeerConnection:
         listener = self._broker.settings.inter_broker_listener
         endpoints = self._broker.metadata.brokers.get(broker_id)
         address = None if endpoints is None else endpoints.listeners.get(listener)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from local_cluster.controller.model.cluster_image import TRANSACTIONS_TOPIC
 from local_cluster.coordinator_runtime.coordinated_topic import CoordinatedTopic
 from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime
-from local_cluster.network import OpenLine, open_line
+from local_cluster.network import ConnectToPeer, connect_to_peer
 from local_cluster.transactions.broker_lines import BrokerLines
 from local_cluster.transactions.join_batches import JoinBatches
 from local_cluster.transactions.markers import MarkerSender
@@ -61,7 +61,7 @@ def read_limits(settings: BrokerSettings) -> TransactionLimits:
 class TransactionCoordinator:
     """All transactional ids whose partition this broker leads."""
 
-    def __init__(self, broker: BrokerServices, open_line: OpenLine = open_line) -> None:
+    def __init__(self, broker: BrokerServices, open_line: ConnectToPeer = connect_to_peer) -> None:
         limits = read_limits(broker.settings)
         self._broker = broker
         # Apart: a connection answers in order, and a marker may wait for in-sync replicas.

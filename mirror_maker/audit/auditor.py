@@ -221,24 +221,24 @@ class LinkAuditor:
         self._by_flow_id.pop(audit.flow_id, None)
         leader = self._asked.pop(audit.copy, None)
         if leader is not None:
-            self._session(leader).leave_out(audit.copy)
+            self._session(leader).remove(audit.copy)
 
     def _place(self, copy: TopicPartition, audit: FlowAudit) -> None:
         """Have the copy read where it is led, if there is room for more."""
         leader = self._context.directory.target_leader(copy)
         before = self._asked.get(copy)
         if before is not None and before != leader:
-            self._session(before).leave_out(copy)
+            self._session(before).remove(copy)
             del self._asked[copy]
         if leader is None:
             return
         if audit.check.wants_batches:
             position = FetchPosition(audit.check.seen_to)
             if self._session(leader).wanted.get(copy) != position:
-                self._session(leader).ask(copy, position)
+                self._session(leader).add(copy, position)
             self._asked[copy] = leader
         elif copy in self._asked:
-            self._session(leader).leave_out(copy)
+            self._session(leader).remove(copy)
             del self._asked[copy]
 
     def _session(self, node_id: int) -> FetchSession:
@@ -394,7 +394,7 @@ class LinkAuditor:
             self._place(copy, audit)
             return
         self._context.directory.hurry()
-        self._session(self._asked.pop(copy)).leave_out(copy)
+        self._session(self._asked.pop(copy)).remove(copy)
 
     def _spend(self, started_ns: int, fetched_bytes: int) -> None:
         spent_ns = self._cpu_ns() - started_ns

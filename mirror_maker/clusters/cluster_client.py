@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from local_cluster.client.auth.security import ClientSecurity
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.last_answer import LastAnswer
+from local_cluster.client.connection import LastResponse
 from local_cluster.client.model import (
     ClusterMetadata,
     FetchedPartition,
@@ -55,7 +55,7 @@ class MirrorClient(KafkaClient):
 
     async def call(self, api: ApiKey, fields: Fields, **options: Any) -> Any:
         """See `ClusterCalls.call`."""
-        last: LastAnswer | None = options.get("last")
+        last: LastResponse | None = options.get("last")
         before = None if last is None else last.response
         response = await super().call(api, fields, **options)
         # While all is well, what is the same as before is not looked at.

@@ -37,7 +37,7 @@ from mirror_maker.copy.replicator import PartitionReplicator
 from mirror_maker.flow.copy_span import Copying
 from mirror_maker.flow.flow import Flow
 from mirror_maker.flow.topic_identity import Confirmer
-from mirror_maker.metrics.lag import LastAnswer
+from mirror_maker.metrics.lag import LastResponse
 from mirror_maker.ports import DataSource
 
 BLOCKED_WAIT_MS: Final = 5
@@ -91,7 +91,7 @@ class Fetcher:
         """Whose partitions the session wants; it stays as it is while a poll is on its way."""
         self._ahead: asyncio.Task[SessionAnswer] | None = None
         """The next poll, sent before the last one's answer was taken in."""
-        self._last_answer = LastAnswer()
+        self._last_answer = LastResponse()
         self._pending: dict[TopicPartition, PartitionReplicator] = {}
         """Those of the link, of any broker, with bytes that are not acknowledged."""
         self._blocked: dict[TopicPartition, None] = {}
@@ -171,7 +171,7 @@ class Fetcher:
         if flow is None or copying is None or not copying.wants_fetch:
             if asked is not None:
                 asked.flow.history.unfollow(self._last_answer)
-            self._session.leave_out(at)
+            self._session.remove(at)
             return
         replicator = copying.replicator
         self._ask(at, _Asked(flow, copying, replicator.fetch_position), replicator.last_epoch)
@@ -182,7 +182,7 @@ class Fetcher:
 
     def _ask(self, at: TopicPartition, asked: _Asked, last_epoch: int) -> None:
         topic_id = asked.copying.source_topic_id
-        self._session.ask(
+        self._session.add(
             at, FetchPosition(asked.position, last_fetched_epoch=last_epoch, topic_id=topic_id)
         )
         self._asked[at] = asked

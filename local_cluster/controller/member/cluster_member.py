@@ -43,7 +43,7 @@ from local_cluster.controller.zk.coordination import (
     SessionState,
 )
 from local_cluster.controller.zk.term import Fenced, Term
-from local_cluster.network import OpenLine
+from local_cluster.network import ConnectToPeer
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -67,7 +67,7 @@ class ClusterMember:
         bound_ports: Mapping[str, int],
         coordination: Coordination,
         new_topic_id: Callable[[], uuid.UUID],
-        open_line: OpenLine,
+        open_line: ConnectToPeer,
         report: Callable[[], ReplicaReport] = ReplicaReport,
     ) -> None:
         """`report` says what this broker's disks do not allow, after every change. `on_change`

@@ -37,7 +37,7 @@ from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.controller.model.topic_requests import PartitionsSpec, TopicCreation, TopicSpec
 from local_cluster.controller.zk.coordination import Coordination, CoordinationUnavailable, Create
 from local_cluster.controller.zk.zk_shell import KazooCoordination
-from local_cluster.network import OpenLine, open_line
+from local_cluster.network import ConnectToPeer, connect_to_peer
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
@@ -64,7 +64,7 @@ class ControlPlane:
         bound_ports: Mapping[str, int] | None = None,
         coordination: Coordination | None = None,
         new_uuid: Callable[[], uuid.UUID] = uuid.uuid4,
-        open_line: OpenLine = open_line,
+        open_line: ConnectToPeer = connect_to_peer,
         report: Callable[[], ReplicaReport] = ReplicaReport,
     ) -> None:
         """`bound_ports` gives the port of listeners whose settings leave it open; `report` says

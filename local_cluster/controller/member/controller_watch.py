@@ -27,7 +27,7 @@ from local_cluster.controller.zk.coordination import (
     CoordinationUnavailable,
     Delete,
 )
-from local_cluster.network import OpenLine
+from local_cluster.network import ConnectToPeer
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import KafkaError
 
@@ -45,7 +45,7 @@ class ControllerWatch:
         settings: BrokerSettings,
         cache: MetadataCache,
         coordination: Coordination,
-        open_line: OpenLine,
+        open_line: ConnectToPeer,
     ) -> None:
         self._broker_id = settings.broker_id
         self._listener = settings.inter_broker_listener

@@ -11,7 +11,7 @@ from local_cluster.controller.model.cluster_image import BrokerEndpoints, Cluste
 from local_cluster.controller.model.delta_json import Reply, decode_reply, encode_delta
 from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.controller.model.topic_requests import TopicSpec
-from local_cluster.network import CLIENT_ID, Line, OpenLine
+from local_cluster.network import CLIENT_ID, ConnectToPeer, PeerConnection
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -22,7 +22,7 @@ PUSH_TIMEOUT_MS: Final = 30_000
 class BrokerLine:
     """A line from the controller to one broker."""
 
-    def __init__(self, connection: Line) -> None:
+    def __init__(self, connection: PeerConnection) -> None:
         self._connection = connection
 
     @property
@@ -48,7 +48,7 @@ class BrokerLine:
 
 
 async def open_broker_line(
-    broker: BrokerEndpoints, listener: str, *, open_line: OpenLine
+    broker: BrokerEndpoints, listener: str, *, open_line: ConnectToPeer
 ) -> BrokerLine:
     """Connect to a broker. Raises KafkaError."""
     return BrokerLine(await open_line(*_address(broker, listener)))
@@ -98,11 +98,11 @@ def _address(broker: BrokerEndpoints, listener: str) -> tuple[str, int]:
 class ControllerLine:
     """A broker's connection to whoever controls; made when it is needed, kept while it works."""
 
-    def __init__(self, cache: MetadataCache, listener: str, open_line: OpenLine) -> None:
+    def __init__(self, cache: MetadataCache, listener: str, open_line: ConnectToPeer) -> None:
         self._open_line = open_line
         self._cache = cache
         self._listener = listener
-        self._connection: Line | None = None
+        self._connection: PeerConnection | None = None
         self._controller: BrokerEndpoints | None = None
         self._lock = asyncio.Lock()
 
@@ -131,7 +131,7 @@ class ControllerLine:
         if connection is not None:
             connection.abort("no longer used")
 
-    async def _open(self) -> Line:
+    async def _open(self) -> PeerConnection:
         controller = self._cache.brokers.get(self._cache.controller_id)
         if controller is None:
             raise KafkaError(ErrorCode.not_controller, "no controller is known")

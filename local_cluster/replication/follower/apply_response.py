@@ -1,9 +1,11 @@
-"""Does what response_rules.py decides to a replica's log: append, cut back, begin anew.
+"""Applies a leader's response to the log of a replica, as response_rules.py decides.
 
-Guarantees: no batch is appended whose CRC-32C does not match, so that damage on the way or at the
-leader does not spread; none of a later epoch than the fetch, as the leader's file may have become
-another's by the time it was sent (KAFKA-18723); a log is never cut below the high watermark without
-it being said.
+Guarantees:
+- No batch is appended whose CRC-32C does not match, so damage on the way or at the leader does
+  not spread.
+- No batch of a later epoch than the fetch is appended: the leader's file may hold other batches by
+  the time it is sent (KAFKA-18723).
+- A truncation below the high watermark is logged as an error.
 """
 
 from __future__ import annotations
@@ -16,26 +18,26 @@ from crc32c import crc32c
 from local_cluster.log.disk.tickets import Deletion
 from local_cluster.records.header import CRC_START, LOG_OVERHEAD_BYTES, BatchHeader, complete_header
 from local_cluster.replication.follower.response_rules import (
+    Action,
     Append,
-    Next,
     Retry,
-    StartAnew,
+    Stop,
     Truncate,
-    Wait,
-    decide_next,
+    TruncateFully,
+    decide_action,
 )
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import PartitionFetched
 
 EPOCH_MAX: Final = 0x7FFFFFFF
-"""Of a leader epoch: an int32."""
+"""The largest leader epoch, an int32."""
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class Position(NamedTuple):
-    """Where a follower fetches next."""
+    """Where a replica fetches next."""
 
     fetch_offset: int
     last_fetched_epoch: int
@@ -43,84 +45,95 @@ class Position(NamedTuple):
     leader_epoch: int
 
 
-class Followed(NamedTuple):
-    """What an answer led to."""
+class Applied(NamedTuple):
+    """The action that followed from a response."""
 
-    next: Next
+    action: Action
     deletion: Deletion | None = None
-    """Files that were cut off: to be removed by a worker, and the directory to be checkpointed
-    before the next append."""
+    """Truncated files. A worker deletes them, and the directory is checkpointed, before the next
+    append."""
 
 
 def position_of(partition: Partition) -> Position:
-    """Where the replica fetches next: at its log end."""
-    log = partition.log
+    """Return where the replica fetches next: at its log end."""
+    replica_log = partition.log
     return Position(
-        log.log_end_offset, log.leader_epochs.latest, log.log_start_offset, partition.leader_epoch
+        replica_log.log_end_offset,
+        replica_log.leader_epochs.latest,
+        replica_log.log_start_offset,
+        partition.leader_epoch,
     )
 
 
-def take_answer(
-    partition: Partition, asked: Position, answer: PartitionFetched, *, now_ms: int
-) -> Followed:
-    """Act on the answer to a fetch at `asked`.
+def apply_response(
+    partition: Partition, position: Position, response: PartitionFetched, *, now_ms: int
+) -> Applied:
+    """Act on the response to a fetch at `position`.
 
-    Raises KafkaError: corrupt_message where the leader's bytes are damaged, kafka_storage_error.
+    Raises KafkaError: corrupt_message if the leader's bytes are damaged, kafka_storage_error.
     """
-    log = partition.log
-    deletion: Deletion | None = None
-    decided = decide_next(
-        answer,
-        fetch_offset=asked.fetch_offset,
-        log_end_offset=log.log_end_offset,
+    replica_log = partition.log
+    action = decide_action(
+        response,
+        fetch_offset=position.fetch_offset,
+        log_end_offset=replica_log.log_end_offset,
         high_watermark=partition.high_watermark,
-        epochs=log.leader_epochs,
+        epochs=replica_log.leader_epochs,
     )
-    match decided:
+    deletion: Deletion | None = None
+    match action:
         case Append():
-            if isinstance(answer.records, memoryview) and len(answer.records):
-                headers, size_bytes = read_whole_batches(
-                    answer.records, epoch_max=asked.leader_epoch
-                )
-                if headers:
-                    deletion = log.begin_with(headers[0], now_ms)
-                    if deletion is not None:
-                        partition.cut_high_watermark()
-                    partition.append_fetched(answer.records[:size_bytes], headers)
-            partition.follow_offsets(answer.high_watermark, answer.log_start_offset)
-            return Followed(decided, deletion)
+            deletion = _append(partition, position, response, now_ms)
         case Truncate(offset):
-            if offset < partition.high_watermark:
-                _log.error(
-                    "%s is cut back to %d, below its high watermark %d",
-                    log,
-                    offset,
-                    partition.high_watermark,
-                )
-            elif offset < log.log_end_offset:
-                _log.info("%s is cut back from %d to %d", log, log.log_end_offset, offset)
-            deletion = log.truncate_to(offset, now_ms)
-            partition.cut_high_watermark()
-            return Followed(decided, deletion)
-        case StartAnew(offset):
-            _log.warning("%s begins anew at %d, the leader's log start", log, offset)
-            deletion = log.truncate_fully(offset, now_ms)
-            partition.cut_high_watermark()
-            return Followed(decided, deletion)
-        case Wait() | Retry():
+            _log_truncation(partition, offset)
+            deletion = replica_log.truncate_to(offset, now_ms)
+            partition.truncate_high_watermark()
+        case TruncateFully(offset):
+            log.warning("%s starts over at %d, the leader's log start", replica_log, offset)
+            deletion = replica_log.truncate_fully(offset, now_ms)
+            partition.truncate_high_watermark()
+        case Stop() | Retry():
             pass
-    return Followed(decided)
+    return Applied(action, deletion)
+
+
+def _append(
+    partition: Partition, position: Position, response: PartitionFetched, now_ms: int
+) -> Deletion | None:
+    deletion: Deletion | None = None
+    if isinstance(response.records, memoryview) and len(response.records):
+        headers, size_bytes = read_whole_batches(response.records, epoch_max=position.leader_epoch)
+        if headers:
+            deletion = partition.log.begin_with(headers[0], now_ms)
+            if deletion is not None:
+                partition.truncate_high_watermark()
+            partition.append_as_follower(response.records[:size_bytes], headers)
+    partition.follow_offsets(response.high_watermark, response.log_start_offset)
+    return deletion
+
+
+def _log_truncation(partition: Partition, offset: int) -> None:
+    replica_log, high_watermark = partition.log, partition.high_watermark
+    if offset < high_watermark:
+        log.error(
+            "%s is truncated to %d, below its high watermark %d",
+            replica_log,
+            offset,
+            high_watermark,
+        )
+    elif offset < replica_log.log_end_offset:
+        log.info("%s is truncated from %d to %d", replica_log, replica_log.log_end_offset, offset)
 
 
 def read_whole_batches(
     records: memoryview, *, epoch_max: int = EPOCH_MAX
 ) -> tuple[list[BatchHeader], int]:
-    """Headers of the whole batches up to a leader epoch, and how many bytes these are.
+    """Return the headers of the whole batches up to a leader epoch, and their size in bytes.
 
-    A leader sends a range of its file, maybe long after it read there. If it was deposed meanwhile
-    and cut its log back, the range has what its new leader wrote: whole batches that continue the
-    offsets, of a later epoch than the fetch. Behind what was cut off they are another log's.
-    Raises KafkaError(corrupt_message) for a batch that is damaged.
+    A leader sends a range of its file, maybe long after it looked the range up. If it was deposed
+    and truncated its log meanwhile, the range holds batches of its new leader: whole ones that
+    continue the offsets, of a later epoch than the fetch. They belong to another log.
+    Raises KafkaError(corrupt_message) for a damaged batch.
     """
     headers = []
     position = 0
@@ -131,7 +144,7 @@ def read_whole_batches(
         if crc32c(records[position + CRC_START : end]) != header.crc:
             raise KafkaError(
                 ErrorCode.corrupt_message,
-                f"the batch at offset {header.base_offset} came with another CRC-32C",
+                f"the batch at offset {header.base_offset} arrived with another CRC-32C",
             )
         headers.append(header)
         position = end

@@ -1,86 +1,87 @@
-"""Which replicas a follower asks one leader for in its next fetch, and when. Pure.
+"""The states of the replicas that follow one leader, for its next fetch. Pure.
 
-    unsure    the session may not know it as it is now: it is looked at in the next round
-    at rest   asked for, and nothing new since: the session knows, it costs nothing
-    later     it failed, or is held back: not before a time, then it is unsure again
-    stalled   fenced, or its log is over: not before it is followed anew
+    changed    the leader may not know its position: the next fetch looks at it
+    idle       the leader knows its position, and has nothing new: it costs nothing
+    delayed    it failed or is throttled: not fetched before a time, then changed
+    failed     fenced, or its log has failed: not fetched until it is followed again
 
-Times are those of a monotonic clock, in seconds.
+Times are seconds of a monotonic clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Hashable, Iterable
+from typing import Generic, TypeVar
 
-from local_cluster.replication.partition import Partition
+Replica = TypeVar("Replica", bound=Hashable)
 
 
-class FetchStates:
-    """Of everything that is followed from one broker."""
+class FetchStates(Generic[Replica]):
+    """The replicas that this broker follows from one leader."""
 
     def __init__(self) -> None:
-        self._followed: dict[Partition, None] = {}
-        self._unsure: dict[Partition, None] = {}
-        self._not_before: dict[Partition, float] = {}
-        self._stalled: set[Partition] = set()
+        self._followed: dict[Replica, None] = {}
+        self._changed: dict[Replica, None] = {}
+        self._delayed_until: dict[Replica, float] = {}
+        self._failed: set[Replica] = set()
 
-    def __contains__(self, partition: Partition) -> bool:
-        return partition in self._followed
+    def __contains__(self, replica: Replica) -> bool:
+        return replica in self._followed
 
     @property
-    def followed(self) -> Collection[Partition]:
-        """In the order of their coming."""
+    def followed(self) -> Collection[Replica]:
+        """All replicas, in the order of their addition."""
         return self._followed.keys()
 
     @property
-    def unsure(self) -> Collection[Partition]:
-        """What has to be looked at before the next request, in the order that it came up."""
-        return self._unsure.keys()
+    def changed(self) -> Collection[Replica]:
+        """The changed replicas, in the order of their changes."""
+        return self._changed.keys()
 
-    def add(self, partition: Partition) -> None:
-        """Follow it, from now on or anew."""
-        self._followed[partition] = None
-        self._unsure[partition] = None
-        self._not_before.pop(partition, None)
-        self._stalled.discard(partition)
+    def add(self, replica: Replica) -> None:
+        """Follow a replica, or follow it again in another epoch."""
+        self._followed[replica] = None
+        self._changed[replica] = None
+        self._delayed_until.pop(replica, None)
+        self._failed.discard(replica)
 
-    def remove(self, partition: Partition) -> None:
-        """Follow it no more."""
-        self._followed.pop(partition, None)
-        self._unsure.pop(partition, None)
-        self._not_before.pop(partition, None)
-        self._stalled.discard(partition)
+    def remove(self, replica: Replica) -> None:
+        """Follow a replica no more."""
+        self._followed.pop(replica, None)
+        self._changed.pop(replica, None)
+        self._delayed_until.pop(replica, None)
+        self._failed.discard(replica)
 
-    def look_at(self, partitions: Iterable[Partition]) -> None:
-        """They may have changed."""
-        self._unsure.update(dict.fromkeys(partitions))
+    def mark_changed(self, replicas: Iterable[Replica]) -> None:
+        """Have the next fetch look at these."""
+        self._changed.update(dict.fromkeys(replicas))
 
-    def looked(self) -> None:
-        """All that was unsure was looked at."""
-        self._unsure.clear()
+    def clear_changed(self) -> None:
+        """Note that a fetch has looked at everything that was changed."""
+        self._changed.clear()
 
-    def later(self, partition: Partition, at: float) -> None:
-        """Leave it alone until then."""
-        self._not_before[partition] = at
+    def delay(self, replica: Replica, until: float) -> None:
+        """Do not fetch for a replica before this time."""
+        self._delayed_until[replica] = until
 
-    def stall(self, partition: Partition) -> None:
-        """Leave it alone until it is followed anew."""
-        self._stalled.add(partition)
+    def mark_failed(self, replica: Replica) -> None:
+        """Do not fetch for a replica until it is added again."""
+        self._failed.add(replica)
 
-    def may_ask(self, partition: Partition) -> bool:
-        """Whether it is followed, and its time has come."""
+    def is_ready(self, replica: Replica) -> bool:
+        """Whether a replica is followed, and neither delayed nor failed."""
         return (
-            partition in self._followed
-            and partition not in self._not_before
-            and partition not in self._stalled
+            replica in self._followed
+            and replica not in self._delayed_until
+            and replica not in self._failed
         )
 
-    def come_due(self, now: float) -> None:
-        """The time of some may have come."""
-        for partition in [each for each, at in self._not_before.items() if at <= now]:
-            del self._not_before[partition]
-            self._unsure[partition] = None
+    def end_delays(self, now: float) -> None:
+        """Mark the replicas changed whose delay is over."""
+        for replica in [each for each, until in self._delayed_until.items() if until <= now]:
+            del self._delayed_until[replica]
+            self._changed[replica] = None
 
-    def next_at(self) -> float | None:
-        """When the first of those that wait comes due; None where none waits."""
-        return min(self._not_before.values(), default=None)
+    def next_end_of_delay(self) -> float | None:
+        """Return when the first delay is over, None if there is none."""
+        return min(self._delayed_until.values(), default=None)

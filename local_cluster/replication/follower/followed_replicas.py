@@ -1,7 +1,8 @@
-"""Fetches for the replicas that follow: what this broker follows, by the broker that leads it.
+"""The replicas that this broker follows, by the broker that leads them.
 
-One connection and one task per leader (replica_fetcher.py). A replica whose disk takes long over a
-flush or over what a truncation left to do is fetched for by none of them until the disk is done.
+There is one connection and one task per leader (replica_fetcher.py). A replica whose disk takes
+long over a flush, or over the end of a truncation, is not fetched for until the disk is done,
+whichever broker leads it.
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ from collections.abc import Awaitable, Callable
 from local_cluster.clock import Clock
 from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.log.disk.tickets import Deletion
-from local_cluster.network import OpenLine, open_line
-from local_cluster.replication.follower.replica_fetcher import FetchContext, ReplicaFetcher
+from local_cluster.network import ConnectToPeer, connect_to_peer
+from local_cluster.replication.follower.replica_fetcher import (
+    FetchContext,
+    FetchDelays,
+    ReplicaFetcher,
+)
 from local_cluster.replication.follower.slow_disks import SlowDisks
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.throttle import ReplicationThrottle
@@ -21,7 +26,7 @@ from local_cluster.settings import BrokerSettings
 
 
 class FollowedReplicas:
-    """Everything that this broker follows."""
+    """All fetchers of this broker."""
 
     def __init__(
         self,
@@ -30,44 +35,52 @@ class FollowedReplicas:
         clock: Clock,
         *,
         throttle: ReplicationThrottle,
-        after_cut: Callable[[Partition, Deletion], Awaitable[None]],
-        open_line: OpenLine = open_line,
+        after_truncation: Callable[[Partition, Deletion], Awaitable[None]],
+        connect: ConnectToPeer = connect_to_peer,
+        delays: FetchDelays | None = None,
     ) -> None:
-        """`after_cut` removes what was cut off and makes the offset checkpoints durable."""
-        self._disk_waits = SlowDisks(self._settled)
+        """`after_truncation` deletes truncated files and makes the checkpoints durable."""
+        self._slow_disks = SlowDisks(self._disk_ready)
         self._context = FetchContext(
-            settings, metadata, clock, throttle.follower, self._disk_waits, after_cut, open_line
+            settings,
+            metadata,
+            clock,
+            throttle.follower,
+            self._slow_disks,
+            after_truncation,
+            connect,
+            delays or FetchDelays(),
         )
-        self._leaders: dict[int, ReplicaFetcher] = {}
-        self._stopped = False
+        self._fetchers: dict[int, ReplicaFetcher] = {}
+        self._is_stopped = False
 
     def follow(self, partition: Partition) -> None:
         """Fetch from the partition's leader, in its present epoch."""
-        if self._stopped:
+        if self._is_stopped:
             return
-        for leader_id, other in self._leaders.items():
+        for leader_id, other in self._fetchers.items():
             if leader_id != partition.leader_id:
                 other.remove(partition)
-        leader = self._leaders.get(partition.leader_id)
-        if leader is None:
-            leader = ReplicaFetcher(self._context, partition.leader_id)
-            self._leaders[partition.leader_id] = leader
-        leader.add(partition)
+        fetcher = self._fetchers.get(partition.leader_id)
+        if fetcher is None:
+            fetcher = ReplicaFetcher(self._context, partition.leader_id)
+            self._fetchers[partition.leader_id] = fetcher
+        fetcher.add(partition)
 
-    def leave(self, partition: Partition) -> None:
-        """Fetch no more for a partition."""
-        for leader in self._leaders.values():
-            leader.remove(partition)
+    def unfollow(self, partition: Partition) -> None:
+        """Stop fetching for a partition."""
+        for fetcher in self._fetchers.values():
+            fetcher.remove(partition)
 
-    def _settled(self, partition: Partition) -> None:
-        for leader in self._leaders.values():
-            leader.go_on(partition)
+    def _disk_ready(self, partition: Partition) -> None:
+        for fetcher in self._fetchers.values():
+            fetcher.resume(partition)
 
     async def stop(self) -> None:
-        """Fetch nothing any more."""
-        self._stopped = True
-        leaders, self._leaders = list(self._leaders.values()), {}
-        for leader in leaders:
-            leader.task.cancel()
-        await asyncio.gather(*(leader.task for leader in leaders), return_exceptions=True)
-        await self._disk_waits.cancel()
+        """Stop all fetchers."""
+        self._is_stopped = True
+        fetchers, self._fetchers = list(self._fetchers.values()), {}
+        for fetcher in fetchers:
+            fetcher.task.cancel()
+        await asyncio.gather(*(fetcher.task for fetcher in fetchers), return_exceptions=True)
+        await self._slow_disks.cancel()

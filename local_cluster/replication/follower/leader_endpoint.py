@@ -1,7 +1,7 @@
-"""A follower's connection to one leader: opened when it is needed, one fetch at a time on it.
+"""A follower's connection to one leader: opened on demand, with one fetch in flight at a time.
 
-Whenever the connection goes, the session begins anew: an answer that does not come may have been
-the only one with that news.
+The session starts over whenever the connection is lost: the response that does not arrive may have
+been the only one with some change.
 """
 
 from __future__ import annotations
@@ -10,65 +10,72 @@ import asyncio
 from typing import Final
 
 from local_cluster.controller.model.metadata_cache import MetadataCache
-from local_cluster.network import Line, OpenLine
-from local_cluster.replication.follower.fetch_session import FollowerFetchSession
-from local_cluster.replication.follower.follower_request import FETCH_VERSION
+from local_cluster.network import ConnectToPeer, PeerConnection
+from local_cluster.replication.follower.fetch_session import FETCH_VERSION, FollowerFetchSession
+from local_cluster.replication.partition import Partition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-ANSWER_TIMEOUT_MS: Final = 30_000
+RESPONSE_TIMEOUT_MS: Final = 30_000
 
 
 class LeaderEndpoint:
-    """To the broker of an id, wherever that listens now."""
+    """The broker of an id, wherever the metadata says that it listens."""
 
     def __init__(
-        self, broker_id: int, listener: str, metadata: MetadataCache, open_line: OpenLine
+        self, broker_id: int, listener: str, metadata: MetadataCache, connect: ConnectToPeer
     ) -> None:
-        self.session = FollowerFetchSession()
+        self.session: FollowerFetchSession[Partition] = FollowerFetchSession()
         self._broker_id = broker_id
         self._listener = listener
         self._metadata = metadata
-        self._open_line = open_line
-        self._line: Line | None = None
-        self._answer: asyncio.Future[tuple[memoryview, int]] | None = None
-        """That is waited for."""
+        self._connect = connect
+        self._connection: PeerConnection | None = None
+        self._response: asyncio.Future[tuple[memoryview, int]] | None = None
+        """The response in flight."""
 
     async def open(self) -> None:
-        """Be connected. Raises KafkaError."""
-        if self._line is not None and not self._line.is_closed:
+        """Connect unless there is a connection. Raises KafkaError."""
+        if self._connection is not None and not self._connection.is_closed:
             return
         broker = self._metadata.brokers.get(self._broker_id)
         if broker is None or self._listener not in broker.listeners:
-            raise KafkaError(ErrorCode.broker_not_available, f"broker {self._broker_id} is away")
-        self._line = await self._open_line(*broker.listeners[self._listener])
+            raise KafkaError(
+                ErrorCode.broker_not_available,
+                f"the metadata has no listener {self._listener} of broker {self._broker_id}",
+            )
+        self._connection = await self._connect(*broker.listeners[self._listener])
 
     async def fetch(self, body: bytes) -> tuple[memoryview, int]:
-        """The answer's frame and where its body begins. Raises KafkaError or PeerError."""
-        assert self._line is not None, "it is opened first"
-        self._answer = asyncio.ensure_future(self._line.send(ApiKey.FETCH, FETCH_VERSION, (body,)))
-        too_late = asyncio.get_running_loop().call_later(
-            ANSWER_TIMEOUT_MS / 1000, self.drop, "no answer to a fetch"
+        """Return the response's frame and the position of its body.
+
+        Raises KafkaError or PeerError.
+        """
+        assert self._connection is not None, "open() comes first"
+        sent = self._connection.send(ApiKey.FETCH, FETCH_VERSION, (body,))
+        self._response = asyncio.ensure_future(sent)
+        timer = asyncio.get_running_loop().call_later(
+            RESPONSE_TIMEOUT_MS / 1000, self.drop, "no response to a fetch"
         )
         try:
-            return await self._answer
+            return await self._response
         finally:
-            self._answer = None
-            too_late.cancel()
+            self._response = None
+            timer.cancel()
 
     def interrupt(self, reason: str) -> None:
-        """Drop the connection where an answer is waited for."""
-        if self._answer is not None and not self._answer.done():
+        """Drop the connection if a response is in flight."""
+        if self._response is not None and not self._response.done():
             self.drop(reason)
 
     def drop_closed(self) -> None:
-        """Begin anew where the leader has closed the connection."""
-        if self._line is not None and self._line.is_closed:
+        """Start the session over if the leader has closed the connection."""
+        if self._connection is not None and self._connection.is_closed:
             self.drop("closed by the leader")
 
     def drop(self, reason: str) -> None:
-        """Close at once; a fetch that waits for its answer fails."""
-        self.session.begin_anew()
-        line, self._line = self._line, None
-        if line is not None:
-            line.abort(reason)
+        """Close the connection at once. A fetch in flight fails."""
+        self.session.start_over()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.abort(reason)

@@ -1,48 +1,50 @@
-"""Fetches from one broker for what it leads of the replicas that follow here.
+"""Fetches from one leader for the replicas that follow it here.
 
-One task asks for all of them in one Fetch, which the leader answers when there is something; it
-appends what came, waits until that is durable, and asks again. What a follower asks at is
-therefore what it has on the disk (`flush: fsync`), and that is how the leader learns it. Within a
-fetch session (fetch_session.py) a request names only what is asked for otherwise than before,
-so that a round costs what moves, not what is followed.
+One task fetches for all of them in one request, which the leader answers when it has something. The
+task appends what came, waits until that is durable, and fetches again. So a follower fetches at
+what it has on the disk (`flush: fsync`), and the leader learns from that how far it counts. In the
+fetch session (fetch_session.py) a request names only positions that have changed: a round costs
+what moves, not what is followed.
 
-A partition that fails is tried again after a time that doubles, and holds up no other one; it is
-said when it begins to fail, and when it no longer does (replication/retries.py). So does one whose
-disk takes long: it is waited for aside (slow_disks.py). A broker that cannot be reached is tried
-again after replica.fetch.backoff.ms. When partitions are added, or come back from their disk,
-while an answer is waited for, the connection is dropped: their leader may not commit before they
-fetch. After an error that nobody foresaw the connection is dropped too, and everything is asked
-for anew after a time that doubles.
+Failures:
+
+    one partition            retried after a delay that doubles; no other partition waits. Logged
+                             when it starts to fail, and when it stops (backoff.py)
+    a slow disk              its replica waits aside (slow_disks.py)
+    an unreachable leader    retried after replica.fetch.backoff.ms
+    an unexpected error      the connection is dropped and everything is fetched again, after a
+                             delay that doubles
+
+If replicas are added or come back from their disk while a response is in flight, the connection is
+dropped: their leader may not be able to commit before they fetch.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from local_cluster.backoff import FailureBackoff
 from local_cluster.clock import Clock
 from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.log.disk.tickets import Deletion
-from local_cluster.network import OpenLine
-from local_cluster.replication.follower.apply_response import Position, position_of, take_answer
+from local_cluster.network import ConnectToPeer
+from local_cluster.replication.follower.apply_response import Position, apply_response, position_of
+from local_cluster.replication.follower.fetch_session import FETCH_VERSION, encode_fetch
 from local_cluster.replication.follower.fetch_states import FetchStates
-from local_cluster.replication.follower.follower_request import (
-    FETCH_VERSION,
-    encode_follower_request,
-)
 from local_cluster.replication.follower.leader_endpoint import LeaderEndpoint
 from local_cluster.replication.follower.response_rules import (
+    Action,
     Append,
     Retry,
-    StartAnew,
+    Stop,
     Truncate,
-    Wait,
+    TruncateFully,
 )
-from local_cluster.replication.follower.slow_disks import SlowDisks, note_end, undurable
+from local_cluster.replication.follower.slow_disks import SlowDisks, disk_error, flush_waits
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.throttle import ThrottledSide
 from local_cluster.settings import BrokerSettings
@@ -51,17 +53,8 @@ from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
 
 BACKOFF_MS: Final = 100
 """Default of replica.fetch.backoff.ms; Kafka's is 1000."""
-BACKOFF_MS_MAX: Final = 1_000
-"""Of a partition that fails again and again."""
-DEFECT_DELAY_MS_MIN: Final = 100
-DEFECT_DELAY_MS_MAX: Final = 10_000
-"""After an error that nobody foresaw, and that may well come again."""
-SETTLE_MS_MAX: Final = 1_000
-"""How long one leader waits for the disks of its partitions, before it goes on without them."""
-GATHER_MS: Final = 2
-"""How long partitions that are followed one after another are gathered before the next fetch."""
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _ENDS_OF_EPOCH: Final = frozenset(
     {
@@ -72,65 +65,79 @@ _ENDS_OF_EPOCH: Final = frozenset(
         ErrorCode.inconsistent_topic_id,
     }
 )
-"""One of the two brokers has not heard of the new leader yet: said quietly."""
+"""One of the two brokers does not know the new leader yet. Logged at INFO."""
+
+
+class FetchDelays(NamedTuple):
+    """Delays of a fetcher, in milliseconds."""
+
+    partition_backoff_ms_max: int = 1_000
+    """Of a partition that fails again and again."""
+    error_backoff_ms_min: int = 100
+    error_backoff_ms_max: int = 10_000
+    """Of the whole fetcher, after unexpected errors."""
+    disk_wait_ms_max: int = 1_000
+    """How long a round waits for the disks of its partitions, before it continues without them."""
+    gather_ms: int = 2
+    """How long partitions that are added one after another gather before the next fetch."""
 
 
 @dataclass(frozen=True)
 class FetchContext:
-    """What the fetches from all leaders share."""
+    """What all fetchers of a broker share."""
 
     settings: BrokerSettings
     metadata: MetadataCache
     clock: Clock
     throttle: ThrottledSide
-    disk_waits: SlowDisks
-    after_cut: Callable[[Partition, Deletion], Awaitable[None]]
-    open_line: OpenLine
+    slow_disks: SlowDisks
+    after_truncation: Callable[[Partition, Deletion], Awaitable[None]]
+    connect: ConnectToPeer
+    delays: FetchDelays
 
 
 class ReplicaFetcher:
-    """One other broker, and what it leads of what is here."""
+    """One leader, and the replicas that follow it here. The task starts at once."""
 
     def __init__(self, context: FetchContext, broker_id: int) -> None:
         self._context = context
+        self._delays = context.delays
         self._broker_id = broker_id
         self._backoff_ms = context.settings.config_int("replica.fetch.backoff.ms", BACKOFF_MS)
-        self._line = LeaderEndpoint(
-            broker_id,
-            context.settings.inter_broker_listener,
-            context.metadata,
-            context.open_line,
+        listener = context.settings.inter_broker_listener
+        self._endpoint = LeaderEndpoint(broker_id, listener, context.metadata, context.connect)
+        self._session = self._endpoint.session
+        self._states: FetchStates[Partition] = FetchStates()
+        self._partition_backoff = FailureBackoff[Partition](
+            self._backoff_ms, self._delays.partition_backoff_ms_max
         )
-        self._session = self._line.session
-        self._turns = FetchStates()
-        self._retries: FailureBackoff[Partition] = FailureBackoff(self._backoff_ms, BACKOFF_MS_MAX)
-        self._defects: FailureBackoff[None] = FailureBackoff(
-            DEFECT_DELAY_MS_MIN, DEFECT_DELAY_MS_MAX
+        self._error_backoff = FailureBackoff[None](
+            self._delays.error_backoff_ms_min, self._delays.error_backoff_ms_max
         )
-        self._changed = asyncio.Event()
-        self._failing = False
+        self._added = asyncio.Event()
+        self._is_unreachable = False
         self.task = asyncio.create_task(self._run(), name=f"fetch from broker {broker_id}")
 
     def add(self, partition: Partition) -> None:
-        """Follow it, from now on or in another epoch."""
-        self._turns.add(partition)
-        self._others_are_due()
+        """Follow a partition, or follow it in another epoch."""
+        self._states.add(partition)
+        self._fetch_soon()
 
     def remove(self, partition: Partition) -> None:
-        """Follow it no more."""
-        self._turns.remove(partition)
-        self._retries.forget(partition)
+        """Follow a partition no more."""
+        self._states.remove(partition)
+        self._partition_backoff.forget(partition)
         self._session.drop(partition)
 
-    def go_on(self, partition: Partition) -> None:
-        """Its disk is done: fetch for it at once, if it is followed here."""
-        if partition in self._turns:
-            self._turns.look_at((partition,))
-            self._others_are_due()
+    def resume(self, partition: Partition) -> None:
+        """Fetch for a partition whose disk is done, if it is followed here."""
+        if partition in self._states:
+            self._states.mark_changed((partition,))
+            self._fetch_soon()
 
-    def _others_are_due(self) -> None:
-        self._changed.set()
-        self._line.interrupt("other partitions are due")
+    def _fetch_soon(self) -> None:
+        self._added.set()
+        self._endpoint.interrupt("other partitions are due")
 
     # -- the task ---------------------------------------------------------------------------
 
@@ -138,233 +145,254 @@ class ReplicaFetcher:
         try:
             while True:
                 try:
-                    await self._turn()
-                except Exception:  # noqa: BLE001 - else nothing would be fetched here any more
-                    failed = self._defects.failed(None, ErrorCode.unknown_server_error)
-                    _log.exception(
-                        "fetching from broker %d failed, and is tried again in %d ms",
+                    await self._fetch_or_wait()
+                except Exception:
+                    failure = self._error_backoff.failed(None, ErrorCode.unknown_server_error)
+                    log.exception(
+                        "fetching from broker %d failed and is retried in %d ms",
                         self._broker_id,
-                        failed.delay_ms,
+                        failure.delay_ms,
                     )
-                    # What was taken of an answer is unknown: everything is asked for anew.
-                    self._line.drop("fetching failed")
-                    await asyncio.sleep(failed.delay_ms / 1000)
+                    # Part of a response may be applied: everything is fetched again.
+                    self._endpoint.drop("fetching failed")
+                    await asyncio.sleep(failure.delay_ms / 1000)
         finally:
-            self._line.drop("fetching ended")
+            self._endpoint.drop("fetching ended")
 
-    async def _turn(self) -> None:
-        """Fetch once what is due, or wait until something is."""
-        if self._changed.is_set():
-            await asyncio.sleep(GATHER_MS / 1000)
-            self._changed.clear()
+    async def _fetch_or_wait(self) -> None:
+        """Fetch once for what is ready, or wait until something is."""
+        if self._added.is_set():
+            await asyncio.sleep(self._delays.gather_ms / 1000)
+            self._added.clear()
         now = asyncio.get_running_loop().time()
-        self._hold_back()
-        self._turns.come_due(now)
-        if any(map(self._may_ask, self._turns.followed)):
-            await self._round()
+        self._delay_throttled()
+        self._states.end_delays(now)
+        if any(map(self._is_ready, self._states.followed)):
+            await self._fetch_round()
         else:
             await self._pause(self._seconds_to_next(now))
 
-    def _hold_back(self) -> None:
-        """What is throttled and not in sync is not asked for while the quota is exceeded."""
+    def _delay_throttled(self) -> None:
+        """Delay throttled replicas outside the ISR while the quota is exceeded (KIP-73)."""
         if not self._context.throttle.quota.is_exceeded(self._context.clock.monotonic_ms()):
             return
-        for partition in self._turns.followed:
-            if self._may_ask(partition) and self._is_held_back(partition):
-                self._later(partition, self._backoff_ms)
+        for partition in self._states.followed:
+            if self._is_ready(partition) and self._must_wait(partition):
+                self._delay(partition, self._backoff_ms)
 
-    def _is_held_back(self, partition: Partition) -> bool:
-        """Whether a replica is throttled, not in sync, and the quota is exceeded (KIP-73)."""
+    def _must_wait(self, partition: Partition) -> bool:
         context = self._context
-        if not context.throttle.holds_back(partition.topic, partition.partition):
+        if not context.throttle.must_wait(partition.topic, partition.partition):
             return False
         state = context.metadata.partition(partition.topic, partition.partition)
         return state is None or context.settings.broker_id not in state.isr
 
-    def _may_ask(self, partition: Partition) -> bool:
-        return self._turns.may_ask(partition) and partition not in self._context.disk_waits
+    def _is_ready(self, partition: Partition) -> bool:
+        return self._states.is_ready(partition) and partition not in self._context.slow_disks
 
-    async def _round(self) -> None:
-        self._line.drop_closed()
-        self._session.registered_as(self._context.metadata.broker_epoch)
-        looked_at = self._turns.followed if self._session.is_full else self._turns.unsure
-        due = [partition for partition in looked_at if self._may_ask(partition)]
-        # Before any waiting for the disk: a damaged log is never flushed.
-        damaged = [p for p in due if p.log.corruption is not None]
+    async def _fetch_round(self) -> None:
+        self._endpoint.drop_closed()
+        self._session.set_broker_epoch(self._context.metadata.broker_epoch)
+        candidates = self._states.followed if self._session.is_full else self._states.changed
+        due = [partition for partition in candidates if self._is_ready(partition)]
+        # Before any wait for the disk: a damaged log is never flushed.
+        damaged = [partition for partition in due if partition.log.corruption is not None]
         if damaged:
-            await self._settle(self._throw_away(damaged))
+            await self._wait_for_disks(self._delete_damaged(damaged))
             return
-        # A replica that led a moment ago may have more in its log than on its disk, and what it
-        # asks at tells its leader how far it counts.
-        if await self._settle(undurable(due)):
+        # A replica that led a moment ago may have more in its log than on its disk, and its fetch
+        # offset tells the leader how far it counts.
+        if await self._wait_for_disks(flush_waits(due)):
             return
-        self._turns.looked()
+        self._states.clear_changed()
         try:
-            answers = await self._fetch({partition: position_of(partition) for partition in due})
+            responses = await self._fetch({partition: position_of(partition) for partition in due})
         except (KafkaError, PeerError) as error:
-            if not self._failing:
-                _log.warning("broker %d cannot be fetched from: %s", self._broker_id, error)
-            self._failing = True
-            self._line.drop("fetching failed")
+            if not self._is_unreachable:
+                log.warning("broker %d cannot be fetched from: %s", self._broker_id, error)
+            self._is_unreachable = True
+            self._endpoint.drop("fetching failed")
             await self._pause(self._backoff_ms / 1000)
             return
-        if answers is None:
+        if responses is None:
             return
-        if self._failing:
-            _log.info("broker %d is fetched from again", self._broker_id)
-        self._failing = False
-        answered = []
-        cuts: dict[asyncio.Future[None], Partition] = {}
-        try:
-            for answer in answers:
-                found = self._session.find(answer.topic_id, answer.partition)
-                # The controller may have given it another leader meanwhile.
-                if found is None or not self._is_current(*found):
-                    if found is not None and found[0] not in self._turns:
-                        self._session.drop(found[0])
-                    continue
-                partition, position = found
-                answered.append(partition)
-                cut = self._take(partition, position, answer)
-                if cut is not None:
-                    cuts[self._finish_cut(partition, cut)] = partition
-        finally:
-            # Whatever happened: nothing is appended before what a cut left to do is done.
-            self._turns.look_at(answered)
-            await self._settle(cuts | undurable(answered))
-        if self._defects.succeeded(None):
-            _log.info("broker %d is fetched from again", self._broker_id)
-
-    def _finish_cut(self, partition: Partition, cut: Deletion) -> asyncio.Future[None]:
-        return asyncio.ensure_future(self._context.after_cut(partition, cut))
-
-    async def _settle(self, waits: Mapping[asyncio.Future[None], Partition]) -> bool:
-        """Wait for disks, for a moment; what takes longer waits aside. Whether there was any."""
-        if not waits:
-            return False
-        try:
-            await asyncio.wait(waits, timeout=SETTLE_MS_MAX / 1000)
-        finally:
-            for wait, partition in waits.items():
-                if wait.done():
-                    # Asked again at once, a disk that failed would be waited for without end.
-                    if (code := note_end(wait)) is not None and partition in self._turns:
-                        self._failed(partition, code, logging.WARNING, f"has no disk: {code.name}")
-                else:
-                    # The leader would send for it again and again what nobody takes.
-                    self._session.drop(partition)
-                    self._context.disk_waits.add(partition, wait)
-        return True
+        if self._is_unreachable:
+            log.info("broker %d is fetched from again", self._broker_id)
+        self._is_unreachable = False
+        await self._apply(responses)
+        if self._error_backoff.succeeded(None):
+            log.info("broker %d is fetched from again", self._broker_id)
 
     async def _fetch(
         self, due: Mapping[Partition, Position]
     ) -> list[codec.PartitionFetched] | None:
-        """The answers, None where new partitions came first. Raises KafkaError or PeerError."""
-        await self._line.open()
-        if self._changed.is_set():
-            self._turns.look_at(due)
+        """Return the response, None if partitions were added first.
+
+        Raises KafkaError or PeerError.
+        """
+        await self._endpoint.open()
+        if self._added.is_set():
+            self._states.mark_changed(due)
             return None
-        # While the connection was opened the controller may have given some another leader: named
-        # now they would be named for ever, and their refusal be told again and again.
-        due = {partition: at for partition, at in due.items() if partition in self._turns}
+        # While the connection was opened the controller may have given some another leader. Named
+        # now they would stay named, and each response would refuse them again.
+        due = {partition: at for partition, at in due.items() if partition in self._states}
         try:
-            frame, position = await self._line.fetch(
-                encode_follower_request(self._context.settings, self._session, due)
+            frame, position = await self._endpoint.fetch(
+                encode_fetch(self._context.settings, self._session, due)
             )
         except KafkaError:
-            if self._changed.is_set():
+            if self._added.is_set():
                 return None
             raise
-        error_code, session_id, answers = codec.decode_response(FETCH_VERSION, frame, position)
+        error_code, session_id, responses = codec.decode_response(FETCH_VERSION, frame, position)
         if error_code:
             raise KafkaError(ErrorCode(error_code), "the fetch was refused")
-        self._session.answered(session_id)
-        return answers
+        self._session.record_response(session_id)
+        return responses
 
-    def _take(
-        self, partition: Partition, asked: Position, answer: codec.PartitionFetched
-    ) -> Deletion | None:
-        """Act on one partition's answer; what it cut off."""
+    # -- responses --------------------------------------------------------------------------
+
+    async def _apply(self, responses: Sequence[codec.PartitionFetched]) -> None:
+        """Apply the response of each partition, and wait for the disks."""
+        applied: list[Partition] = []
+        truncations: dict[asyncio.Future[None], Partition] = {}
         try:
-            done = take_answer(partition, asked, answer, now_ms=self._context.clock.now_ms())
-        except KafkaError as error:
-            self._failed(partition, error.code, logging.ERROR, f"cannot be followed: {error}")
-            return None
-        except Exception:  # noqa: BLE001 - whatever it is, the other partitions go on
-            _log.exception("%s is not followed until the controller says more", partition.log)
-            self._stall(partition)
-            return None
-        if isinstance(done.next, Append):
-            size_bytes = codec.records_size_bytes(answer.records)
-            self._context.throttle.record(partition.topic, partition.partition, size_bytes)
-        match done.next:
-            case Append() | Truncate() | StartAnew():
-                attempts = self._retries.succeeded(partition)
-                if attempts:
-                    _log.info("%s is followed again, after %d failures", partition.log, attempts)
-            case Wait():
-                self._stall(partition)
-            case Retry(code):
-                level = logging.INFO if code in _ENDS_OF_EPOCH else logging.WARNING
-                self._failed(partition, code, level, f"is not answered: {code.name}")
-        return done.deletion
+            for response in responses:
+                found = self._session.find(response.topic_id, response.partition)
+                # The controller may have given the partition another leader meanwhile.
+                if found is None or not self._is_current(*found):
+                    if found is not None and found[0] not in self._states:
+                        self._session.drop(found[0])
+                    continue
+                partition, position = found
+                applied.append(partition)
+                deletion = self._apply_one(partition, position, response)
+                if deletion is not None:
+                    truncations[self._finish_truncation(partition, deletion)] = partition
+        finally:
+            # Even after an error nothing is appended before the end of the truncations.
+            self._states.mark_changed(applied)
+            await self._wait_for_disks(truncations | flush_waits(applied))
 
-    def _failed(self, partition: Partition, code: ErrorCode, level: int, what: str) -> None:
-        """This one is tried again later, and said to fail where that is news."""
-        failed = self._retries.failed(partition, code)
-        if failed.is_new:
-            before = f" (failure {failed.attempts})" if failed.attempts > 1 else ""
-            _log.log(level, "%s %s%s", partition.log, what, before)
-        if partition.log.failure is not None:
-            self._stall(partition)
-        elif code in _ENDS_OF_EPOCH:
-            # Soon over, and whoever writes to the new leader may be waiting.
-            self._later(partition, self._backoff_ms)
-        else:
-            self._later(partition, failed.delay_ms)
-
-    def _is_current(self, partition: Partition, asked: Position) -> bool:
+    def _is_current(self, partition: Partition, position: Position) -> bool:
         return (
-            self._may_ask(partition)
+            self._is_ready(partition)
             and not partition.is_leader
-            and partition.leader_epoch == asked.leader_epoch
+            and partition.leader_epoch == position.leader_epoch
         )
 
-    def _throw_away(self, damaged: list[Partition]) -> dict[asyncio.Future[None], Partition]:
-        """Begin anew where a log is damaged: it is fetched again from the leader."""
-        cuts = {}
-        for partition in damaged:
-            log = partition.log
-            _log.warning("%s is damaged and fetched anew: %s", log, log.corruption)
-            try:
-                deletion = log.truncate_fully(log.log_start_offset, self._context.clock.now_ms())
-            except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
-                defect = None if isinstance(error, KafkaError) else error
-                _log.error("%s stays as it is: %s", log, error, exc_info=defect)
-                self._stall(partition)
-                continue
-            partition.cut_high_watermark()
-            cuts[self._finish_cut(partition, deletion)] = partition
-        return cuts
+    def _apply_one(
+        self, partition: Partition, position: Position, response: codec.PartitionFetched
+    ) -> Deletion | None:
+        """Apply the response of one partition. Return what it truncated."""
+        now_ms = self._context.clock.now_ms()
+        try:
+            done = apply_response(partition, position, response, now_ms=now_ms)
+        except KafkaError as error:
+            self._fail(partition, error.code, logging.ERROR, f"cannot be followed: {error}")
+            return None
+        except Exception:
+            log.exception("%s is not followed before its next leader epoch", partition.log)
+            self._mark_failed(partition)
+            return None
+        if isinstance(done.action, Append):
+            size_bytes = codec.records_size_bytes(response.records)
+            self._context.throttle.record(partition.topic, partition.partition, size_bytes)
+        self._record_action(partition, done.action)
+        return done.deletion
 
-    def _later(self, partition: Partition, delay_ms: int) -> None:
-        if partition in self._turns:
-            self._turns.later(partition, asyncio.get_running_loop().time() + delay_ms / 1000)
+    def _record_action(self, partition: Partition, action: Action) -> None:
+        match action:
+            case Append() | Truncate() | TruncateFully():
+                attempts = self._partition_backoff.succeeded(partition)
+                if attempts:
+                    log.info("%s is followed again, after %d failures", partition.log, attempts)
+            case Stop():
+                self._mark_failed(partition)
+            case Retry(code):
+                level = logging.INFO if code in _ENDS_OF_EPOCH else logging.WARNING
+                self._fail(partition, code, level, f"is refused by its leader: {code.name}")
+
+    def _fail(self, partition: Partition, code: ErrorCode, level: int, what: str) -> None:
+        """Retry a partition later, and log the failure if it is new."""
+        failure = self._partition_backoff.failed(partition, code)
+        if failure.is_new:
+            attempts = f" (failure {failure.attempts})" if failure.attempts > 1 else ""
+            log.log(level, "%s %s%s", partition.log, what, attempts)
+        if partition.log.failure is not None:
+            self._mark_failed(partition)
+        elif code in _ENDS_OF_EPOCH:
+            # This is soon over, and producers may be waiting for the new leader.
+            self._delay(partition, self._backoff_ms)
+        else:
+            self._delay(partition, failure.delay_ms)
+
+    # -- disks ------------------------------------------------------------------------------
+
+    def _delete_damaged(
+        self, damaged: Sequence[Partition]
+    ) -> dict[asyncio.Future[None], Partition]:
+        """Delete the records of damaged logs: they are fetched again from the leader."""
+        truncations = {}
+        for partition in damaged:
+            damaged_log = partition.log
+            log.warning("%s is damaged and fetched again: %s", damaged_log, damaged_log.corruption)
+            try:
+                deletion = damaged_log.truncate_fully(
+                    damaged_log.log_start_offset, self._context.clock.now_ms()
+                )
+            except Exception as error:
+                unexpected = None if isinstance(error, KafkaError) else error
+                log.error("%s stays damaged: %s", damaged_log, error, exc_info=unexpected)
+                self._mark_failed(partition)
+                continue
+            partition.truncate_high_watermark()
+            truncations[self._finish_truncation(partition, deletion)] = partition
+        return truncations
+
+    def _finish_truncation(self, partition: Partition, deletion: Deletion) -> asyncio.Future[None]:
+        return asyncio.ensure_future(self._context.after_truncation(partition, deletion))
+
+    async def _wait_for_disks(self, waits: Mapping[asyncio.Future[None], Partition]) -> bool:
+        """Wait a moment for disks, and set slow ones aside. Return whether there were waits."""
+        if not waits:
+            return False
+        try:
+            await asyncio.wait(waits, timeout=self._delays.disk_wait_ms_max / 1000)
+        finally:
+            for wait, partition in waits.items():
+                if wait.done():
+                    # Without a delay a failed disk would be waited for again and again.
+                    if (code := disk_error(wait)) is not None and partition in self._states:
+                        what = f"cannot be flushed: {code.name}"
+                        self._fail(partition, code, logging.WARNING, what)
+                else:
+                    # The leader would send its records again and again, and nobody would take them.
+                    self._session.drop(partition)
+                    self._context.slow_disks.add(partition, wait)
+        return True
+
+    # -- states -----------------------------------------------------------------------------
+
+    def _delay(self, partition: Partition, delay_ms: int) -> None:
+        if partition in self._states:
+            self._states.delay(partition, asyncio.get_running_loop().time() + delay_ms / 1000)
             self._session.drop(partition)
 
-    def _stall(self, partition: Partition) -> None:
-        if partition in self._turns:
-            self._turns.stall(partition)
+    def _mark_failed(self, partition: Partition) -> None:
+        if partition in self._states:
+            self._states.mark_failed(partition)
             self._session.drop(partition)
 
     def _seconds_to_next(self, now: float) -> float | None:
-        """Until a partition is due; None where none will be by itself."""
-        at = self._turns.next_at()
-        return None if at is None else max(at - now, 0.001)
+        """Return the time until a delay is over; None if there is none."""
+        until = self._states.next_end_of_delay()
+        return None if until is None else max(until - now, 0.001)
 
     async def _pause(self, seconds: float | None) -> None:
         try:
             async with asyncio.timeout(seconds):
-                await self._changed.wait()
+                await self._added.wait()
         except TimeoutError:
             return

@@ -169,8 +169,8 @@ class SimBroker(SimProcess):
             self.metadata,
             self.clock,
             throttle=throttle,
-            after_cut=self._after_cut,
-            open_line=self._open_line,
+            after_truncation=self._after_truncation,
+            connect=self._open_line,
         )
         self.replicas = ReplicaSet(
             broker_id=self.id,
@@ -181,7 +181,7 @@ class SimBroker(SimProcess):
             clock=self.clock,
             throttle=throttle,
             fetching=self.fetchers,
-            isr_may_change=lambda partition: self.isr_changes.may_change(partition),
+            isr_may_expand=lambda: self.isr_proposer.propose_soon(),
         )
         self.log_dir_moves = LogDirMoves(
             self.id,
@@ -204,15 +204,18 @@ class SimBroker(SimProcess):
             report=self.replicas.report,
         )
         self.strays = StrayReplicas(
-            self.replicas, self.metadata, lambda: self.control_plane.is_connected
+            self.log_directories,
+            self.metadata,
+            set_aside=lambda log: self.replicas.set_aside(log, "its topic is gone"),
+            is_connected=lambda: self.control_plane.is_connected,
         )
-        self.replica_watch = OfflineReporter(self.replicas, self.control_plane.announce_replicas)
-        self.isr_changes = IsrProposer(self.replicas, self.control_plane.propose_isr)
+        self.offline_reporter = OfflineReporter(self.replicas, self.control_plane.announce_replicas)
+        self.isr_proposer = IsrProposer(self.replicas, self.control_plane.propose_isr)
         self.groups = GroupCoordinator(cast(BrokerServices, self), new_uuid=self._new_uuid)
-        self.replicas.on_leadership(self.groups.on_leadership)
+        self.replicas.add_leadership_listener(self.groups.on_leadership)
         self.producer_ids = ProducerIds(self.control_plane.allocate_producer_ids)
         self.transactions = TransactionCoordinator(cast(BrokerServices, self), self._open_line)
-        self.replicas.on_leadership(self.transactions.on_leadership)
+        self.replicas.add_leadership_listener(self.transactions.on_leadership)
         self.fetch_sessions = FetchSessionCache(
             lambda: self._random.randint(1, 1 << 30), slots_max=10
         )
@@ -222,7 +225,7 @@ class SimBroker(SimProcess):
         )
 
     async def _join(self) -> None:
-        self.isr_changes.start()
+        self.isr_proposer.start()
         await self.groups.start()
         await self.transactions.start()
         try:
@@ -242,7 +245,7 @@ class SimBroker(SimProcess):
         self.strays.directories_bound()
         self._network.listen(self.host, self.serve)
         self.is_serving = True
-        self.replica_watch.start()
+        self.offline_reporter.start()
         await asyncio.gather(self._checkpoints(), self._space())
 
     async def _checkpoints(self) -> None:
@@ -302,10 +305,10 @@ class SimBroker(SimProcess):
         if len(self.metadata.brokers) > 1:
             await self.control_plane.hand_over(HAND_OVER_MS_MAX)
         self._joining.cancel()
-        await self.replica_watch.stop()
+        await self.offline_reporter.stop()
         await self.log_dir_moves.stop()
         self._network.close(self.host)
-        await self.isr_changes.stop()
+        await self.isr_proposer.stop()
         await self.fetchers.stop()
         await self.control_plane.stop()
         await self.transactions.stop()
@@ -373,20 +376,20 @@ class SimBroker(SimProcess):
     def _on_change(self, changes: Changes) -> None:
         self.groups.heard(changes)
         self.replicas.apply(changes)
-        self.strays.heard(changes)
-        self.log_dir_moves.heard(changes)
+        self.strays.apply(changes)
+        self.log_dir_moves.apply(changes)
 
     async def _checkpoint(self, directory: LogDirectory) -> None:
         directory.checkpoint(self._high_watermarks())
 
     def _on_directory_failed(self, _: LogDirectory, __: BaseException) -> None:
         if self.log_directories.live:
-            self.replica_watch.look()
+            self.offline_reporter.check_soon()
             return
         # The process ends, and its supervisor starts it again.
         asyncio.get_running_loop().call_soon(self._start_again, self.life, context=OUTSIDE.copy())
 
-    async def _after_cut(self, replica: Partition, deletion: Deletion) -> None:
+    async def _after_truncation(self, replica: Partition, deletion: Deletion) -> None:
         directory = self.log_directories.of(replica.topic, replica.partition)
         while directory is not None and directory in self.log_directories.live:
             checkpoint = directory.prepare_checkpoint(self._high_watermarks())

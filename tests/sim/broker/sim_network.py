@@ -89,7 +89,7 @@ class SimNetwork:
 
 
 class SimLine:
-    """One connection, as `local_cluster.network.Line`."""
+    """One connection, as `local_cluster.network.PeerConnection`."""
 
     def __init__(
         self, network: SimNetwork, source: str, target: str, serve: Serve, connection_id: int

@@ -26,6 +26,7 @@ from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.log.state.producer_state import ProducerState
 from local_cluster.replication.in_sync import UNKNOWN_OFFSET, InSyncReplicas
 from local_cluster.replication.log_dir_moves import LogDirMoves
+from local_cluster.replication.log_flushes import LogFlushes
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.wire.errors import ErrorCode
@@ -50,12 +51,12 @@ from tests.sim.cluster.broken_transactions import (
 
 def acknowledge_before_replicating() -> Broken:
     """The leader alone decides what is committed."""
-    return mock.patch.object(InSyncReplicas, "committed_offset", lambda self, own, **_: own)
+    return mock.patch.object(InSyncReplicas, "committed_offset", lambda self, own, *_, **__: own)
 
 
 def forget_min_insync_replicas() -> Broken:
     """The high watermark moves however few are in sync."""
-    return mock.patch.object(InSyncReplicas, "is_under_min", lambda self, least: False)
+    return mock.patch.object(InSyncReplicas, "is_under_min_isr", lambda self, least: False)
 
 
 def take_a_proposal_for_decided() -> Broken:
@@ -93,27 +94,29 @@ def truncate_to_the_high_watermark() -> Broken:
 
 def count_what_a_follower_has_not_flushed() -> Broken:
     """A follower asks for more before it has on its disk what it got."""
-    return mock.patch.object(Partition, "durable", lambda self: None)
+    return mock.patch.object(LogFlushes, "wait", lambda self: None)
 
 
 def count_what_the_leader_has_not_flushed() -> Broken:
     """The leader's page cache counts as its disk."""
-    return mock.patch.object(Partition, "_in_sync_end_offset", lambda self: self.log.log_end_offset)
+    return mock.patch.object(
+        LogFlushes, "durable_end_offset", property(lambda self: self.log.log_end_offset)
+    )
 
 
 def let_replicas_join_early() -> Broken:
     """A follower that is behind the high watermark may be in sync."""
 
-    def joining(self: InSyncReplicas, **_: object) -> list[int]:
-        if self.proposed is not None:
+    def expand(self: InSyncReplicas, *_: object, **__: object) -> list[int]:
+        if self.proposed_isr is not None:
             return []
         return [
             replica
-            for replica, progress in self.followers.items()
-            if replica not in self.state.isr and progress.end_offset >= 0
+            for replica, follower in self.followers.items()
+            if replica not in self.state.isr and follower.log_end_offset >= 0
         ]
 
-    return mock.patch.object(InSyncReplicas, "joining", joining)
+    return mock.patch.object(InSyncReplicas, "decide_expansion", expand)
 
 
 def believe_any_proposal() -> Broken:
@@ -155,11 +158,11 @@ def skip_the_fence_of_the_controller() -> Broken:
 def forget_the_replicas_that_join() -> Broken:
     """Only the in-sync replicas that are decided count, while others are being added."""
 
-    def committed(self: InSyncReplicas, own: int, *, min_insync_replicas: int, **_: Any) -> int:
-        if self.is_under_min(min_insync_replicas):
+    def committed(self: InSyncReplicas, own: int, _: Any, *, min_insync_replicas: int) -> int:
+        if self.is_under_min_isr(min_insync_replicas):
             return UNKNOWN_OFFSET
         ends = [
-            self.followers[replica].end_offset
+            self.followers[replica].log_end_offset
             for replica in self.state.isr
             if replica in self.followers
         ]
@@ -184,12 +187,11 @@ def take_the_log_for_committed_when_elected() -> Broken:
 def acknowledge_when_leadership_ends() -> Broken:
     """What waits for its commit is answered as if it were committed."""
 
-    def settle_all(self: Partition, code: ErrorCode) -> None:
-        parked, self._parked = self._parked, []
-        for _, _, settle in parked:
-            settle(ErrorCode.none)
-
-    return mock.patch.object(Partition, "fail_parked", settle_all)
+    return mock.patch.object(
+        Partition,
+        "fail_delayed",
+        lambda self, code: self._purgatory.fail_produces(ErrorCode.none),
+    )
 
 
 def serve_followers_of_any_epoch() -> Broken:
@@ -233,7 +235,7 @@ def finish_a_move_at_once() -> Broken:
 
 def never_delete_what_was_moved() -> Broken:
     """The replicas that went stay where they were."""
-    return mock.patch.object(ReplicaSet, "_drop_moved", lambda self, topic, index: None)
+    return mock.patch.object(ReplicaSet, "_delete_moved", lambda self, topic, index: None)
 
 
 def never_tell_a_leader_that_it_was_refused() -> Broken:

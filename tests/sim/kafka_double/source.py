@@ -83,7 +83,7 @@ class SimSource(SimReader):
                 *(-1, each.offset, each.last_fetched_epoch, -1, partition_bytes_max),
                 each.topic_id if request.is_by_id else None,
             )
-            for at, each in request.asked.items()
+            for at, each in request.named.items()
         ]
         forgotten = [
             ForgottenPartition("", at.partition, topic_id)

@@ -1,18 +1,17 @@
-"""Brokers that come back under another address, while others take their old one, or not at all."""
+"""Brokers that come back under another address, while others take over their old one."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from types import SimpleNamespace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from local_cluster.client.calls import ADDRESS_SECONDS_MAX
+from local_cluster.client.broker_directory import REFRESH_SECONDS_MAX
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.connection import Connection
-from local_cluster.client.last_answer import LastAnswer
+from local_cluster.client.connection import Connection, LastResponse
 from local_cluster.client.model import BrokerAddress, ClusterMetadata
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -23,19 +22,29 @@ OLD, NEW, BOOTSTRAP = 1001, 1002, 9092
 
 
 class Cluster:
-    """Which broker listens on which port, and where Metadata says that they are."""
+    """Which broker listens on which port, and which ports Metadata names."""
 
     def __init__(self) -> None:
         self.listening = {BOOTSTRAP: 0, OLD: 1}
-        self.told = {1: OLD}
+        self.known = {1: OLD}
         self.coordinator = (1, OLD)
-        self.asked = 0
-        """Questions for Metadata."""
+        self.metadata_requests = 0
         self.hangs = False
 
 
-class Line(Connection):
-    """A connection to what listens on a port."""
+@dataclass
+class Answer:
+    """A response, of FindCoordinator or of any other API."""
+
+    error_code: int = 0
+    node_id: int = -1
+    host: str = HOST
+    port: int = -1
+    answered_by: int = -1
+
+
+class ConnectionToPort(Connection):
+    """A connection to the broker that listens on a port."""
 
     def __init__(self, cluster: Cluster, port: int) -> None:
         super().__init__("test")
@@ -43,39 +52,39 @@ class Line(Connection):
         self.node_id = cluster.listening[port]
 
     async def call(
-        self, api: ApiKey, fields: Any, version_max: int | None, last: LastAnswer | None = None
+        self, api: ApiKey, fields: Any, version_max: int | None, last: LastResponse | None = None
     ) -> Any:
         if api is ApiKey.FIND_COORDINATOR:
             node_id, port = self.cluster.coordinator
-            return SimpleNamespace(error_code=0, node_id=node_id, host=HOST, port=port)
-        return SimpleNamespace(error_code=0, answered_by=self.node_id)
+            return Answer(node_id=node_id, port=port)
+        return Answer(answered_by=self.node_id)
 
 
 class Client(KafkaClient):
-    """Of that cluster."""
+    """A client of that cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
-        super().__init__(f"{HOST}:{BOOTSTRAP}")
+        super().__init__(f"{HOST}:{BOOTSTRAP}", connect=self._connect_to_port)
         self.cluster = cluster
 
     async def ask_metadata(self, topics: Sequence[str] | None, **options: Any) -> ClusterMetadata:
-        await self._connection(None)
-        self.cluster.asked += 1
+        await self.connection(None)
+        self.cluster.metadata_requests += 1
         if self.cluster.hangs:
             await asyncio.sleep(60)
-        brokers = {node: BrokerAddress(node, HOST, p) for node, p in self.cluster.told.items()}
+        brokers = {node: BrokerAddress(node, HOST, p) for node, p in self.cluster.known.items()}
         return ClusterMetadata("c", 0, brokers, {})
 
-    async def _dial(self, host: str, port: int) -> Connection:
+    async def _connect_to_port(self, host: str, port: int) -> Connection:
         if port not in self.cluster.listening:
             raise KafkaError(ErrorCode.network_exception, f"{host}:{port}: refused")
-        return Line(self.cluster, port)
+        return ConnectionToPort(self.cluster, port)
 
     async def reach(self, node_id: int) -> int:
-        """Which broker is reached where this one is looked for."""
-        line = await self.connection(node_id)
-        assert isinstance(line, Line)
-        return line.node_id
+        """Return the broker that a connection to this one reaches."""
+        connection = await self.connection(node_id)
+        assert isinstance(connection, ConnectionToPort)
+        return connection.node_id
 
 
 async def _connected(cluster: Cluster) -> Client:
@@ -95,33 +104,33 @@ def test_a_broker_that_comes_back_elsewhere_is_found() -> None:
         await _lose(client)
         del cluster.listening[OLD]
         with pytest.raises(KafkaError) as raised:
-            await client.reach(1)  # nobody knows yet where it will be
+            await client.reach(1)  # the metadata has its old address
         assert raised.value.retriable
         cluster.listening[NEW] = 1
-        cluster.told[1] = NEW
+        cluster.known[1] = NEW
         assert await client.reach(1) == 1
 
     run_virtually(scenario())
 
 
-def test_a_broker_that_is_told_of_no_more_is_looked_for_again() -> None:
+def test_a_broker_that_the_metadata_lacks_is_looked_up_again() -> None:
     async def scenario() -> None:
         cluster = Cluster()
         client = await _connected(cluster)
         await _lose(client)
-        del cluster.listening[OLD], cluster.told[1]
+        del cluster.listening[OLD], cluster.known[1]
         with pytest.raises(KafkaError) as raised:
             await client.reach(1)
         assert raised.value.retriable
         cluster.listening[NEW] = 1
-        cluster.told[1] = NEW
+        cluster.known[1] = NEW
         assert await client.reach(1) == 1
 
     run_virtually(scenario())
 
 
-def test_where_there_is_no_controller_it_is_not_waited_for() -> None:
-    """Metadata names -1 then. Asked first of all, so that nobody is connected to yet."""
+def test_without_a_controller_there_is_no_wait() -> None:
+    """Metadata names -1 then. It is the first call, so there is no connection yet."""
 
     async def scenario() -> None:
         with pytest.raises(KafkaError, match="broker -1 is not known") as raised:
@@ -131,24 +140,24 @@ def test_where_there_is_no_controller_it_is_not_waited_for() -> None:
     run_virtually(scenario())
 
 
-def test_another_broker_at_the_old_address_is_not_taken_for_it() -> None:
+def test_another_broker_at_the_old_address_is_not_used_in_its_place() -> None:
     async def scenario() -> None:
         cluster = Cluster()
         client = await _connected(cluster)
         await _lose(client)
         cluster.listening |= {OLD: 2, NEW: 1}
-        cluster.told |= {2: OLD, 1: NEW}
+        cluster.known |= {2: OLD, 1: NEW}
         assert await client.reach(1) == 1
 
     run_virtually(scenario())
 
 
-def test_it_is_asked_once_for_each_lost_connection() -> None:
+def test_each_lost_connection_causes_one_refresh() -> None:
     async def scenario() -> None:
         cluster = Cluster()
         client = await _connected(cluster)
         for lost in range(3):
-            assert cluster.asked == 1 + lost
+            assert cluster.metadata_requests == 1 + lost
             assert {await client.reach(1) for _ in range(5)} == {1}
             await _lose(client)
             assert await asyncio.gather(*(client.reach(1) for _ in range(5))) == [1] * 5
@@ -156,7 +165,7 @@ def test_it_is_asked_once_for_each_lost_connection() -> None:
     run_virtually(scenario())
 
 
-def test_who_does_not_say_where_the_others_are_holds_up_nobody_for_long() -> None:
+def test_a_refresh_that_hangs_delays_a_connection_only_briefly() -> None:
     async def scenario() -> None:
         cluster = Cluster()
         client = await _connected(cluster)
@@ -165,12 +174,12 @@ def test_who_does_not_say_where_the_others_are_holds_up_nobody_for_long() -> Non
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         assert await client.reach(1) == 1
-        assert loop.time() - began_s == pytest.approx(ADDRESS_SECONDS_MAX)
+        assert loop.time() - began_s == pytest.approx(REFRESH_SECONDS_MAX)
 
     run_virtually(scenario())
 
 
-def test_a_coordinator_is_where_it_was_found() -> None:
+def test_a_coordinator_is_used_at_the_address_of_its_lookup() -> None:
     async def scenario() -> None:
         cluster = Cluster()
         client = Client(cluster)

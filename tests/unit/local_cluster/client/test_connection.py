@@ -1,4 +1,4 @@
-"""Brokers that accept a connection and then are silent: what the errors say."""
+"""Brokers that accept a connection and do not answer: the errors name them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 
-async def test_a_broker_that_is_silent_is_named_with_how_long_it_was_waited_for() -> None:
-    """A stopped process: the kernel accepts its connections, and nobody answers."""
+async def test_the_error_of_a_silent_broker_names_its_address_and_the_timeout() -> None:
+    """A stopped process: the kernel accepts its connections, and no request is answered."""
     server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with server:
@@ -23,14 +23,20 @@ async def test_a_broker_that_is_silent_is_named_with_how_long_it_was_waited_for(
     assert caught.value.message == f"127.0.0.1:{port} does not answer within 50 ms"
 
 
-async def test_a_broker_that_falls_silent_later_is_named_as_well() -> None:
+async def test_the_error_of_a_broker_that_falls_silent_later_names_it_too() -> None:
     server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     loop = asyncio.get_running_loop()
-    async with server, KafkaClient(f"127.0.0.1:{port}", request_timeout_ms=50) as client:
-        _, connection = await loop.create_connection(lambda: Connection("test"), "127.0.0.1", port)
+
+    async def connect_without_negotiation(host: str, port: int) -> Connection:
+        _, connection = await loop.create_connection(lambda: Connection("test"), host, port)
         connection.versions = {int(ApiKey.METADATA): (0, 12)}
-        client._any = connection
+        return connection
+
+    client = KafkaClient(
+        f"127.0.0.1:{port}", request_timeout_ms=50, connect=connect_without_negotiation
+    )
+    async with server, client:
         with pytest.raises(KafkaError) as caught:
             await client.metadata([])
     assert caught.value.code == ErrorCode.request_timed_out

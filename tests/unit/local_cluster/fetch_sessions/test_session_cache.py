@@ -1,4 +1,4 @@
-"""Incremental fetch sessions, after Kafka's FetchSessionTest."""
+"""Incremental fetch sessions, as in Kafka's FetchSessionTest."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.unit.local_cluster.moving import Thing
 FULL, FINAL = 0, -1
 
 
-def asked(topic: str, index: int = 0, offset: int = 0) -> FetchPartition:
+def requested(topic: str, index: int = 0, offset: int = 0) -> FetchPartition:
     return FetchPartition(topic, index, -1, offset, -1, -1, 100)
 
 
-def told(
+def result(
     topic: str,
     index: int = 0,
     *,
@@ -34,7 +34,7 @@ def told(
 
 
 class Client:
-    """One fetching client and the cache, with the clock in the test's hand."""
+    """A client and the cache. The test sets the time."""
 
     def __init__(self, slots_max: int = 2) -> None:
         ids = itertools.chain([0, 1, 1], itertools.count(2))
@@ -55,14 +55,14 @@ class Client:
         )
 
     def answer(self, context: FetchContext, *results: PartitionFetched) -> tuple[int, list[str]]:
-        error, session_id, news = context.answer(results, self.now_ms)
+        error, session_id, included = context.answer(results, self.now_ms)
         assert error == ErrorCode.none
-        return session_id, [result.topic for result in news]
+        return session_id, [each.topic for each in included]
 
     def begin(self, *topics: str) -> int:
-        context = self.open(0, FULL, *(asked(topic) for topic in topics))
-        session_id, news = self.answer(context, *(told(topic) for topic in topics))
-        assert news == list(topics), "a full answer tells everything"
+        context = self.open(0, FULL, *(requested(topic) for topic in topics))
+        session_id, included = self.answer(context, *(result(topic) for topic in topics))
+        assert included == list(topics), "a full response has everything"
         return session_id
 
     def refusal(self, session_id: int, epoch: int, *, ids: bool = False) -> ErrorCode:
@@ -73,62 +73,62 @@ class Client:
 
 def test_a_request_without_a_session_gets_none() -> None:
     client = Client()
-    context = client.open(0, FINAL, asked("a"))
-    assert client.answer(context, told("a")) == (0, ["a"])
+    context = client.open(0, FINAL, requested("a"))
+    assert client.answer(context, result("a")) == (0, ["a"])
     assert len(client.sessions) == 0
 
 
-def test_only_news_is_told() -> None:
+def test_only_changed_partitions_are_included() -> None:
     client = Client()
     session = client.begin("a", "b", "c", "d")
     context = client.open(session, 1)
     assert [entry.topic for entry in context.partitions] == ["a", "b", "c", "d"]
     answer = client.answer(
         context,
-        told("a"),
-        told("b", high_watermark=6),
-        told("c", start=1),
-        told("d", records=b"r"),
+        result("a"),
+        result("b", high_watermark=6),
+        result("c", start=1),
+        result("d", records=b"r"),
     )
     assert answer == (session, ["b", "c", "d"])
     again = client.open(session, 2)
-    results = [told("a"), told("b", high_watermark=6), told("c", start=1), told("d")]
+    results = [result("a"), result("b", high_watermark=6), result("c", start=1), result("d")]
     assert client.answer(again, *results) == (session, [])
 
 
-def test_an_error_is_told_each_time_and_its_end_too() -> None:
+def test_an_error_is_included_each_time_and_its_end_too() -> None:
     client = Client()
     session = client.begin("a")
     for epoch, error, news in ((1, 3, ["a"]), (2, 3, ["a"]), (3, 0, ["a"]), (4, 0, [])):
         context = client.open(session, epoch)
-        assert client.answer(context, told("a", error=error)) == (session, news)
+        assert client.answer(context, result("a", error=error)) == (session, news)
 
 
-def test_a_high_watermark_that_came_with_a_diverging_epoch_is_told_again() -> None:
+def test_a_high_watermark_beside_a_diverging_epoch_is_included_again() -> None:
     client = Client()
     session = client.begin("a")
     context = client.open(session, 1)
-    apart = told("a", high_watermark=6)._replace(diverging_epoch=(1, 4))
+    apart = result("a", high_watermark=6)._replace(diverging_epoch=(1, 4))
     assert client.answer(context, apart) == (session, ["a"])
-    context = client.open(session, 2, asked("a", offset=4))
-    assert client.answer(context, told("a", high_watermark=6)) == (session, ["a"])
+    context = client.open(session, 2, requested("a", offset=4))
+    assert client.answer(context, result("a", high_watermark=6)) == (session, ["a"])
     context = client.open(session, 3)
-    assert client.answer(context, told("a", high_watermark=6)) == (session, [])
+    assert client.answer(context, result("a", high_watermark=6)) == (session, [])
 
 
-def test_who_asks_again_at_the_same_place_is_told_again() -> None:
+def test_a_request_at_the_same_offset_gets_the_high_watermark_again() -> None:
     client = Client()
     session = client.begin("a", "b")
-    context = client.open(session, 1, asked("a"), asked("b", offset=1))
-    assert client.answer(context, told("a"), told("b")) == (session, ["a"])
+    context = client.open(session, 1, requested("a"), requested("b", offset=1))
+    assert client.answer(context, result("a"), result("b")) == (session, ["a"])
 
 
-def test_partitions_come_change_and_go() -> None:
+def test_partitions_are_added_changed_and_forgotten() -> None:
     client = Client()
     session = client.begin("a", "b")
-    context = client.open(session, 1, asked("b", offset=7), asked("c"), gone=("a",))
+    context = client.open(session, 1, requested("b", offset=7), requested("c"), gone=("a",))
     assert [(e.topic, e.fetch_offset) for e in context.partitions] == [("b", 7), ("c", 0)]
-    assert client.answer(context, told("b"), told("c")) == (session, ["c"]), "new: never told"
+    assert client.answer(context, result("b"), result("c")) == (session, ["c"]), "it is new"
 
 
 def test_a_session_without_partitions_ends() -> None:
@@ -139,11 +139,11 @@ def test_a_session_without_partitions_ends() -> None:
     assert client.refusal(session, 2) == ErrorCode.fetch_session_id_not_found
 
 
-def test_whoever_had_records_comes_last_next_time() -> None:
+def test_a_partition_with_records_comes_last_next_time() -> None:
     client = Client()
     session = client.begin("a", "b", "c")
     context = client.open(session, 1)
-    client.answer(context, told("a", records=b"r"), told("b"), told("c"))
+    client.answer(context, result("a", records=b"r"), result("b"), result("c"))
     assert [entry.topic for entry in client.open(session, 2).partitions] == ["b", "c", "a"]
 
 
@@ -154,23 +154,23 @@ def test_epochs_and_ids_are_checked() -> None:
     assert client.refusal(session, 2) == ErrorCode.invalid_fetch_session_epoch
     assert client.refusal(session, 1, ids=True) == ErrorCode.fetch_session_topic_id_error
     client.open(session, 1)
-    assert client.refusal(session, 1) == ErrorCode.invalid_fetch_session_epoch, "a repetition"
+    assert client.refusal(session, 1) == ErrorCode.invalid_fetch_session_epoch, "a repeated request"
 
 
-def test_an_overtaken_request_tells_nothing() -> None:
+def test_an_overtaken_request_is_refused() -> None:
     client = Client()
     session = client.begin("a")
     waiting = client.open(session, 1)
     client.open(session, 2)
-    error, session_id, news = waiting.answer([told("a", records=b"r")], 0)
-    assert (error, session_id, news) == (ErrorCode.invalid_fetch_session_epoch, session, ())
+    error, session_id, included = waiting.answer([result("a", records=b"r")], 0)
+    assert (error, session_id, included) == (ErrorCode.invalid_fetch_session_epoch, session, ())
 
 
 @pytest.mark.parametrize("epoch", [FULL, FINAL])
 def test_a_full_request_ends_the_session_it_names(epoch: int) -> None:
     client = Client()
     session = client.begin("a")
-    client.open(session, epoch, asked("a"))
+    client.open(session, epoch, requested("a"))
     assert client.refusal(session, 1) == ErrorCode.fetch_session_id_not_found
 
 
@@ -188,7 +188,7 @@ def test_without_room_there_is_no_session() -> None:
     assert Client(slots_max=0).begin("a") == 0
 
 
-def test_the_idle_go_first_and_the_small_when_they_are_old() -> None:
+def test_idle_sessions_are_evicted_first_and_small_ones_when_they_are_old() -> None:
     client = Client(slots_max=2)
     idle, used = client.begin("a", "b"), client.begin("a")
     client.now_ms = EVICTION_MS
@@ -205,21 +205,21 @@ def test_the_idle_go_first_and_the_small_when_they_are_old() -> None:
     client.open(third, 1)
 
 
-def test_topics_by_id_are_told_apart() -> None:
+def test_topics_by_id_are_distinguished() -> None:
     client = Client()
     ids = [uuid.UUID(int=number) for number in (1, 2)]
-    entries = [asked("")._replace(topic_id=topic_id) for topic_id in ids]
+    entries = [requested("")._replace(topic_id=topic_id) for topic_id in ids]
     context = client.open(0, FULL, *entries, ids=True)
-    results = [told("")._replace(topic_id=topic_id) for topic_id in ids]
+    results = [result("")._replace(topic_id=topic_id) for topic_id in ids]
     _, session, _ = context.answer(results, 0)
     context = client.open(session, 1, ids=True)
     assert [entry.topic_id for entry in context.partitions] == ids
     results[1] = results[1]._replace(high_watermark=9)
-    _, _, news = context.answer(results, 0)
-    assert [result.topic_id for result in news] == [ids[1]]
+    _, _, included = context.answer(results, 0)
+    assert [each.topic_id for each in included] == [ids[1]]
 
 
-def test_what_was_read_to_its_end_is_looked_at_again_when_it_moved() -> None:
+def test_a_partition_read_to_its_end_is_read_again_when_it_has_changed() -> None:
     client = Client()
     names = ["a", "b", "c"]
     session = client.begin(*names)
@@ -228,17 +228,17 @@ def test_what_was_read_to_its_end_is_looked_at_again_when_it_moved() -> None:
     assert context.session is not None
     for name in names:
         context.session.watches.add((name, 0), things[name])
-    client.answer(context, *(told(name) for name in names))
+    client.answer(context, *(result(name) for name in names))
     for name in names:
         context.session.settle((name, 0))
     assert client.open(session, 2).partitions == []
     things["b"].move()
     things["b"].move()
-    context = client.open(session, 3, asked("c", offset=9))
+    context = client.open(session, 3, requested("c", offset=9))
     assert [(e.topic, e.fetch_offset) for e in context.partitions] == [("b", 0), ("c", 9)]
     waiting: list[object] = []
     assert context.session is not None
-    context.session.on_moved = waiting.append
+    context.session.on_changed = waiting.append
     things["a"].move()
     assert waiting == [("a", 0)]
 
@@ -253,16 +253,16 @@ def test_a_session_that_ends_watches_nothing(epoch: int) -> None:
     context.session.watches.add(("b", 0), Thing())
     client.open(session, 2, gone=("b",))
     assert len(context.session.watches) == 1
-    client.open(session, epoch, asked("a"))
+    client.open(session, epoch, requested("a"))
     assert not thing.watchers
 
 
-def test_where_to_read_instead_is_told_though_nothing_else_is_new() -> None:
+def test_a_preferred_replica_is_included_without_any_other_change() -> None:
     client = Client()
-    context = client.open(0, FULL, asked("a"))
-    session_id, _ = client.answer(context, told("a"))
+    context = client.open(0, FULL, requested("a"))
+    session_id, _ = client.answer(context, result("a"))
     context = client.open(session_id, 1)
-    redirected = told("a")._replace(preferred_read_replica=2)
+    redirected = result("a")._replace(preferred_read_replica=2)
     assert client.answer(context, redirected) == (session_id, ["a"])
     context = client.open(session_id, 2)
-    assert client.answer(context, told("a")) == (session_id, [])
+    assert client.answer(context, result("a")) == (session_id, [])

@@ -1,4 +1,4 @@
-"""One-shot watches over things that move."""
+"""Watches that fire once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from local_cluster.fetch_sessions.watches import Watches
 from tests.unit.local_cluster.moving import Thing
 
 
-def test_a_move_is_told_once_until_it_is_watched_again() -> None:
+def test_a_watch_fires_once_until_it_is_added_again() -> None:
     moved: list[str] = []
     watches, thing = Watches(moved.append), Thing()
     watches.add("a", thing)
@@ -14,13 +14,13 @@ def test_a_move_is_told_once_until_it_is_watched_again() -> None:
     thing.move()
     thing.move()
     assert moved == ["a"]
-    assert not thing.watchers, "who was told costs nothing"
+    assert not thing.watchers, "a watch that has fired costs nothing"
     watches.add("a", thing)
     thing.move()
     assert moved == ["a", "a"]
 
 
-def test_what_is_dropped_or_closed_is_told_no_more() -> None:
+def test_dropped_and_closed_watches_do_not_fire() -> None:
     moved: list[str] = []
     watches = Watches(moved.append)
     things = {name: Thing() for name in "abc"}

@@ -1,4 +1,4 @@
-"""What a copy of a replica does next, whatever became of the replica meanwhile."""
+"""The next step of a future replica, through any history of its replica."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 
 from local_cluster.log.state.epochs import LeaderEpochs
 from local_cluster.replication.future_replica import (
-    BeginAt,
+    CaughtUp,
     CopyFrom,
-    CutTo,
-    Level,
     Step,
+    TruncateFully,
+    TruncateTo,
     decide_step,
 )
 
@@ -46,19 +46,19 @@ class Log:
 @pytest.mark.parametrize(
     ("replica", "copy", "step"),
     [
-        (Log([]), Log([]), Level()),
+        (Log([]), Log([]), CaughtUp()),
         (Log([0, 0, 1]), Log([]), CopyFrom(0)),
         (Log([0, 0, 1]), Log([0, 0]), CopyFrom(2)),
-        (Log([0, 0, 1]), Log([0, 0, 1]), Level()),
-        (Log([0, 0, 2]), Log([0, 0, 1, 1]), CutTo(2)),
-        (Log([0, 0]), Log([0, 0, 1, 1]), CutTo(2)),
-        (Log([0]), Log([0, 0, 0]), CutTo(1)),
-        (Log([4, 4], 7), Log([0, 0, 1]), BeginAt(7)),
-        (Log([1], 2), Log([0, 0, 1]), Level()),
-        (Log([], 5), Log([]), BeginAt(5)),
-        (Log([]), Log([0, 0]), BeginAt(0)),
-        (Log([3]), Log([0, 0]), CutTo(0)),
-        (Log([3], 2), Log([3], 3), BeginAt(2)),
+        (Log([0, 0, 1]), Log([0, 0, 1]), CaughtUp()),
+        (Log([0, 0, 2]), Log([0, 0, 1, 1]), TruncateTo(2)),
+        (Log([0, 0]), Log([0, 0, 1, 1]), TruncateTo(2)),
+        (Log([0]), Log([0, 0, 0]), TruncateTo(1)),
+        (Log([4, 4], 7), Log([0, 0, 1]), TruncateFully(7)),
+        (Log([1], 2), Log([0, 0, 1]), CaughtUp()),
+        (Log([], 5), Log([]), TruncateFully(5)),
+        (Log([]), Log([0, 0]), TruncateFully(0)),
+        (Log([3]), Log([0, 0]), TruncateTo(0)),
+        (Log([3], 2), Log([3], 3), TruncateFully(2)),
     ],
 )
 def test_one_step(replica: Log, copy: Log, step: Step) -> None:
@@ -67,9 +67,9 @@ def test_one_step(replica: Log, copy: Log, step: Step) -> None:
 
 def apply(step: Step, replica: Log, copy: Log) -> None:
     match step:
-        case BeginAt(offset):
+        case TruncateFully(offset):
             copy.records, copy.log_start_offset = [], offset
-        case CutTo(offset):
+        case TruncateTo(offset):
             del copy.records[offset - copy.log_start_offset :]
         case CopyFrom(offset):
             copy.records.append(replica.records[offset - replica.log_start_offset])
@@ -77,13 +77,13 @@ def apply(step: Step, replica: Log, copy: Log) -> None:
 
 
 def change(replica: Log, random: Random, epoch: int) -> None:
-    """What may happen to a replica: it leads, it follows another leader, it forgets its start."""
+    """Append, follow another leader, delete from the start, or start over."""
     records: Sequence[int] = replica.records
     match random.randrange(4):
         case 0:
             replica.records += [epoch] * random.randint(1, 3)
         case 1:
-            # A new leader's epoch is another one, so what is cut never comes back.
+            # A new leader has another epoch, so what is truncated never comes back.
             replica.records = [*records[: random.randint(0, len(records))], epoch]
         case 2:
             forgotten = random.randint(0, len(records))
@@ -95,7 +95,7 @@ def change(replica: Log, random: Random, epoch: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_a_copy_arrives_at_the_replica_through_any_history(seed: int) -> None:
+def test_a_copy_catches_up_through_any_history(seed: int) -> None:
     random = Random(seed)
     replica, copy = Log([]), Log([])
     for epoch in range(12):
@@ -104,9 +104,9 @@ def test_a_copy_arrives_at_the_replica_through_any_history(seed: int) -> None:
             apply(decide_step(replica, copy), replica, copy)
     for _ in range(100):
         step = decide_step(replica, copy)
-        if step == Level():
+        if step == CaughtUp():
             break
         apply(step, replica, copy)
-    assert decide_step(replica, copy) == Level()
+    assert decide_step(replica, copy) == CaughtUp()
     held = copy.content()
     assert held[len(held) - len(replica.records) :] == replica.content()

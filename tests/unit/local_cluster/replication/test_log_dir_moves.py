@@ -20,8 +20,7 @@ from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.log.partition.validate import check_produced
 from local_cluster.log.segment.segments import Segments
 from local_cluster.log.state.snapshot_files import ProducerSnapshots
-from local_cluster.replication import log_dir_moves
-from local_cluster.replication.log_dir_moves import LogDirMoves
+from local_cluster.replication.log_dir_moves import CHUNK_BYTES, LogDirMoves
 from local_cluster.replication.partition import Partition
 from local_cluster.server.group_commit import GroupCommit
 from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, batch, read_all
@@ -37,9 +36,9 @@ async def until(condition: Callable[[], Any]) -> None:
 
 
 class Broker:
-    """Log directories a and b, a flusher for each, and the replica t-0, which leads, in a."""
+    """Log directories a and b, a flusher for each, and the leading replica t-0 in a."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, chunk_bytes: int = CHUNK_BYTES) -> None:
         self.failed: list[BaseException] = []
         self.directories = LogDirectories(
             [root / "a", root / "b"],
@@ -65,6 +64,7 @@ class Broker:
             SystemClock(),
             flusher_of=self.flushers.get,
             checkpoint=self._checkpoint,
+            chunk_bytes=chunk_bytes,
         )
         self.acknowledged = 0
 
@@ -92,7 +92,7 @@ class Broker:
         directory.checkpoint({})
 
     async def write(self, partition: Partition, count: int) -> None:
-        """Write, each record after the one before it was acknowledged."""
+        """Write records, each after the acknowledgement of the one before it."""
         for _ in range(count):
             buffer = batch(1, value=b"%d" % self.acknowledged + b"x" * 500)
             headers = check_produced(buffer, batches_max=1, allow_transactional=True)
@@ -113,16 +113,15 @@ class Broker:
 
 
 @pytest.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
-    broker = Broker(tmp_path)
+async def broker(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Broker]:
+    """`chunk_bytes` may be given by an indirect parameter."""
+    broker = Broker(tmp_path, chunk_bytes=getattr(request, "param", CHUNK_BYTES))
     yield broker
     await broker.stop()
 
 
-async def test_a_replica_moves_while_it_is_written(
-    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(log_dir_moves, "CHUNK_BYTES", 1500)
+@pytest.mark.parametrize("broker", [1500], indirect=True)
+async def test_a_replica_moves_while_it_is_written(broker: Broker, tmp_path: Path) -> None:
     partition = broker.add()
     await broker.write(partition, 100)
     writing = asyncio.create_task(broker.write(partition, 200))
@@ -136,10 +135,10 @@ async def test_a_replica_moves_while_it_is_written(
     await until(lambda: not (tmp_path / "b" / "t-0" / "moved-here").exists())
     broker.a.collect_garbage().run()
     assert not [path for path in (tmp_path / "a").iterdir() if path.is_dir()]
-    assert partition.is_flushed_by(broker.flushers[broker.b])
+    assert partition.flushes.is_flushed_by(broker.flushers[broker.b])
 
 
-async def test_nothing_counts_that_the_new_directory_does_not_have(
+async def test_no_record_counts_that_the_new_directory_lacks(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partition = broker.add()
@@ -160,10 +159,10 @@ async def test_nothing_counts_that_the_new_directory_does_not_have(
     assert partition.log.flushed_end_offset == 40
 
 
-async def test_nothing_is_acknowledged_before_the_renaming_is_on_the_disk(
+async def test_no_record_is_acknowledged_before_the_renaming_is_on_the_disk(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without it a start finds the former log alone, with what was flushed of that."""
+    """Without it a start finds only the former log, with its flushed records."""
     counted: list[tuple[int, int]] = []
     relocate = Partition.relocate
 
@@ -189,7 +188,7 @@ async def test_nothing_is_acknowledged_before_the_renaming_is_on_the_disk(
 
 
 @pytest.mark.parametrize("refused", ["snapshot", "renaming"])
-async def test_a_swap_that_is_refused_leaves_the_replica_its_producers(
+async def test_a_refused_swap_leaves_the_replica_its_producers(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, refused: str
 ) -> None:
     partition = broker.add()
@@ -228,7 +227,7 @@ async def produce(partition: Partition, sequence: int) -> None:
     await partition.committed(result.last_offset + 1)
 
 
-async def test_a_move_may_be_given_up_and_turned_round(broker: Broker, tmp_path: Path) -> None:
+async def test_a_move_can_be_cancelled_and_reversed(broker: Broker, tmp_path: Path) -> None:
     partition = broker.add()
     await broker.write(partition, 10)
     broker.moves.begin(partition, broker.b)
@@ -246,10 +245,8 @@ async def test_a_move_may_be_given_up_and_turned_round(broker: Broker, tmp_path:
     assert partition.high_watermark == 30
 
 
-async def test_a_replica_that_is_deleted_takes_its_copy_along(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(log_dir_moves, "CHUNK_BYTES", 600)
+@pytest.mark.parametrize("broker", [600], indirect=True)
+async def test_the_copy_of_a_deleted_replica_is_deleted(broker: Broker) -> None:
     partition = broker.add()
     await broker.write(partition, 50)
     broker.moves.begin(partition, broker.b)
@@ -260,10 +257,8 @@ async def test_a_replica_that_is_deleted_takes_its_copy_along(
     assert broker.b.partitions_count == 0
 
 
-async def test_a_copy_follows_a_replica_that_is_cut_back(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(log_dir_moves, "CHUNK_BYTES", 600)
+@pytest.mark.parametrize("broker", [600], indirect=True)
+async def test_a_copy_follows_a_replica_that_is_truncated(broker: Broker) -> None:
     partition = broker.add()
     await broker.write(partition, 50)
     broker.moves.begin(partition, broker.b)
@@ -272,7 +267,7 @@ async def test_a_copy_follows_a_replica_that_is_cut_back(
     await until(lambda: copy.log_end_offset > 10)
     partition.resign(2, 2)
     partition.log.truncate_to(10, NOW_MS)
-    partition.cut_high_watermark()
+    partition.truncate_high_watermark()
     partition.become_leader(3)
     broker.acknowledged = 10
     await broker.write(partition, 5)
@@ -281,7 +276,7 @@ async def test_a_copy_follows_a_replica_that_is_cut_back(
     assert [each.epoch for each in partition.log.leader_epochs.entries] == [1, 3]
 
 
-async def test_a_move_that_a_restart_interrupted_goes_on(tmp_path: Path) -> None:
+async def test_a_move_resumes_after_a_restart(tmp_path: Path) -> None:
     first = Broker(tmp_path)
     partition = first.add()
     await first.write(partition, 30)
@@ -289,10 +284,10 @@ async def test_a_move_that_a_restart_interrupted_goes_on(tmp_path: Path) -> None
     expected = read_all(partition.log)
     await first.stop()
     again = Broker(tmp_path)
-    again.moves.heard(Changes())
-    assert not again.is_moved(), "its replica is not there yet"
+    again.moves.apply(Changes())
+    assert not again.is_moved(), "its replica does not exist yet"
     partition = again.add()
-    again.moves.heard(Changes())
+    again.moves.apply(Changes())
     await until(again.is_moved)
     assert read_all(partition.log) == expected
     await again.stop()

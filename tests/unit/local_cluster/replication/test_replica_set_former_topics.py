@@ -1,4 +1,4 @@
-"""What is left of a topic whose name is another one's by now, and whose deletion was not told."""
+"""Logs of a deleted topic whose name is used again, and whose deletion this broker missed."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def stray(index: int) -> str:
     return f"t-{index}.{TOPIC_ID.hex}-stray"
 
 
-async def test_the_living_topic_takes_the_place_and_the_files_are_kept(tmp_path: Path) -> None:
+async def test_the_new_topic_replaces_the_log_and_the_files_are_kept(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
-    broker.hear(1, 2, 1)
+    broker.apply(1, 2, 1)
     former = broker.replicas.get_leader("t", 0)
     append(former.log, batch(3))
     waiting = former.committed(3)
-    broker.hear(1, 2, topic_id=OTHER_ID)
+    broker.apply(1, 2, topic_id=OTHER_ID)
     with pytest.raises(KafkaError) as failed:
         await waiting
     assert failed.value.code is ErrorCode.not_leader_or_follower
     living = broker.replicas.get_leader("t", 0)
     assert (living.topic_id, living.log.log_end_offset) == (OTHER_ID, 0)
     assert broker.fetching.followed == {1}
-    assert broker.told == [(0, True), (2, True), (0, False), (2, False), (0, True)]
+    assert broker.leaderships == [(0, True), (2, True), (0, False), (2, False), (0, True)]
     assert strays(tmp_path) == [stray(0), stray(1), stray(2)]
     (kept,) = tmp_path.glob(f"*/{stray(0)}/*.log")
     assert kept.stat().st_size
@@ -41,26 +41,26 @@ async def test_the_living_topic_takes_the_place_and_the_files_are_kept(tmp_path:
     assert broker.replicas.report() == ALL_WELL
     broker.close()
     again = Broker(tmp_path)
-    again.hear(1, 2, epoch=1, topic_id=OTHER_ID)
+    again.apply(1, 2, epoch=1, topic_id=OTHER_ID)
     assert strays(tmp_path) == [stray(0), stray(1), stray(2)]
     again.close()
 
 
-async def test_a_broker_that_was_down_sets_aside_what_it_has(tmp_path: Path) -> None:
+async def test_a_broker_that_was_down_sets_its_logs_aside(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
-    broker.hear(1, 1)
+    broker.apply(1, 1)
     broker.close()
     back = Broker(tmp_path)
-    back.hear(2, topic_id=OTHER_ID)
+    back.apply(2, topic_id=OTHER_ID)
     assert strays(tmp_path) == [stray(0), stray(1)]
     assert [(log.partition, log.topic_id) for log in back.directories] == [(0, OTHER_ID)]
     back.close()
 
 
-async def test_nothing_is_set_aside_for_lack_of_metadata(tmp_path: Path) -> None:
+async def test_no_log_is_set_aside_because_metadata_is_missing(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
-    broker.hear(1, 1)
-    broker.hear()
+    broker.apply(1, 1)
+    broker.apply()
     assert strays(tmp_path) == []
     assert len(list(broker.directories)) == 2
     broker.close()

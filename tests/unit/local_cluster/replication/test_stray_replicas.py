@@ -1,4 +1,4 @@
-"""Logs that no topic accounts for: when they are set aside, when not, and how they come back."""
+"""Logs of deleted topics: when they are set aside, when not, and how they come back."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HERE = topic("here", OTHER, 1, 2)
 
 
 class Broker:
-    """A run of broker 1 over one log directory, and what a controller tells it."""
+    """Broker 1 over one log directory, and the metadata that it gets."""
 
     def __init__(self, root: Path) -> None:
         self.directories = LogDirectories([root], OsFiles(), broker_id=1, clock=StandingClock())
@@ -53,10 +53,15 @@ class Broker:
             clock=StandingClock(),
             throttle=ReplicationThrottle(1, {}, lambda: 0),
         )
-        self.strays = StrayReplicas(self.replicas, self.cache, lambda: self.is_connected)
+        self.strays = StrayReplicas(
+            self.directories,
+            self.cache,
+            set_aside=lambda log: self.replicas.set_aside(log, "its topic does not exist"),
+            is_connected=lambda: self.is_connected,
+        )
         self._sequence = 0
 
-    def hear(self, *topics: TopicState, term: int = 1, is_whole: bool = True) -> None:
+    def apply(self, *topics: TopicState, term: int = 1, is_whole: bool = True) -> None:
         self._sequence += 1
         image = ClusterImage(
             2,
@@ -69,7 +74,7 @@ class Broker:
         )
         changes = self.cache.apply(difference(None, image, -1))
         self.replicas.apply(changes)
-        self.strays.heard(changes)
+        self.strays.apply(changes)
 
     def close(self) -> None:
         for directory in self.directories.all:
@@ -78,10 +83,10 @@ class Broker:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """What a broker left behind that had replicas of t and of here, three records in the first."""
+    """The log directory of a broker with replicas of t, which has three records, and of here."""
     before = Broker(tmp_path)
     before.strays.directories_bound()
-    before.hear(topic("t", OLD, 1), HERE)
+    before.apply(topic("t", OLD, 1), HERE)
     append(before.replicas.get_leader("t", 0).log, batch(3))
     before.close()
     return tmp_path
@@ -97,20 +102,20 @@ def started(root: Path) -> Broker:
     return broker
 
 
-def test_a_log_of_a_topic_that_is_gone_is_set_aside(root: Path) -> None:
+def test_the_log_of_a_deleted_topic_is_set_aside(root: Path) -> None:
     broker = started(root)
-    broker.hear(HERE)
+    broker.apply(HERE)
     assert held(root) == {STRAY, "here-0"}
     broker.close()
     again = started(root)
-    again.hear(HERE)
-    assert held(root) == {STRAY, "here-0"}, "a start neither deletes it nor takes it for a replica"
+    again.apply(HERE)
+    assert held(root) == {STRAY, "here-0"}, "a start neither deletes it nor serves it"
     again.close()
 
 
-def test_a_topic_made_anew_is_served_and_the_old_one_set_aside(root: Path) -> None:
+def test_a_recreated_topic_is_served_and_the_old_log_set_aside(root: Path) -> None:
     broker = started(root)
-    broker.hear(topic("t", NEW, 1, 2), HERE)
+    broker.apply(topic("t", NEW, 1, 2), HERE)
     assert held(root) == {STRAY, "t-0", "here-0"}
     assert broker.replicas.report().offline == frozenset()
     log = broker.replicas.get_leader("t", 0).log
@@ -118,11 +123,11 @@ def test_a_topic_made_anew_is_served_and_the_old_one_set_aside(root: Path) -> No
     broker.close()
 
 
-def test_a_topic_made_anew_within_a_term_is_served(root: Path) -> None:
+def test_a_topic_recreated_within_a_controller_epoch_is_served(root: Path) -> None:
     broker = started(root)
-    broker.hear(topic("t", OLD, 1), HERE, is_whole=False)
-    broker.hear(HERE, is_whole=False)
-    broker.hear(topic("t", NEW, 1, 2), HERE, is_whole=False)
+    broker.apply(topic("t", OLD, 1), HERE, is_whole=False)
+    broker.apply(HERE, is_whole=False)
+    broker.apply(topic("t", NEW, 1, 2), HERE, is_whole=False)
     assert held(root) == {STRAY, "t-0", "here-0"}
     assert broker.replicas.report().offline == frozenset()
     log = broker.replicas.get_leader("t", 0).log
@@ -130,50 +135,50 @@ def test_a_topic_made_anew_within_a_term_is_served(root: Path) -> None:
     broker.close()
 
 
-def test_a_topic_made_anew_elsewhere_leaves_only_the_stray(root: Path) -> None:
+def test_a_topic_recreated_on_other_brokers_leaves_only_the_stray(root: Path) -> None:
     broker = started(root)
-    broker.hear(topic("t", NEW, 2, leader=2), HERE)
+    broker.apply(topic("t", NEW, 2, leader=2), HERE)
     assert held(root) == {STRAY, "here-0"}
     broker.close()
 
 
-def test_what_is_assigned_again_comes_back_with_its_records(root: Path) -> None:
+def test_a_stray_that_is_assigned_again_comes_back_with_its_records(root: Path) -> None:
     broker = started(root)
-    broker.hear(HERE)
-    broker.hear(topic("t", OLD, 1, 2), HERE)
+    broker.apply(HERE)
+    broker.apply(topic("t", OLD, 1, 2), HERE)
     assert held(root) == {"t-0", "here-0"}
     assert offsets_of(broker.replicas.get_leader("t", 0).log) == [0, 1, 2]
     broker.close()
 
 
-def test_what_is_assigned_again_comes_back_after_a_start(root: Path) -> None:
+def test_a_stray_that_is_assigned_again_comes_back_after_a_start(root: Path) -> None:
     broker = started(root)
-    broker.hear(HERE)
+    broker.apply(HERE)
     broker.close()
     again = started(root)
-    again.hear(topic("t", OLD, 1, 2), HERE)
+    again.apply(topic("t", OLD, 1, 2), HERE)
     assert held(root) == {"t-0", "here-0"}
     assert offsets_of(again.replicas.get_leader("t", 0).log) == [0, 1, 2]
     again.close()
 
 
-def test_nothing_is_set_aside_on_a_state_that_is_not_whole(root: Path) -> None:
+def test_nothing_is_set_aside_by_incomplete_metadata(root: Path) -> None:
     broker = started(root)
-    broker.hear(HERE, is_whole=False)
+    broker.apply(HERE, is_whole=False)
     assert held(root) == {"t-0", "here-0"}
-    broker.hear(HERE, is_whole=True)
-    assert held(root) == {STRAY, "here-0"}, "the controller is sure by now"
+    broker.apply(HERE, is_whole=True)
+    assert held(root) == {STRAY, "here-0"}, "the controller vouches for all topics"
     broker.close()
 
 
-def test_nothing_is_set_aside_within_a_term(root: Path) -> None:
+def test_nothing_is_set_aside_within_a_controller_epoch(root: Path) -> None:
     broker = started(root)
-    broker.hear(topic("t", OLD, 1), HERE)
-    broker.hear(HERE)
-    assert held(root) == {"t-0", "here-0"}, "it vanished: that is no deletion"
+    broker.apply(topic("t", OLD, 1), HERE)
+    broker.apply(HERE)
+    assert held(root) == {"t-0", "here-0"}, "a missing topic is no deletion"
     with pytest.raises(KafkaError):
         broker.replicas.get_leader("t", 0)
-    broker.hear(HERE, term=2)
+    broker.apply(HERE, term=2)
     assert held(root) == {STRAY, "here-0"}
     assert broker.replicas.get("t", 0) is None
     broker.close()
@@ -182,17 +187,17 @@ def test_nothing_is_set_aside_within_a_term(root: Path) -> None:
 def test_nothing_is_set_aside_while_zookeeper_does_not_answer(root: Path) -> None:
     broker = started(root)
     broker.is_connected = False
-    broker.hear(HERE)
+    broker.apply(HERE)
     assert held(root) == {"t-0", "here-0"}
     broker.is_connected = True
-    broker.hear(HERE)
+    broker.apply(HERE)
     assert held(root) == {STRAY, "here-0"}
     broker.close()
 
 
-def test_nothing_is_set_aside_before_the_cluster_is_known_to_be_the_right_one(root: Path) -> None:
+def test_nothing_is_set_aside_before_the_directories_belong_to_the_cluster(root: Path) -> None:
     broker = Broker(root)
-    broker.hear(HERE)
+    broker.apply(HERE)
     assert held(root) == {"t-0", "here-0"}
     broker.strays.directories_bound()
     assert held(root) == {STRAY, "here-0"}
@@ -201,13 +206,13 @@ def test_nothing_is_set_aside_before_the_cluster_is_known_to_be_the_right_one(ro
 
 def test_a_cluster_without_any_topic_is_no_evidence(root: Path) -> None:
     broker = started(root)
-    broker.hear()
+    broker.apply()
     assert held(root) == {"t-0", "here-0"}
     broker.close()
 
 
 def test_a_partition_that_its_topic_lacks_is_kept(root: Path) -> None:
     broker = started(root)
-    broker.hear(TopicState("t", OLD, {}, {}), HERE)
+    broker.apply(TopicState("t", OLD, {}, {}), HERE)
     assert held(root) == {"t-0", "here-0"}
     broker.close()

@@ -1,4 +1,4 @@
-"""Group commit over partitions whose disk is a test's: what a round covers, and how it fails."""
+"""Group commit over a disk that the test controls: what a round covers, and how it fails."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ import pytest
 
 from local_cluster.log.disk.file_system import FileSystem
 from local_cluster.log.disk.tickets import FlushTicket, LogDirectoryError
-from local_cluster.replication.log_flushes import PartitionFlushes
-from local_cluster.server import group_commit
+from local_cluster.replication.log_flushes import LogFlushes
 from local_cluster.server.group_commit import GroupCommit
 from local_cluster.wire.errors import ErrorCode
 
 
 class Disk:
-    """Counts syncs of files and of all; may hold them up or fail them."""
+    """Counts syncs of files and of the file system. It may delay or fail them."""
 
     def __init__(self) -> None:
         self.gate = threading.Event()
@@ -45,8 +44,8 @@ class Disk:
             raise self.error
 
 
-class DirtyPartition:
-    """Partition and log in one: an end offset, and how far it is flushed."""
+class DirtyLog:
+    """A log and its flushes in one: an end offset, and a flushed end offset."""
 
     def __init__(self, disk: Disk) -> None:
         self.log = self
@@ -57,7 +56,7 @@ class DirtyPartition:
         self.failure: str | None = None
         self.moved = asyncio.Event()
         self.refusals = 0
-        """How often a flush cannot begin: no space for the epochs, no descriptor."""
+        """How often a flush cannot begin: no space for the epochs, or no descriptor."""
 
     @property
     def needs_flush(self) -> bool:
@@ -87,7 +86,7 @@ class DirtyPartition:
     def flushed(self) -> None:
         self.moved.set()
 
-    def fail_parked(self, code: ErrorCode) -> None:
+    def fail(self, code: ErrorCode) -> None:
         self.failed_with = code
 
 
@@ -100,11 +99,11 @@ class Setup:
     def __init__(self, disk: Disk, log_dir: Path) -> None:
         self.disk = disk
         self.fatal: list[BaseException] = []
-        self.commit = GroupCommit(str(log_dir), self.fatal.append)
+        self.commit = GroupCommit(str(log_dir), self.fatal.append, retry_seconds=0.01)
 
-    def append(self, partition: DirtyPartition, count: int = 1) -> None:
-        partition.end_offset += count
-        self.commit.request(cast(PartitionFlushes, partition))
+    def append(self, log: DirtyLog, count: int = 1) -> None:
+        log.end_offset += count
+        self.commit.request(cast(LogFlushes, log))
 
 
 @pytest.fixture
@@ -119,91 +118,88 @@ async def setup(
     await made.commit.stop()
 
 
-async def flushed(partition: DirtyPartition) -> None:
+async def flushed(log: DirtyLog) -> None:
     async with asyncio.timeout(10):
-        while partition.flushed_end_offset < partition.end_offset:
-            await partition.moved.wait()
-            partition.moved.clear()
+        while log.flushed_end_offset < log.end_offset:
+            await log.moved.wait()
+            log.moved.clear()
 
 
-async def test_what_comes_in_one_turn_is_one_sync(setup: Setup, disk: Disk) -> None:
-    partition = DirtyPartition(disk)
+async def test_requests_of_one_turn_are_one_sync(setup: Setup, disk: Disk) -> None:
+    log = DirtyLog(disk)
     for _ in range(50):
-        setup.append(partition)
-    await flushed(partition)
+        setup.append(log)
+    await flushed(log)
     assert (disk.files, disk.whole) == (1, 0)
 
 
-async def test_a_flush_that_cannot_begin_is_tried_again(
-    setup: Setup, disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(group_commit, "RETRY_SECONDS", 0.01)
-    partition = DirtyPartition(disk)
-    partition.refusals = 3
-    setup.append(partition)
-    await flushed(partition)
-    assert (partition.refusals, disk.files) == (0, 1)
+async def test_a_flush_that_cannot_begin_is_retried(setup: Setup, disk: Disk) -> None:
+    log = DirtyLog(disk)
+    log.refusals = 3
+    setup.append(log)
+    await flushed(log)
+    assert (log.refusals, disk.files) == (0, 1)
 
 
-async def test_what_comes_during_a_round_waits_for_the_next(setup: Setup, disk: Disk) -> None:
-    partition = DirtyPartition(disk)
+async def test_requests_during_a_round_wait_for_the_next(setup: Setup, disk: Disk) -> None:
+    log = DirtyLog(disk)
     disk.gate.clear()
-    setup.append(partition)
+    setup.append(log)
     assert await asyncio.to_thread(disk.began.wait, 10)
-    setup.append(partition, 5)
+    setup.append(log, 5)
     await asyncio.sleep(0.02)
-    assert partition.flushed_end_offset == 0
+    assert log.flushed_end_offset == 0
     disk.gate.set()
     async with asyncio.timeout(10):
-        await partition.moved.wait()
-    # The first round was begun before the five came, whatever the second has done since.
-    assert partition.flushed_end_offset in (1, 6)
-    await flushed(partition)
+        await log.moved.wait()
+    # The first round began before the five appends. The second may have ended by now.
+    assert log.flushed_end_offset in (1, 6)
+    await flushed(log)
     assert disk.files == 2
 
 
 async def test_many_dirty_logs_are_one_sync_of_the_file_system(setup: Setup, disk: Disk) -> None:
-    partitions = [DirtyPartition(disk) for _ in range(500)]
-    for partition in partitions:
-        setup.append(partition)
-    for partition in partitions:
-        await flushed(partition)
+    logs = [DirtyLog(disk) for _ in range(500)]
+    for log in logs:
+        setup.append(log)
+    for log in logs:
+        await flushed(log)
     assert (disk.files, disk.whole) == (0, 1)
 
 
 @pytest.mark.parametrize("count", [1, 2, 40])
 async def test_a_failed_sync_is_final_for_every_log(setup: Setup, disk: Disk, count: int) -> None:
     disk.error = OSError(errno.EIO, "Input/output error")
-    partitions = [DirtyPartition(disk) for _ in range(count)]
-    for partition in partitions:
-        setup.append(partition)
+    logs = [DirtyLog(disk) for _ in range(count)]
+    for log in logs:
+        setup.append(log)
     async with asyncio.timeout(10):
         while not setup.fatal:
             await asyncio.sleep(0.01)
     assert isinstance(setup.fatal[0], LogDirectoryError)
-    assert all(partition.failed_with for partition in partitions)
-    assert any(partition.failure for partition in partitions)
+    assert all(log.failed_with for log in logs)
+    assert any(log.failure for log in logs)
     syncs = disk.files + disk.whole
-    # Never again, even if the disk says that it is well.
+    # Never again, even if the disk reports no more errors.
     disk.error = None
-    late = DirtyPartition(disk)
+    late = DirtyLog(disk)
     setup.append(late)
     assert late.failed_with is ErrorCode.kafka_storage_error
     await asyncio.sleep(0.02)
     assert disk.files + disk.whole == syncs
-    assert not any(partition.flushed_end_offset for partition in (*partitions, late))
+    assert not any(log.flushed_end_offset for log in (*logs, late))
 
 
-async def test_the_round_that_runs_at_the_stop_is_finished(setup: Setup, disk: Disk) -> None:
-    partition = DirtyPartition(disk)
+async def test_a_stop_finishes_the_running_round(setup: Setup, disk: Disk) -> None:
+    log = DirtyLog(disk)
     disk.gate.clear()
-    setup.append(partition)
+    setup.append(log)
     assert await asyncio.to_thread(disk.began.wait, 10)
     stopping = asyncio.create_task(setup.commit.stop())
     await asyncio.sleep(0)
     disk.gate.set()
     await stopping
-    await flushed(partition)
+    await flushed(log)
 
 
 def test_the_real_file_system_is_synced(tmp_path: Path) -> None:
@@ -217,7 +213,7 @@ def test_the_real_file_system_is_synced(tmp_path: Path) -> None:
         file_system.sync()
 
 
-def test_a_directory_of_another_file_system_rules_it_out(tmp_path: Path) -> None:
+def test_a_directory_of_another_file_system_rules_out_whole_syncs(tmp_path: Path) -> None:
     elsewhere = Path("/dev/shm")
     if not elsewhere.is_dir() or elsewhere.stat().st_dev == tmp_path.stat().st_dev:
         pytest.skip("no second file system here")

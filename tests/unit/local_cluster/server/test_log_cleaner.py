@@ -1,4 +1,4 @@
-"""Compaction of several logs: what is wrong with one of them is no business of the others."""
+"""Compaction of several logs: an error in one of them does not affect the others."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -19,11 +19,34 @@ from local_cluster.log.disk.files import OsFile, OsFiles
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.server import log_cleaner
 from local_cluster.server.log_cleaner import UNCLEANABLE_RETRY_MS, LogCleaner
+from local_cluster.settings import BrokerSettings, Listener
 from tests.unit.local_cluster.log.compaction.compacting import put
 from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, records_of
 
 WAIT_SECONDS_MAX = 60.0
 CONFIG = LogConfig(is_compacted=True, segment_bytes=2000, min_cleanable_dirty_ratio=0.0)
+
+
+SETTINGS = BrokerSettings(
+    cluster="c",
+    broker_id=1,
+    listeners=(Listener(name="L", host="h", port=0),),
+    inter_broker_listener="L",
+    zookeeper_connect="unused",
+    log_dirs=("unused",),
+    ready_file="unused",
+    config={"log.cleaner.backoff.ms": "10"},
+)
+
+
+@dataclass
+class Replica:
+    """A replica whose whole log is committed."""
+
+    topic: str
+    partition: int
+    log: PartitionLog
+    high_watermark: int
 
 
 class HandClock:
@@ -38,7 +61,7 @@ class HandClock:
 
 
 class BadSector(OsFiles):
-    """The segments of partition 0 cannot be read, or its snapshots not be written."""
+    """Files of partition 0 raise errors by their suffix: reads of segments, writes of snapshots."""
 
     errors: dict[str, int]
 
@@ -60,7 +83,7 @@ class BadSector(OsFiles):
 
 
 def filled(path: Path, files: OsFiles, clock: HandClock) -> LogDirectories:
-    """Two logs with closed dirty segments, after a clean stop: no segment is open."""
+    """Return two logs with closed dirty segments, after a clean stop: no segment is open."""
     for is_first in (True, False):
         directories = LogDirectories([path], files, broker_id=1, clock=clock)
         directories.open(cluster_id="c", config=CONFIG)
@@ -78,18 +101,8 @@ def filled(path: Path, files: OsFiles, clock: HandClock) -> LogDirectories:
 async def compacting(
     directories: LogDirectories, logs: list[PartitionLog], clock: HandClock
 ) -> AsyncIterator[LogCleaner]:
-    settings = SimpleNamespace(
-        config={},
-        config_bool=lambda name, default: default,
-        config_int=lambda name, default: 10 if name == "log.cleaner.backoff.ms" else default,
-    )
-    replicas = [
-        SimpleNamespace(
-            topic="t", partition=log.partition, log=log, high_watermark=log.log_end_offset
-        )
-        for log in logs
-    ]
-    running = LogCleaner(cast(Any, settings), cast(Any, replicas), directories, clock)
+    replicas = [Replica("t", log.partition, log, log.log_end_offset) for log in logs]
+    running = LogCleaner(SETTINGS, replicas, directories, clock)
     running.start()
     try:
         yield running
@@ -109,7 +122,7 @@ async def until_compacted(directories: LogDirectories, log: PartitionLog) -> Non
 @pytest.mark.parametrize(
     ("suffix", "error"), [(".log", errno.EIO), (".snapshot", errno.ENOSPC)], ids=["read", "roll"]
 )
-async def test_a_log_that_cannot_be_read_or_rolled_is_left_alone_for_a_while_and_no_other(
+async def test_only_a_log_that_cannot_be_read_or_rolled_is_skipped_for_a_while(
     tmp_path: Path, suffix: str, error: int
 ) -> None:
     clock, files = HandClock(), BadSector()
@@ -128,7 +141,7 @@ async def test_a_log_that_cannot_be_read_or_rolled_is_left_alone_for_a_while_and
         await until_compacted(directories, logs[0])
 
 
-async def test_a_round_that_cannot_be_planned_leaves_its_log_alone_and_no_other(
+async def test_only_a_log_whose_round_cannot_be_planned_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = HandClock()

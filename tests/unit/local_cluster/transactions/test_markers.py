@@ -19,7 +19,7 @@ from local_cluster.controller.model.cluster_image import (
 from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.coordinator_runtime import partition_runtime
 from local_cluster.handlers.services import BrokerServices
-from local_cluster.network import OpenLine
+from local_cluster.network import ConnectToPeer
 from local_cluster.records.control import EndMarker
 from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.transactions import markers
@@ -247,7 +247,7 @@ async def test_a_marker_that_waits_holds_up_no_question_about_a_transaction(
         return opened[-1]
 
     coordinator = TransactionCoordinator(
-        cast(BrokerServices, broker_that_knows(1)), cast(OpenLine, connect)
+        cast(BrokerServices, broker_that_knows(1)), cast(ConnectToPeer, connect)
     )
     monkeypatch.setattr(coordinator._topic, "is_here", lambda _: False)
     monkeypatch.setattr(coordinator._topic, "leader_of", lambda _: LEADER)

@@ -1,4 +1,4 @@
-"""Followers that begin anew: where the leader's log begins, within a batch, or beyond its end."""
+"""Followers that start over: at the leader's log start, within a batch, or beyond its end."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.records.control import EndMarker
-from local_cluster.replication.follower.apply_response import Followed, position_of, take_answer
-from local_cluster.replication.follower.response_rules import Append, StartAnew
+from local_cluster.replication.follower.apply_response import Applied, apply_response, position_of
+from local_cluster.replication.follower.response_rules import Append, TruncateFully
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import PartitionFetched
@@ -33,7 +33,7 @@ LEADER_EPOCH = 9
 
 
 class Pair:
-    """A leader's log, and a replica that follows it by answers made by hand."""
+    """A leader's log, and a replica that follows it by responses of this test."""
 
     def __init__(self, directory: Path) -> None:
         self.leader = create(directory / "leader")
@@ -47,13 +47,13 @@ class Pair:
         )
         self.replica.resign(LEADER_EPOCH, 1)
 
-    def fetch(self) -> Followed:
-        """Ask, as the follower does, and act on what the leader says; all of it is committed."""
-        asked = position_of(self.replica)
+    def fetch(self) -> Applied:
+        """Fetch as the follower does, and apply the response. Everything is committed."""
+        position = position_of(self.replica)
         leader, error, records = self.leader, ErrorCode.none, b""
         try:
             piece = leader.read(
-                asked.fetch_offset,
+                position.fetch_offset,
                 bytes_max=1,
                 offset_limit=leader.log_end_offset,
                 at_least_one_batch=True,
@@ -61,7 +61,7 @@ class Pair:
             records = piece.read()
         except KafkaError as refused:
             error = refused.code
-        answer = PartitionFetched(
+        response = PartitionFetched(
             "t",
             0,
             error,
@@ -69,7 +69,7 @@ class Pair:
             log_start_offset=leader.log_start_offset,
             records=memoryview(bytearray(records)),
         )
-        done = take_answer(self.replica, asked, answer, now_ms=NOW_MS)
+        done = apply_response(self.replica, position, response, now_ms=NOW_MS)
         if done.deletion is not None:
             done.deletion.run()
         return done
@@ -79,7 +79,7 @@ class Pair:
             if self.log.log_end_offset == self.leader.log_end_offset:
                 return
             self.fetch()
-        raise AssertionError("the follower does not get on")
+        raise AssertionError("the follower makes no progress")
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
     pair.leader.close()
 
 
-def test_where_the_leaders_log_begins_within_a_batch_the_follower_has_that_batch(
+def test_a_follower_gets_the_batch_that_the_leaders_log_start_lies_in(
     pair: Pair,
 ) -> None:
     append(pair.leader, batch(3))
@@ -98,10 +98,10 @@ def test_where_the_leaders_log_begins_within_a_batch_the_follower_has_that_batch
     append(pair.leader, batch(10))
     append(pair.leader, batch(2))
     pair.leader.advance_log_start(7)
-    assert pair.fetch().next == StartAnew(7)
+    assert pair.fetch().action == TruncateFully(7)
     assert (pair.log.log_start_offset, pair.log.log_end_offset) == (7, 7)
     done = pair.fetch()
-    assert isinstance(done.next, Append)
+    assert isinstance(done.action, Append)
     assert done.deletion is not None, "the directory is checkpointed before the next append"
     assert (pair.log.log_start_offset, pair.log.log_end_offset) == (7, 13)
     pair.catch_up()
@@ -110,7 +110,7 @@ def test_where_the_leaders_log_begins_within_a_batch_the_follower_has_that_batch
     assert read_all(pair.log) == read_all(pair.leader)
 
 
-def test_a_log_that_has_something_takes_no_batch_that_begins_before_its_end(pair: Pair) -> None:
+def test_a_log_with_records_takes_no_batch_that_starts_before_its_end(pair: Pair) -> None:
     append(pair.leader, batch(3))
     pair.catch_up()
     other = create(pair.directory.parent / "other")
@@ -123,23 +123,23 @@ def test_a_log_that_has_something_takes_no_batch_that_begins_before_its_end(pair
     assert offsets_of(pair.log) == [0, 1, 2]
 
 
-def test_a_follower_with_nothing_begins_where_a_leader_does_that_ends_before_it(
+def test_an_empty_follower_starts_over_at_a_leader_that_ends_before_it(
     pair: Pair,
 ) -> None:
     append(pair.leader, batch(5))
     pair.log.truncate_fully(9, NOW_MS).run()
-    assert pair.fetch().next == StartAnew(0)
+    assert pair.fetch().action == TruncateFully(0)
     pair.catch_up()
     assert offsets_of(pair.log) == [0, 1, 2, 3, 4]
 
 
-def test_a_follower_with_records_asks_again_where_a_leader_ends_before_it(pair: Pair) -> None:
+def test_a_follower_with_records_retries_if_its_leader_ends_before_it(pair: Pair) -> None:
     append(pair.leader, batch(5))
     pair.catch_up()
     other = create(pair.directory.parent / "other")
     pair.leader.close()
     pair.leader = other
-    assert not isinstance(pair.fetch().next, StartAnew)
+    assert not isinstance(pair.fetch().action, TruncateFully)
     assert offsets_of(pair.log) == [0, 1, 2, 3, 4]
 
 
@@ -154,7 +154,9 @@ def commit(log: PartitionLog, producer_id: int) -> None:
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_what_was_open_before_is_not_open_for_ever(pair: Pair, restarts: bool) -> None:
+def test_a_transaction_from_before_the_new_start_does_not_stay_open(
+    pair: Pair, restarts: bool
+) -> None:
     write(pair.leader, 7, 0)
     pair.catch_up()
     assert pair.log.last_stable_offset(1) == 0
@@ -170,11 +172,11 @@ def test_what_was_open_before_is_not_open_for_ever(pair: Pair, restarts: bool) -
         pair.follow(reopen(pair.directory))
     end = pair.leader.log_end_offset
     assert pair.log.last_stable_offset(end) == end
-    # Nor does it know of a sequence that others have forgotten.
+    # Nor does it know a sequence that the other replicas have forgotten.
     write(pair.log, 7, 5)
 
 
-def test_a_snapshot_from_before_the_first_segment_is_not_believed(pair: Pair) -> None:
+def test_a_snapshot_from_before_the_first_segment_is_not_loaded(pair: Pair) -> None:
     write(pair.leader, 7, 0)
     pair.catch_up()
     pair.log.roll(NOW_MS)
@@ -188,7 +190,7 @@ def test_a_snapshot_from_before_the_first_segment_is_not_believed(pair: Pair) ->
     assert pair.log.last_stable_offset(9) == 9
 
 
-def test_a_transaction_that_begins_below_the_log_start_holds_nobody_up(pair: Pair) -> None:
+def test_a_transaction_that_starts_below_the_log_start_delays_no_reader(pair: Pair) -> None:
     append(pair.leader, batch(2))
     write(pair.leader, 7, 0)
     append(pair.leader, batch(4))
@@ -197,7 +199,7 @@ def test_a_transaction_that_begins_below_the_log_start_holds_nobody_up(pair: Pai
     assert pair.leader.last_stable_offset(7) == 5
 
 
-def test_ended_transactions_are_forgotten_where_nobody_reads(tmp_path: Path) -> None:
+def test_ended_transactions_are_dropped_without_readers(tmp_path: Path) -> None:
     log = create(tmp_path, config=LogConfig(retention_ms=-1))
     for sequence in range(20):
         write(log, 7, sequence)

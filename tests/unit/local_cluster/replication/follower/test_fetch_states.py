@@ -1,67 +1,60 @@
-"""Whose turn it is in a follower's next fetch."""
+"""Which replicas the next fetch from a leader is for."""
 
 from __future__ import annotations
 
-from typing import cast
-
 from local_cluster.replication.follower.fetch_states import FetchStates
-from local_cluster.replication.partition import Partition
+
+ONE, TWO = "one", "two"
 
 
-def replica() -> Partition:
-    return cast(Partition, object())
+def followed(*replicas: str) -> FetchStates[str]:
+    states: FetchStates[str] = FetchStates()
+    for replica in replicas:
+        states.add(replica)
+    return states
 
 
-def followed(*partitions: Partition) -> FetchStates:
-    turns = FetchStates()
-    for partition in partitions:
-        turns.add(partition)
-    return turns
+def test_a_replica_is_changed_until_a_fetch_has_looked_at_it() -> None:
+    states = followed(ONE, TWO)
+    assert list(states.changed) == [ONE, TWO]
+    states.clear_changed()
+    assert list(states.changed) == []
+    assert list(states.followed) == [ONE, TWO]
+    assert states.is_ready(ONE), "an idle replica is part of a full fetch"
+    states.mark_changed([TWO])
+    assert list(states.changed) == [TWO]
 
 
-def test_what_is_followed_is_unsure_until_it_was_looked_at() -> None:
-    one, two = replica(), replica()
-    turns = followed(one, two)
-    assert list(turns.unsure) == [one, two]
-    turns.looked()
-    assert list(turns.unsure) == []
-    assert list(turns.followed) == [one, two]
-    assert turns.may_ask(one), "at rest, it is asked for when everything is"
-    turns.look_at([two])
-    assert list(turns.unsure) == [two]
+def test_a_delayed_replica_is_changed_after_its_delay() -> None:
+    states = followed(ONE, TWO)
+    states.clear_changed()
+    states.delay(ONE, 5.0)
+    states.delay(TWO, 3.0)
+    assert (states.is_ready(ONE), states.next_end_of_delay()) == (False, 3.0)
+    states.end_delays(3.0)
+    assert (states.is_ready(ONE), states.is_ready(TWO)) == (False, True)
+    assert states.next_end_of_delay() == 5.0
+    assert list(states.changed) == [TWO]
+    states.end_delays(6.0)
+    assert (states.is_ready(ONE), states.next_end_of_delay()) == (True, None)
 
 
-def test_what_waits_comes_due_in_its_time() -> None:
-    one, two = replica(), replica()
-    turns = followed(one, two)
-    turns.looked()
-    turns.later(one, 5.0)
-    turns.later(two, 3.0)
-    assert (turns.may_ask(one), turns.next_at()) == (False, 3.0)
-    turns.come_due(3.0)
-    assert (turns.may_ask(one), turns.may_ask(two), turns.next_at()) == (False, True, 5.0)
-    assert list(turns.unsure) == [two]
-    turns.come_due(6.0)
-    assert (turns.may_ask(one), turns.next_at()) == (True, None)
+def test_a_failed_replica_is_ready_when_it_is_added_again() -> None:
+    states = followed(ONE)
+    states.mark_failed(ONE)
+    states.end_delays(1e9)
+    assert not states.is_ready(ONE)
+    assert states.next_end_of_delay() is None
+    states.add(ONE)
+    assert states.is_ready(ONE)
 
 
-def test_what_is_stalled_is_asked_for_when_it_is_followed_anew() -> None:
-    one = replica()
-    turns = followed(one)
-    turns.stall(one)
-    turns.come_due(1e9)
-    assert not turns.may_ask(one)
-    assert turns.next_at() is None
-    turns.add(one)
-    assert turns.may_ask(one)
-
-
-def test_what_is_left_is_forgotten_whatever_it_waited_for() -> None:
-    one = replica()
-    turns = followed(one)
-    turns.later(one, 5.0)
-    turns.remove(one)
-    assert one not in turns
-    assert (list(turns.followed), list(turns.unsure), turns.next_at()) == ([], [], None)
-    turns.add(one)
-    assert turns.may_ask(one)
+def test_a_removed_replica_is_forgotten_in_every_state() -> None:
+    states = followed(ONE)
+    states.delay(ONE, 5.0)
+    states.remove(ONE)
+    assert ONE not in states
+    assert (list(states.followed), list(states.changed)) == ([], [])
+    assert states.next_end_of_delay() is None
+    states.add(ONE)
+    assert states.is_ready(ONE)
