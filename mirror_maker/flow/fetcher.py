@@ -37,7 +37,7 @@ from mirror_maker.copy.replicator import PartitionReplicator
 from mirror_maker.flow.copy_span import Copying
 from mirror_maker.flow.flow import Flow
 from mirror_maker.flow.topic_identity import Confirmer
-from mirror_maker.metrics.lag import LastResponse
+from mirror_maker.metrics.lag import LastAnswer
 from mirror_maker.ports import DataSource
 
 BLOCKED_WAIT_MS: Final = 5
@@ -91,7 +91,7 @@ class Fetcher:
         """Whose partitions the session wants; it stays as it is while a poll is on its way."""
         self._ahead: asyncio.Task[SessionAnswer] | None = None
         """The next poll, sent before the last one's answer was taken in."""
-        self._last_answer = LastResponse()
+        self._last_answer = LastAnswer()
         self._pending: dict[TopicPartition, PartitionReplicator] = {}
         """Those of the link, of any broker, with bytes that are not acknowledged."""
         self._blocked: dict[TopicPartition, None] = {}

@@ -28,7 +28,7 @@ class Lag(NamedTuple):
 UNKNOWN_LAG: Final = Lag(None, None, None)
 
 
-class LastResponse:
+class LastAnswer:
     """When somebody last answered who tells of partitions only when they move."""
 
     def __init__(self) -> None:
@@ -43,15 +43,15 @@ class HighWatermarkHistory:
         self._times_ms: list[int] = []
         self._offsets: list[int] = []
         self._seen_ms: int | None = None
-        self._teller: LastResponse | None = None
+        self._teller: LastAnswer | None = None
         self.high_watermark: int | None = None
 
-    def follow(self, teller: LastResponse) -> None:
+    def follow(self, teller: LastAnswer) -> None:
         """From its last answer on, each says that the end is still where it was observed last,
         unless another is observed."""
         self._teller = teller
 
-    def unfollow(self, teller: LastResponse) -> None:
+    def unfollow(self, teller: LastAnswer) -> None:
         """Its further answers say nothing of this partition."""
         if self._teller is teller:
             self._seen_ms = self._last_seen_ms()

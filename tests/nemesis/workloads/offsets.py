@@ -22,7 +22,7 @@ from tests.nemesis.workloads.workload import LIBRDKAFKA, Worker, Workload, end_a
 
 TOPIC: Final = "offsets"
 GROUPS: Final = (PROBE_GROUP, "offsets-1", "offsets-2")
-"""CoordinatorClient by different brokers, one by that which the faults call "the coordinator"."""
+"""Coordinated by different brokers, one by that which the faults call "the coordinator"."""
 CALL_SECONDS_MAX: Final = 10.0
 PAUSE_SECONDS: Final = 0.05
 SETTLE_SECONDS_MAX: Final = 90.0

@@ -8,7 +8,7 @@ from mirror_maker.metrics.lag import (
     UNKNOWN_LAG,
     HighWatermarkHistory,
     Lag,
-    LastResponse,
+    LastAnswer,
 )
 
 
@@ -67,7 +67,7 @@ def test_a_source_that_went_back_forgets_its_samples() -> None:
 
 
 def test_whoever_tells_only_of_what_moves_is_believed_as_long_as_it_answers() -> None:
-    history, teller = HighWatermarkHistory(), LastResponse()
+    history, teller = HighWatermarkHistory(), LastAnswer()
     history.follow(teller)
     teller.at_ms = 0
     assert history.lag(0, 0, 0, 0) == UNKNOWN_LAG, "it has never told where the end is"
@@ -78,7 +78,7 @@ def test_whoever_tells_only_of_what_moves_is_believed_as_long_as_it_answers() ->
 
 
 def test_what_was_said_before_a_teller_was_left_ages_from_then_on() -> None:
-    history, teller, other = HighWatermarkHistory(), LastResponse(), LastResponse()
+    history, teller, other = HighWatermarkHistory(), LastAnswer(), LastAnswer()
     history.observe(10, 0)
     history.follow(teller)
     teller.at_ms = 4 * STALE_MS
