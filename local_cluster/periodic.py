@@ -3,8 +3,8 @@
     success    the next run after `interval_ms`, or soon after `trigger`
     failure    the next run after a backoff that doubles up to a maximum
 
-A failure is logged when it is new, and once more when the work succeeds again. An error that
-nobody expected does not end the task: it is logged with its traceback and retried like the others.
+A failure is logged when it is new, and once more when the work succeeds again. An unexpected error
+does not end the task: it is logged with its traceback, and the work is retried as after any other.
 
 Not for the data path: fetches, appends and flushes have loops of their own.
 """

@@ -22,7 +22,7 @@ from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
 from local_cluster.client.broker_directory import BrokerDirectory, Connect
 from local_cluster.client.connection import Connection, LastResponse, connect
 from local_cluster.client.model import BrokerAddress, ClusterMetadata
-from local_cluster.wire import metadata as metadata_codec
+from local_cluster.wire import metadata
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import Fields, get
@@ -203,20 +203,20 @@ class ClusterCalls:
         """As `metadata`, but keep this client's own broker addresses and controller."""
         connection = await self.connection(node_id)
         version = connection.choose_version(ApiKey.METADATA)
-        if version < metadata_codec.VERSION_MIN:
+        if version < metadata.VERSION_MIN:
             raise KafkaError(ErrorCode.unsupported_version, "Metadata v0 names no controller")
-        body = metadata_codec.encode_request(
+        body = metadata.encode_request(
             version, topics, allow_auto_topic_creation=allow_auto_topic_creation
         )
         sent = connection.send(ApiKey.METADATA, version, (body,))
         frame, position = await self._await_response(connection, sent, None)
-        head = metadata_codec.decode_head(version, frame, position)
+        head = metadata.decode_head(version, frame, position)
         # The version is compared too, because it decides how the bytes are read.
         encoded = bytes((version,)) + frame[head.topics_position :]
         if last is not None and last.topics_encoded == encoded:
             found, encoded = last.topics, last.topics_encoded
         else:
-            error, found = metadata_codec.decode_topics(version, memoryview(encoded)[1:])
+            error, found = metadata.decode_topics(version, memoryview(encoded)[1:])
             if error:
                 raise KafkaError(error, "Metadata")
         brokers = {broker.node_id: broker for broker in head.brokers}

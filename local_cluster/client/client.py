@@ -29,11 +29,13 @@ from local_cluster.client.model import (
     TopicPartition,
 )
 from local_cluster.client.produce_batches import ProduceBatches, match_results
-from local_cluster.wire import fetch as fetch_codec
-from local_cluster.wire import produce as produce_codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.fetch import TOPIC_IDS_SINCE, FetchRequest
+from local_cluster.wire.fetch import encode_request as encode_fetch
 from local_cluster.wire.messages import Fields, get
+from local_cluster.wire.produce import PartitionRecords, ProduceRequest, decode_response
+from local_cluster.wire.produce import encode_request as encode_produce
 
 COMMITS_KNOWN_SECONDS_MAX: Final = 10.0
 """How long ListOffsets is repeated while a new leader does not know what is committed."""
@@ -268,7 +270,7 @@ class KafkaClient(ClusterCalls):
             return await self._fetch(node_id, session_request(request, limits), by_id)
 
         connection = await self.connection(node_id)
-        session.knows_topic_ids = connection.has_version(ApiKey.FETCH, fetch_codec.TOPIC_IDS_SINCE)
+        session.knows_topic_ids = connection.has_version(ApiKey.FETCH, TOPIC_IDS_SINCE)
         return await fetch_in_session(session, send)
 
     async def close_fetch_session(self, node_id: int, session: FetchSession) -> None:
@@ -281,12 +283,12 @@ class KafkaClient(ClusterCalls):
             await self._fetch(node_id, session_request(closing, _CLOSING))
 
     async def _fetch(
-        self, node_id: int, request: fetch_codec.FetchRequest, by_id: FetchSession | None = None
+        self, node_id: int, request: FetchRequest, by_id: FetchSession | None = None
     ) -> SessionAnswer:
         """Send a request. `by_id` is the session that knows the topic names, if it uses ids."""
         connection = await self.connection(node_id)
         version = choose_fetch_version(connection, by_id=by_id is not None)
-        body = fetch_codec.encode_request(version, request)
+        body = encode_fetch(version, request)
         sent = connection.send(ApiKey.FETCH, version, (body,))
         timeout_ms = request.wait_ms_max + self._request_timeout_ms
         frame, position = await self._await_response(connection, sent, timeout_ms)
@@ -310,18 +312,16 @@ class KafkaClient(ClusterCalls):
         """
         connection = self._directory.find_open(node_id) or await self.connection(node_id)
         version = connection.choose_version(ApiKey.PRODUCE)
-        request = produce_codec.ProduceRequest(
+        request = ProduceRequest(
             None,
             acks,
             timeout_ms,
             [
-                produce_codec.PartitionRecords(
-                    partition.topic, partition.partition, memoryview(records)
-                )
+                PartitionRecords(partition.topic, partition.partition, memoryview(records))
                 for partition, records in sorted(batches.items(), key=lambda item: item[0])
             ],
         )
-        body = produce_codec.encode_request(version, request)
+        body = encode_produce(version, request)
         if acks == 0:
             connection.send_unanswered(ApiKey.PRODUCE, version, body)
             return {}
@@ -329,7 +329,7 @@ class KafkaClient(ClusterCalls):
         frame, position = await self._await_response(
             connection, sent, timeout_ms + self._request_timeout_ms
         )
-        return match_results(batches, produce_codec.decode_response(version, frame, position))
+        return match_results(batches, decode_response(version, frame, position))
 
     async def _leaders(
         self, partitions: Collection[TopicPartition]

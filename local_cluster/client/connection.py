@@ -18,11 +18,11 @@ from weakref import WeakKeyDictionary
 from local_cluster.client.auth.sasl import authenticate
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity, SecurityError
 from local_cluster.client.versions import choose_version
-from local_cluster.wire import header as headers
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
 from local_cluster.wire.frame import FrameBuffers, FrameReceiver, frame_size_prefix
+from local_cluster.wire.header import encode_request_header, read_response_header
 
 RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
 IN_FLIGHT_MAX: Final = 1000
@@ -36,7 +36,7 @@ _BUFFERS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, FrameBuffers]] = We
 
 
 class RefusedError(KafkaError):
-    """No process listens at the address, as its host reports: it is gone, or not up yet."""
+    """The host reports that no process listens at the address: it has ended or not started yet."""
 
 
 class LastResponse:
@@ -198,7 +198,7 @@ class Connection(asyncio.BufferedProtocol):
             await self._lost
 
     def abort(self, reason: str) -> None:
-        """Close at once. After a timeout, say, later responses cannot be trusted."""
+        """Close at once, as after a timeout: a late response cannot be trusted."""
         self._fail(reason)
 
     def when_closed(self, callback: Callable[[], None]) -> None:
@@ -215,7 +215,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._closed is not None:
             raise KafkaError(self._closed.code, self._closed.message)
         assert self._transport is not None
-        header = headers.encode_request_header(api, version, correlation_id, self._client_id)
+        header = encode_request_header(api, version, correlation_id, self._client_id)
         size = len(header) + sum(len(part) for part in body)
         self._transport.writelines([frame_size_prefix(size) + header, *body])
 
@@ -223,7 +223,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._pending:
             raise PeerError("a response without a request")
         expected, api, version, future = self._pending.popleft()
-        correlation_id, position = headers.read_response_header(api, version, frame)
+        correlation_id, position = read_response_header(api, version, frame)
         if correlation_id != expected:
             raise PeerError(f"response to request {correlation_id}, {expected} was expected")
         if not future.done():

@@ -14,8 +14,8 @@ response), the next request names everything again.
 One request at a time, see `fetch_in_session`. Source: FetchSessionHandler.java.
 
 Brokers use replication/follower/fetch_session.py among themselves. It shares only the epoch
-arithmetic (wire/fetch.py): each request says what is wanted, always by topic id, and the session
-keeps neither that nor high watermarks.
+arithmetic (wire/fetch.py): its caller passes what is wanted with each request, always by topic id,
+and it keeps neither that nor high watermarks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SESSION_LOST: Final = frozenset(
 
 
 class SessionRequest(NamedTuple):
-    """What the next Fetch says of the session."""
+    """The part of the next Fetch that concerns the session."""
 
     session_id: int
     session_epoch: int

@@ -1,7 +1,7 @@
 """Fetch requests and responses, and fetches that wait while a client quota throttles them.
 
 Above a client quota Apache Kafka returns a Fetch response without error and without any partition.
-It says only how long to wait (KIP-13, KIP-219; `FetchContext.getThrottledResponse`). Without a
+It has only a throttle time (KIP-13, KIP-219; `FetchContext.getThrottledResponse`). Without a
 session every partition of the request is in the response, so a missing one was throttled.
 """
 
@@ -20,9 +20,17 @@ from local_cluster.client.model import (
     SessionAnswer,
     TopicPartition,
 )
-from local_cluster.wire import fetch as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.fetch import (
+    FINAL_EPOCH,
+    NO_SESSION,
+    TOPIC_IDS_SINCE,
+    FetchPartition,
+    FetchRequest,
+    ForgottenPartition,
+    decode_response,
+)
 
 CONSUMER_REPLICA_ID: Final = -1
 NO_LOG_START: Final = -1
@@ -37,15 +45,15 @@ THROTTLE_WAIT_MS_MIN: Final = 100
 
 def fetch_request(
     positions: Mapping[TopicPartition, FetchPosition], limits: FetchLimits
-) -> codec.FetchRequest:
+) -> FetchRequest:
     """Return a request without a session."""
-    return _request(codec.NO_SESSION, codec.FINAL_EPOCH, _partitions(positions, limits), (), limits)
+    return _request(NO_SESSION, FINAL_EPOCH, _partitions(positions, limits), (), limits)
 
 
-def session_request(request: SessionRequest, limits: FetchLimits) -> codec.FetchRequest:
+def session_request(request: SessionRequest, limits: FetchLimits) -> FetchRequest:
     """Return a request in a session."""
     forgotten = [
-        codec.ForgottenPartition(at.topic, at.partition, topic_id)
+        ForgottenPartition(at.topic, at.partition, topic_id)
         for at, topic_id in sorted(request.forgotten)
     ]
     partitions = _partitions(request.named, limits)
@@ -60,9 +68,9 @@ def choose_fetch_version(connection: Connection, *, by_id: bool) -> int:
     """
     if not by_id:
         return connection.choose_version(ApiKey.FETCH)
-    if not connection.has_version(ApiKey.FETCH, codec.TOPIC_IDS_SINCE):
+    if not connection.has_version(ApiKey.FETCH, TOPIC_IDS_SINCE):
         raise KafkaError(ErrorCode.fetch_session_topic_id_error, "Fetch")
-    return codec.TOPIC_IDS_SINCE
+    return TOPIC_IDS_SINCE
 
 
 def decode_fetch(
@@ -72,7 +80,7 @@ def decode_fetch(
 
     Raises KafkaError for an error of the whole request, PeerError for a broken response.
     """
-    error, session_id, partitions = codec.decode_response(version, frame, position)
+    error, session_id, partitions = decode_response(version, frame, position)
     if error:
         raise KafkaError(error, "Fetch")
     fetched = {}
@@ -118,11 +126,11 @@ async def fetch_all(
 def _request(
     session_id: int,
     session_epoch: int,
-    partitions: list[codec.FetchPartition],
-    forgotten: list[codec.ForgottenPartition] | tuple[()],
+    partitions: list[FetchPartition],
+    forgotten: list[ForgottenPartition] | tuple[()],
     limits: FetchLimits,
-) -> codec.FetchRequest:
-    return codec.FetchRequest(
+) -> FetchRequest:
+    return FetchRequest(
         CONSUMER_REPLICA_ID,
         limits.wait_ms_max,
         limits.bytes_min,
@@ -138,10 +146,10 @@ def _request(
 
 def _partitions(
     positions: Mapping[TopicPartition, FetchPosition], limits: FetchLimits
-) -> list[codec.FetchPartition]:
+) -> list[FetchPartition]:
     """Return the partitions as a request has them: those of a topic side by side."""
     return [
-        codec.FetchPartition(
+        FetchPartition(
             partition.topic,
             partition.partition,
             position.leader_epoch,

@@ -1,4 +1,4 @@
-"""One fetch session: what its client fetches, and what it was told last. Pure.
+"""One fetch session: what its client fetches, and the last response for it. Pure.
 
 The semantics are those of Kafka's FetchSession.scala.
 """
@@ -111,8 +111,8 @@ class FetchSession:
             else:
                 cached.update_request(entry)
             self.pending[key] = None
-        for gone in forgotten:
-            key = key_of(gone)
+        for dropped in forgotten:
+            key = key_of(dropped)
             self.partitions.pop(key, None)
             self.pending.pop(key, None)
             self.watches.drop(key)

@@ -8,7 +8,7 @@ Reading order:
     log_flushes          which flusher makes its log durable
     peers                the other brokers, as a leader must know them
     truncation           where two logs diverge, and what a follower truncates (pure)
-    replica_set          all replicas of a broker, as the metadata says
+    replica_set          all replicas of a broker, as the metadata assigns them
     follower/            fetches from leaders
     isr_proposer         proposes ISR changes to the controller
     offline_replicas     replicas that a disk does not let the broker serve (pure)

@@ -221,12 +221,12 @@ class LogDirMoves:
         return True
 
     def _require(self, move: _Move) -> PartitionLog:
-        """Return the replica's log if the move can go on. Raises _MoveEndedError."""
+        """Return the replica's log if the move can continue. Raises _MoveEndedError."""
         partition, replica = move.partition, move.partition.log
         if self._replicas.get(*move.key) is not partition:
-            raise _MoveEndedError("the replica is gone")
+            raise _MoveEndedError("the replica does not exist any more")
         if move.target.futures.get(move.key) is not move.copy:
-            raise _MoveEndedError("the copy is gone")
+            raise _MoveEndedError("the copy does not exist any more")
         for each in (replica, move.copy):
             if each.failure is not None or each.corruption is not None:
                 raise _MoveEndedError(each.failure or each.corruption)
@@ -276,7 +276,7 @@ class LogDirMoves:
         try:
             await asyncio.to_thread(ticket.run)
         except LogDirectoryError as error:
-            # A failed fsync is final: the pages may be gone.
+            # A failed fsync is final: the kernel may have dropped the pages.
             self._directories.fail(home, error)
             raise
         copy.complete_flush(ticket)

@@ -17,7 +17,7 @@ class Flusher(Protocol):
     """Makes logs durable, and then calls `LogFlushes.flushed`."""
 
     def request(self, flushes: LogFlushes) -> None:
-        """Flush the log soon, with whatever is appended until then."""
+        """Flush the log soon, with all that is appended until then."""
         ...
 
 

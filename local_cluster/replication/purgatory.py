@@ -2,7 +2,7 @@
 
     delayed produce          waits until the high watermark reaches the end of its records
     delayed consumer fetch   waits for a change of high watermark, log start or leadership
-    delayed follower fetch   waits for an append as well
+    delayed follower fetch   waits for an append too
 
 Guarantees: a delayed produce completes once, in the order of the offsets. Delayed fetches wake in
 the order of their arrival, so that simulations can be repeated.
@@ -58,7 +58,7 @@ class Purgatory:
         self._append_watchers[wake] = None
 
     def unwatch(self, wake: Wake) -> None:
-        """Wake a fetch no more."""
+        """Stop waking a fetch."""
         self._watchers.pop(wake, None)
         self._append_watchers.pop(wake, None)
 

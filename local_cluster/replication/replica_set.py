@@ -1,4 +1,4 @@
-"""All replicas of this broker: created, led, followed and deleted as the metadata says.
+"""All replicas of this broker: created, led, followed and deleted as the metadata assigns them.
 
 The metadata assigns a replica, and its directory is created. A directory is deleted only on a
 positive record that names its topic id, never because metadata is missing: the metadata may be
@@ -8,7 +8,7 @@ its topic does. So is the log of a deleted topic whose name is used again.
 A replica whose log ended is offline: its directory failed, or a change of its files was refused.
 It neither leads nor follows, clients get KAFKA_STORAGE_ERROR, and the controller gets a report.
 A damaged log is reported too until it has been fetched again. If a directory could not be read at
-the start, the replicas of the first image that no directory has are offline as well: they may lie
+the start, the replicas of the first image that no directory has are offline too: they may lie
 there, and an empty log in their place could be elected.
 """
 

@@ -1,8 +1,8 @@
 """Stray logs: their topic was deleted while this broker was away (KAFKA-7362). Pure.
 
-A broker may come back with the log of a replica that nobody will ask it to delete: its move to
-other brokers was complete, so the deletion of the topic did not wait for it. Such a log is set
-aside as `<topic>-<partition>.<topic id>-stray`.
+A broker may come back with the log of a replica that it is never asked to delete: the replica had
+been moved to other brokers, so the deletion of the topic did not wait for this one. Such a log is
+set aside as `<topic>-<partition>.<topic id>-stray`.
 
     metadata                          log
     topic is missing                  stray, if the metadata has all topics (see below)
@@ -11,7 +11,7 @@ aside as `<topic>-<partition>.<topic id>-stray`.
     topic names other replicas        deleted by replica_set.py: that is a positive record
     topic lacks the partition         kept: partitions are never removed, so something is wrong
 
-A log without a topic id is kept: nobody knows its topic.
+A log without a topic id is kept, because its topic is unknown.
 
 Strays are looked for once per controller epoch, at the first metadata of that epoch, if
 - the log directories are known to belong to this cluster,

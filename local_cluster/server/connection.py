@@ -35,10 +35,10 @@ from local_cluster.wire.frame import FrameReceiver, frame_size_prefix
 from local_cluster.wire.header import encode_response_header
 
 IN_FLIGHT_MAX: Final = 256
-"""Requests of one connection that may wait for their response before the next is looked at."""
+"""Requests of one connection that may wait for a response before the next is dispatched."""
 RESPONSE_BYTES_MAX: Final = 4 * 1024 * 1024
 """Response bytes of one connection, in memory, that may wait for the peer before the next request
-is looked at. Slices of logs stay in their files and do not count."""
+is dispatched. Slices of logs stay in their files and do not count."""
 RESPONSES_PER_TURN_MAX: Final = 64
 """Responses that are handed to the socket together."""
 KEEPALIVE_IDLE_S: Final = 600
@@ -286,7 +286,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         asyncio.get_running_loop().call_soon(self._flush)
 
     def _on_broken(self, error: OSError) -> None:
-        """Close: the peer is gone or the file is short, and the stream ends inside a response."""
+        """Close: the peer has left or a file is short, so the stream ends inside a response."""
         self._close(f"response not sent: {error}")
 
     def _close(self, reason: str) -> None:

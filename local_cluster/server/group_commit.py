@@ -1,4 +1,4 @@
-"""Group commit: one round of syncs makes durable whatever was appended before the round began.
+"""Group commit: one round of syncs makes durable all that was appended before the round began.
 
 Requests mark a log dirty. A thread of its own syncs, one round at a time. While it does, the next
 appends gather: so the number of rounds follows the disk and not the number of requests, and the

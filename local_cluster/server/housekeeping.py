@@ -1,6 +1,6 @@
 """Periodic work on the log directories: checkpoints, retention, full disks, flushes.
 
-Whatever waits for the disk runs in a worker thread. The decisions are taken on the loop.
+Work that waits for the disk runs in a worker thread. The decisions are taken on the loop.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Housekeeping:
             self._replicas.resume()
 
     async def _flush(self) -> None:
-        """Flush the logs that were never flushed, and every so many rounds all logs."""
+        """Flush the logs that were never flushed, and at longer intervals all logs."""
         only_first = next(self._flush_rounds) > 0
         for partition in tuple(self._replicas):
             if not only_first or not partition.log.flushed_end_offset:
@@ -150,7 +150,7 @@ class Housekeeping:
         try:
             await asyncio.to_thread(ticket.run)
         except LogDirectoryError as error:
-            # A failed fsync is final whatever its errno: the pages may be gone.
+            # A failed fsync is final whatever its errno: the kernel may have dropped the pages.
             if home is not None:
                 self._directories.fail(home, error)
             return

@@ -195,7 +195,7 @@ class LogCleaner:
     async def _advance(
         self, replica: CleanableReplica, planned: CompactionRound, end_offset: int
     ) -> bool:
-        """Sync the directory and advance the cleaned offset. Return False if the log is gone."""
+        """Sync the directory, advance the cleaned offset. Return False if the log was deleted."""
         key = (replica.topic, replica.partition)
         home = self._directories.of(*key)
         try:
@@ -221,7 +221,7 @@ class LogCleaner:
                 case CleanedGroup() as cleaned:
                     await self._swap(planned, cleaned)
                     if planned.is_void:
-                        # Whatever the process still writes is in vain.
+                        # All that the process still writes is in vain.
                         await self._process.end()
                         return planned.job.start_offset
                 case JobDone(end_offset, totals):

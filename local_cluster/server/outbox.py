@@ -4,7 +4,7 @@ Guarantees:
 - Nothing here waits. If the socket is full, the rest is sent when it is writable again. If a range
   is not in the page cache, it is loaded beside the loop first, a chunk at a time.
 - One connection sends at most TURN_BYTES_MAX in a turn of the loop.
-- A file that is shorter than its slice, or a peer that is gone, ends the stream with `on_broken`,
+- A file that is shorter than its slice, or a peer that has left, ends the stream with `on_broken`,
   inside a response if it must.
 
 The socket is a duplicate of the transport's: the transport reads, and asyncio does not let others
@@ -93,7 +93,7 @@ class Outbox:
     # -- inside -----------------------------------------------------------------------------
 
     def _send(self) -> None:
-        """Send until all is sent, the socket is full, a range is cold, or the turn is over."""
+        """Send until all is sent, the socket is full, a range is cold, or the turn ends."""
         bytes_left = TURN_BYTES_MAX
         is_corked = False
         try:

@@ -32,7 +32,7 @@ class RequestDispatcher:
     ) -> tuple[RequestContext, Reply]:
         """Call the handler of the request in a frame, and return what it returns.
 
-        Raises PeerError for a request that cannot be read or is not served, and whatever the
+        Raises PeerError for a request that cannot be read or is not served, and what the
         handler raises.
         """
         header = read_request_header(frame)

@@ -7,8 +7,8 @@ the leader counts a replica only in the broker epoch that it fetched in (KIP-903
 replica would never be in sync again.
 
 `client/fetch_session.py` shares only the epoch arithmetic (wire/fetch.py). There the session keeps
-what is wanted, uses names or ids, and keeps high watermarks. Here each request says what is
-wanted, by topic id.
+what is wanted, uses names or ids, and keeps high watermarks. Here the caller passes what is
+wanted with each request, by topic id.
 """
 
 from __future__ import annotations
@@ -20,8 +20,15 @@ from typing import Final, Generic, Protocol, TypeVar
 from local_cluster.controller.model.cluster_image import NO_EPOCH
 from local_cluster.replication.follower.apply_response import Position
 from local_cluster.settings import BrokerSettings
-from local_cluster.wire import fetch as codec
-from local_cluster.wire.fetch import INITIAL_EPOCH, NO_SESSION, next_session_epoch
+from local_cluster.wire.fetch import (
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchPartition,
+    FetchRequest,
+    ForgottenPartition,
+    encode_request,
+    next_session_epoch,
+)
 
 FETCH_VERSION: Final = 17
 PARTITION_BYTES_MAX: Final = 1024 * 1024
@@ -34,7 +41,7 @@ _BYTES_MIN: Final = 1
 
 _Key = tuple[int, int]
 """Topic id, as a number that hashes faster than a UUID, and partition."""
-_Entry = TypeVar("_Entry", codec.FetchPartition, codec.ForgottenPartition)
+_Entry = TypeVar("_Entry", FetchPartition, ForgottenPartition)
 
 
 class TopicIdPartition(Protocol):
@@ -130,7 +137,7 @@ def encode_fetch(
     """Return the body of the next request, and count the wanted replicas as named."""
     named, forgotten = session.name(wanted)
     bytes_max = settings.config_int("replica.fetch.max.bytes", PARTITION_BYTES_MAX)
-    request = codec.FetchRequest(
+    request = FetchRequest(
         settings.broker_id,
         settings.config_int("replica.fetch.wait.max.ms", WAIT_MS_MAX),
         _BYTES_MIN,
@@ -139,7 +146,7 @@ def encode_fetch(
         session.id,
         session.epoch,
         _by_topic(
-            codec.FetchPartition(
+            FetchPartition(
                 "",
                 replica.partition,
                 position.leader_epoch,
@@ -151,13 +158,11 @@ def encode_fetch(
             )
             for replica, position in named.items()
         ),
-        _by_topic(
-            codec.ForgottenPartition("", partition, topic_id) for topic_id, partition in forgotten
-        ),
+        _by_topic(ForgottenPartition("", partition, topic_id) for topic_id, partition in forgotten),
         "",
         session.broker_epoch,
     )
-    return codec.encode_request(FETCH_VERSION, request)
+    return encode_request(FETCH_VERSION, request)
 
 
 def _key(replica: TopicIdPartition) -> _Key:
@@ -169,5 +174,5 @@ def _by_topic(entries: Iterable[_Entry]) -> list[_Entry]:
     return sorted(entries, key=_topic_number)
 
 
-def _topic_number(entry: codec.FetchPartition | codec.ForgottenPartition) -> int:
+def _topic_number(entry: FetchPartition | ForgottenPartition) -> int:
     return 0 if entry.topic_id is None else entry.topic_id.int

@@ -1,6 +1,6 @@
 """The states of the replicas that follow one leader, for its next fetch. Pure.
 
-    changed    the leader may not know its position: the next fetch looks at it
+    changed    the leader may not know its position: the next fetch checks it
     idle       the leader knows its position, and has nothing new: it costs nothing
     delayed    it failed or is throttled: not fetched before a time, then changed
     failed     fenced, or its log has failed: not fetched until it is followed again
@@ -46,18 +46,18 @@ class FetchStates(Generic[Replica]):
         self._failed.discard(replica)
 
     def remove(self, replica: Replica) -> None:
-        """Follow a replica no more."""
+        """Stop following a replica."""
         self._followed.pop(replica, None)
         self._changed.pop(replica, None)
         self._delayed_until.pop(replica, None)
         self._failed.discard(replica)
 
     def mark_changed(self, replicas: Iterable[Replica]) -> None:
-        """Have the next fetch look at these."""
+        """Have the next fetch check these replicas."""
         self._changed.update(dict.fromkeys(replicas))
 
     def clear_changed(self) -> None:
-        """Note that a fetch has looked at everything that was changed."""
+        """Unmark all: the fetch handles everything that was changed."""
         self._changed.clear()
 
     def delay(self, replica: Replica, until: float) -> None:
@@ -77,11 +77,11 @@ class FetchStates(Generic[Replica]):
         )
 
     def end_delays(self, now: float) -> None:
-        """Mark the replicas changed whose delay is over."""
+        """Mark the replicas changed whose delay has ended."""
         for replica in [each for each, until in self._delayed_until.items() if until <= now]:
             del self._delayed_until[replica]
             self._changed[replica] = None
 
     def next_end_of_delay(self) -> float | None:
-        """Return when the first delay is over, None if there is none."""
+        """Return when the first delay ends, None if there is none."""
         return min(self._delayed_until.values(), default=None)

@@ -20,7 +20,7 @@ RESPONSE_TIMEOUT_MS: Final = 30_000
 
 
 class LeaderEndpoint:
-    """The broker of an id, wherever the metadata says that it listens."""
+    """The leader with a broker id, at the address in the metadata."""
 
     def __init__(
         self, broker_id: int, listener: str, metadata: MetadataCache, connect: ConnectToPeer

@@ -48,8 +48,12 @@ from local_cluster.replication.follower.slow_disks import SlowDisks, disk_error,
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.throttle import ThrottledSide
 from local_cluster.settings import BrokerSettings
-from local_cluster.wire import fetch as codec
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
+from local_cluster.wire.fetch import (
+    PartitionFetched,
+    decode_response,
+    records_size_bytes,
+)
 
 BACKOFF_MS: Final = 100
 """Default of replica.fetch.backoff.ms; Kafka's is 1000."""
@@ -124,7 +128,7 @@ class ReplicaFetcher:
         self._fetch_soon()
 
     def remove(self, partition: Partition) -> None:
-        """Follow a partition no more."""
+        """Stop following a partition."""
         self._states.remove(partition)
         self._partition_backoff.forget(partition)
         self._session.drop(partition)
@@ -223,9 +227,7 @@ class ReplicaFetcher:
         if self._error_backoff.succeeded(None):
             log.info("broker %d is fetched from again", self._broker_id)
 
-    async def _fetch(
-        self, due: Mapping[Partition, Position]
-    ) -> list[codec.PartitionFetched] | None:
+    async def _fetch(self, due: Mapping[Partition, Position]) -> list[PartitionFetched] | None:
         """Return the response, None if partitions were added first.
 
         Raises KafkaError or PeerError.
@@ -245,7 +247,7 @@ class ReplicaFetcher:
             if self._added.is_set():
                 return None
             raise
-        error_code, session_id, responses = codec.decode_response(FETCH_VERSION, frame, position)
+        error_code, session_id, responses = decode_response(FETCH_VERSION, frame, position)
         if error_code:
             raise KafkaError(ErrorCode(error_code), "the fetch was refused")
         self._session.record_response(session_id)
@@ -253,7 +255,7 @@ class ReplicaFetcher:
 
     # -- responses --------------------------------------------------------------------------
 
-    async def _apply(self, responses: Sequence[codec.PartitionFetched]) -> None:
+    async def _apply(self, responses: Sequence[PartitionFetched]) -> None:
         """Apply the response of each partition, and wait for the disks."""
         applied: list[Partition] = []
         truncations: dict[asyncio.Future[None], Partition] = {}
@@ -283,7 +285,7 @@ class ReplicaFetcher:
         )
 
     def _apply_one(
-        self, partition: Partition, position: Position, response: codec.PartitionFetched
+        self, partition: Partition, position: Position, response: PartitionFetched
     ) -> Deletion | None:
         """Apply the response of one partition. Return what it truncated."""
         now_ms = self._context.clock.now_ms()
@@ -297,7 +299,7 @@ class ReplicaFetcher:
             self._mark_failed(partition)
             return None
         if isinstance(done.action, Append):
-            size_bytes = codec.records_size_bytes(response.records)
+            size_bytes = records_size_bytes(response.records)
             self._context.throttle.record(partition.topic, partition.partition, size_bytes)
         self._record_action(partition, done.action)
         return done.deletion
@@ -368,7 +370,7 @@ class ReplicaFetcher:
                         what = f"cannot be flushed: {code.name}"
                         self._fail(partition, code, logging.WARNING, what)
                 else:
-                    # The leader would send its records again and again, and nobody would take them.
+                    # The leader would send its records again and again, in vain.
                     self._session.drop(partition)
                     self._context.slow_disks.add(partition, wait)
         return True
@@ -386,7 +388,7 @@ class ReplicaFetcher:
             self._session.drop(partition)
 
     def _seconds_to_next(self, now: float) -> float | None:
-        """Return the time until a delay is over; None if there is none."""
+        """Return the time until the first delay ends; None if there is none."""
         until = self._states.next_end_of_delay()
         return None if until is None else max(until - now, 0.001)
 

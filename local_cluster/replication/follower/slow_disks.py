@@ -50,7 +50,7 @@ def flush_waits(partitions: Iterable[Partition]) -> dict[asyncio.Future[None], P
 
 
 def disk_error(wait: asyncio.Future[None]) -> ErrorCode | None:
-    """Return why an ended wait failed, None if it did not. Log an error that nobody expected."""
+    """Return why an ended wait failed, None if it did not. Log an unexpected error."""
     error = None if wait.cancelled() else wait.exception()
     if isinstance(error, KafkaError):
         return error.code

@@ -54,7 +54,7 @@ def test_a_throttled_fetch_is_repeated_after_the_throttle_time() -> None:
 
 def test_a_complete_response_is_returned_at_once() -> None:
     async def scenario() -> None:
-        # Its throttle time says how long the broker will not read the next request.
+        # The broker will not read the next request during the throttle time.
         broker = Broker(WHOLE._replace(throttle_ms=700))
         assert await fetch_all({A, B}, broker.send) == WHOLE.partitions
         assert len(broker.requested_s) == 1

@@ -46,10 +46,10 @@ class Client:
         session_id: int,
         epoch: int,
         *partitions: FetchPartition,
-        gone: tuple[str, ...] = (),
+        forget: tuple[str, ...] = (),
         ids: bool = False,
     ) -> FetchContext:
-        forgotten = [ForgottenPartition(topic, 0) for topic in gone]
+        forgotten = [ForgottenPartition(topic, 0) for topic in forget]
         return self.sessions.open(
             session_id, epoch, partitions, forgotten, uses_topic_ids=ids, now_ms=self.now_ms
         )
@@ -99,9 +99,9 @@ def test_only_changed_partitions_are_included() -> None:
 def test_an_error_is_included_each_time_and_its_end_too() -> None:
     client = Client()
     session = client.begin("a")
-    for epoch, error, news in ((1, 3, ["a"]), (2, 3, ["a"]), (3, 0, ["a"]), (4, 0, [])):
+    for epoch, error, included in ((1, 3, ["a"]), (2, 3, ["a"]), (3, 0, ["a"]), (4, 0, [])):
         context = client.open(session, epoch)
-        assert client.answer(context, result("a", error=error)) == (session, news)
+        assert client.answer(context, result("a", error=error)) == (session, included)
 
 
 def test_a_high_watermark_beside_a_diverging_epoch_is_included_again() -> None:
@@ -126,7 +126,7 @@ def test_a_request_at_the_same_offset_gets_the_high_watermark_again() -> None:
 def test_partitions_are_added_changed_and_forgotten() -> None:
     client = Client()
     session = client.begin("a", "b")
-    context = client.open(session, 1, requested("b", offset=7), requested("c"), gone=("a",))
+    context = client.open(session, 1, requested("b", offset=7), requested("c"), forget=("a",))
     assert [(e.topic, e.fetch_offset) for e in context.partitions] == [("b", 7), ("c", 0)]
     assert client.answer(context, result("b"), result("c")) == (session, ["c"]), "it is new"
 
@@ -134,7 +134,7 @@ def test_partitions_are_added_changed_and_forgotten() -> None:
 def test_a_session_without_partitions_ends() -> None:
     client = Client()
     session = client.begin("a")
-    context = client.open(session, 1, gone=("a",))
+    context = client.open(session, 1, forget=("a",))
     assert client.answer(context) == (0, [])
     assert client.refusal(session, 2) == ErrorCode.fetch_session_id_not_found
 
@@ -251,7 +251,7 @@ def test_a_session_that_ends_watches_nothing(epoch: int) -> None:
     assert context.session is not None
     context.session.watches.add(("a", 0), thing)
     context.session.watches.add(("b", 0), Thing())
-    client.open(session, 2, gone=("b",))
+    client.open(session, 2, forget=("b",))
     assert len(context.session.watches) == 1
     client.open(session, epoch, requested("a"))
     assert not thing.watchers

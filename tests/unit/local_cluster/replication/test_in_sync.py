@@ -72,7 +72,7 @@ class TestCommits:
         assert committed(made, 10) == UNKNOWN_OFFSET, "broker 3 has not fetched yet"
         fetch(made, 3, 6, leader_end=10)
         assert committed(made, 10) == 6
-        assert committed(made, 5) == 5, "the leader's own durable end counts as well"
+        assert committed(made, 5) == 5, "the leader's own durable end counts too"
 
     def test_nothing_is_committed_below_min_insync_replicas(self) -> None:
         made = leading(1)

@@ -46,7 +46,7 @@ class FakePartition:
     def decide_isr(self) -> tuple[int, ...] | None:
         if self._decide_errors:
             self._decide_errors -= 1
-            raise RuntimeError("nobody expected that")
+            raise RuntimeError("an unexpected error")
         return None if self.in_sync.state.isr == (1,) else (1,)
 
     def apply_isr(self, state: PartitionState) -> None:
@@ -83,7 +83,7 @@ async def until_written(partition: FakePartition, propose: ProposeIsr) -> None:
 
 @pytest.mark.parametrize("decide_errors", [0, 1])
 @pytest.mark.parametrize(
-    "error", [KafkaError(ErrorCode.not_controller), RuntimeError("nobody expected that")]
+    "error", [KafkaError(ErrorCode.not_controller), RuntimeError("an unexpected error")]
 )
 async def test_after_any_error_the_proposal_is_made_again(
     error: Exception, decide_errors: int

@@ -56,7 +56,7 @@ class Replicas:
     def __iter__(self) -> Iterator[Partition]:
         if self.errors:
             self.errors -= 1
-            raise ZeroDivisionError("nobody expected that")
+            raise ZeroDivisionError("an unexpected error")
         return iter(self.partitions)
 
 

@@ -194,8 +194,8 @@ async def test_a_peer_that_closes_inside_a_slice_breaks_the_stream(side: Side, p
 async def test_a_file_shorter_than_its_slice_breaks_the_stream(
     side: Side, path: Path, size_bytes: int
 ) -> None:
-    cut = piece(path, FILE_BYTES - 50, size_bytes)
-    side.send(cut)
+    short = piece(path, FILE_BYTES - 50, size_bytes)
+    side.send(short)
     error = await asyncio.wait_for(side.broken, 10)
     assert "early" in str(error)
 
