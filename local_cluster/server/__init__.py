@@ -3,6 +3,7 @@
 Reading order:
 
     broker               the process: what it is made of, start and stop
+    listeners            its sockets, and the connections that they accept
     connection           one client connection
     request_dispatch     decodes a request and calls its handler
     outbox               sends responses, file slices by sendfile

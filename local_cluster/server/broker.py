@@ -15,7 +15,6 @@ import json
 import logging
 import os
 import random
-import socket
 from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
@@ -44,17 +43,15 @@ from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.replication.stray_replicas import StrayReplicas
 from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.server.cold_reads import ColdReads
-from local_cluster.server.connection import ClientConnection, ConnectionSettings
 from local_cluster.server.group_commit import GroupCommit
 from local_cluster.server.housekeeping import SPACE_PROBE_INTERVAL_MS, Housekeeping
+from local_cluster.server.listeners import Listeners
 from local_cluster.server.log_cleaner import LogCleaner
 from local_cluster.server.metadata_listeners import MetadataListeners
-from local_cluster.server.request_dispatch import RequestDispatcher
 from local_cluster.settings import BrokerSettings
 from local_cluster.transactions.coordinator import TransactionCoordinator
 from local_cluster.transactions.producer_ids import ProducerIds
 
-LISTEN_BACKLOG: Final = 512
 FIRST_IMAGE_WAIT_MS_MAX: Final = 5_000
 HAND_OVER_WAIT_MS_MAX: Final = 5_000
 
@@ -113,13 +110,13 @@ class Broker:
             checkpoint=self._checkpoint,
         )
         self._log_cleaner = LogCleaner(settings, self.replicas, self.log_directories, self.clock)
-        self._sockets = {item.name: _bind(item.host, item.port) for item in settings.listeners}
+        self._listeners = Listeners(settings)
         self.control_plane = ControlPlane(
             settings,
             self.clock,
             self.metadata,
             self._on_change,
-            bound_ports={name: bound.getsockname()[1] for name, bound in self._sockets.items()},
+            bound_ports=self._listeners.ports,
             report=self.replicas.report,
         )
         self._strays = StrayReplicas(
@@ -142,7 +139,7 @@ class Broker:
             ),
         )
         self.transactions = TransactionCoordinator(self)
-        self._listeners = MetadataListeners(
+        self._metadata_listeners = MetadataListeners(
             {
                 "groups": self.groups.heard,
                 "replicas": self.replicas.apply,
@@ -154,9 +151,7 @@ class Broker:
                 "transactions": self.transactions.on_leadership,
             },
         )
-        self.replicas.add_leadership_listener(self._listeners.notify_leadership)
-        self._servers: list[asyncio.Server] = []
-        self._connections: set[ClientConnection] = set()
+        self.replicas.add_leadership_listener(self._metadata_listeners.notify_leadership)
         self._housekeeping = Housekeeping(settings, self.log_directories, self.replicas, self.clock)
 
     def authorize(
@@ -180,8 +175,7 @@ class Broker:
         assert self.metadata.cluster_id is not None, "joining sets the cluster id"
         self.log_directories.bind_cluster_id(self.metadata.cluster_id)
         self._strays.directories_bound()
-        for name, bound in self._sockets.items():
-            await self._listen(name, bound)
+        await self._listeners.open(self, self.cold_reads)
         # Before the controller's first image clients would see an empty cluster.
         await self.control_plane.wait_informed(FIRST_IMAGE_WAIT_MS_MAX)
         self._housekeeping.start()
@@ -198,10 +192,7 @@ class Broker:
         await self._housekeeping.stop()
         await self._log_cleaner.stop()
         await self.log_dir_moves.stop()
-        for server in self._servers:
-            server.close()
-        for connection in tuple(self._connections):
-            connection.shut_down()
+        self._listeners.close()
         self.cold_reads.stop()
         await self._isr_proposer.stop()
         await self._fetchers.stop()
@@ -231,34 +222,17 @@ class Broker:
     @property
     def ports(self) -> Mapping[str, int]:
         """The bound port of each listener, by name."""
-        return {name: bound.getsockname()[1] for name, bound in self._sockets.items()}
+        return self._listeners.ports
 
     # -- inside -----------------------------------------------------------------------------
 
     def _on_change(self, changes: Changes) -> None:
-        self._listeners.notify(changes)
-
-    async def _listen(self, listener: str, bound: socket.socket) -> None:
-        dispatcher = RequestDispatcher(self, listener)
-        settings = ConnectionSettings.of(self.settings)
-
-        def connection() -> ClientConnection:
-            return ClientConnection(
-                dispatcher,
-                self.cold_reads,
-                settings,
-                on_open=self._connections.add,
-                on_close=self._connections.discard,
-            )
-
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(connection, sock=bound, backlog=LISTEN_BACKLOG)
-        self._servers.append(server)
+        self._metadata_listeners.notify(changes)
 
     async def _hand_over(self) -> None:
         """Give up leadership while this broker still responds, if there are others."""
         is_wanted = self.settings.config_bool("controlled.shutdown.enable", True)
-        if not is_wanted or not self._servers or len(self.metadata.brokers) < 2:
+        if not is_wanted or not self._listeners.are_open or len(self.metadata.brokers) < 2:
             return
         if not await self.control_plane.hand_over(HAND_OVER_WAIT_MS_MAX):
             log.warning("not all leadership was handed over within %d ms", HAND_OVER_WAIT_MS_MAX)
@@ -322,18 +296,3 @@ class Broker:
 
 def _new_session_id() -> int:
     return random.randint(1, (1 << 31) - 1)
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    """Return a bound socket. Raises OSError that names the address."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Only if the protocol is named does asyncio set TCP_NODELAY on accepted connections.
-    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.setblocking(False)
-        bound.bind((host, port))
-    except OSError as error:
-        bound.close()
-        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
-    return bound
