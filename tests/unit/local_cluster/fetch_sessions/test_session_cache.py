@@ -10,7 +10,7 @@ import pytest
 from local_cluster.fetch_sessions.session_cache import EVICTION_MS, FetchContext, FetchSessionCache
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import FetchPartition, ForgottenPartition, PartitionFetched
-from tests.unit.local_cluster.moving import Thing
+from tests.unit.local_cluster.fetch_sessions.watched import Watched
 
 FULL, FINAL = 0, -1
 
@@ -223,38 +223,38 @@ def test_a_partition_read_to_its_end_is_read_again_when_it_has_changed() -> None
     client = Client()
     names = ["a", "b", "c"]
     session = client.begin(*names)
-    things = {name: Thing() for name in names}
+    partitions = {name: Watched() for name in names}
     context = client.open(session, 1)
     assert context.session is not None
     for name in names:
-        context.session.watches.add((name, 0), things[name])
+        context.session.watches.add((name, 0), partitions[name])
     client.answer(context, *(result(name) for name in names))
     for name in names:
         context.session.settle((name, 0))
     assert client.open(session, 2).partitions == []
-    things["b"].move()
-    things["b"].move()
+    partitions["b"].change()
+    partitions["b"].change()
     context = client.open(session, 3, requested("c", offset=9))
     assert [(e.topic, e.fetch_offset) for e in context.partitions] == [("b", 0), ("c", 9)]
     waiting: list[object] = []
     assert context.session is not None
     context.session.on_changed = waiting.append
-    things["a"].move()
+    partitions["a"].change()
     assert waiting == [("a", 0)]
 
 
 @pytest.mark.parametrize("epoch", [FULL, FINAL])
 def test_a_session_that_ends_watches_nothing(epoch: int) -> None:
     client = Client()
-    session, thing = client.begin("a", "b"), Thing()
+    session, partition = client.begin("a", "b"), Watched()
     context = client.open(session, 1)
     assert context.session is not None
-    context.session.watches.add(("a", 0), thing)
-    context.session.watches.add(("b", 0), Thing())
+    context.session.watches.add(("a", 0), partition)
+    context.session.watches.add(("b", 0), Watched())
     client.open(session, 2, forget=("b",))
     assert len(context.session.watches) == 1
     client.open(session, epoch, requested("a"))
-    assert not thing.watchers
+    assert not partition.watchers
 
 
 def test_a_preferred_replica_is_included_without_any_other_change() -> None:

@@ -1,12 +1,12 @@
-"""A double of what fetches watch."""
+"""A double of the partitions that fetch sessions watch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 
-class Thing:
-    """A partition that moves when the test says so."""
+class Watched:
+    """A partition that changes when the test says so."""
 
     def __init__(self) -> None:
         self.watchers: set[Callable[[], None]] = set()
@@ -17,6 +17,6 @@ class Thing:
     def unwatch(self, wake: Callable[[], None]) -> None:
         self.watchers.discard(wake)
 
-    def move(self) -> None:
+    def change(self) -> None:
         for wake in tuple(self.watchers):
             wake()
