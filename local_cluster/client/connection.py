@@ -110,7 +110,7 @@ class Connection(asyncio.BufferedProtocol):
             self._fail(f"broken response: {error}")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._fail(f"connection lost: {exc}" if exc else "connection closed by the broker")
+        self._fail(f"connection lost: {exc}" if exc else "connection closed by the peer")
         if not self._lost.done():
             self._lost.set_result(None)
 

@@ -185,6 +185,7 @@ class LogDirMoves:
             log.warning("%s is not moved to %s: %s", move.copy, move.target.path, error)
             self._drop_copy(move)
         except Exception:
+            # The outermost shell of a move: the replica stays where it is.
             log.exception("moving %s to %s failed", move.copy, move.target.path)
             self._drop_copy(move)
         finally:

@@ -177,6 +177,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         except KafkaError as error:
             return f"refused without a response: {error}"
         except Exception:
+            # The failure of one connection must not end the broker.
             log.exception("connection %d from %s: request failed", self._id, self._client_host)
             return "internal error"
         return None
@@ -201,7 +202,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     ) -> None:
         try:
             self._finish(slot, context, await reply)
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - the broker continues
             self._failed(context, error)
 
     def _failed(self, context: RequestContext, error: Exception) -> None:

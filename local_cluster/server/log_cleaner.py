@@ -104,6 +104,7 @@ class LogCleaner:
         except (KafkaError, OSError) as error:
             self._mark_uncleanable(replica, error)
         except Exception:
+            # The other logs are compacted.
             log.exception("%s cannot be compacted", replica.log)
             self._mark_uncleanable(replica)
             # Its next event would be taken for one of another job.

@@ -151,6 +151,7 @@ class ReplicaFetcher:
                 try:
                     await self._fetch_or_wait()
                 except Exception:
+                    # Otherwise no replica of this leader would be fetched any more.
                     failure = self._error_backoff.failed(None, ErrorCode.unknown_server_error)
                     log.exception(
                         "fetching from broker %d failed and is retried in %d ms",
@@ -295,6 +296,7 @@ class ReplicaFetcher:
             self._fail(partition, error.code, logging.ERROR, f"cannot be followed: {error}")
             return None
         except Exception:
+            # The other partitions continue.
             log.exception("%s is not followed before its next leader epoch", partition.log)
             self._mark_failed(partition)
             return None
@@ -345,6 +347,7 @@ class ReplicaFetcher:
                     damaged_log.log_start_offset, self._context.clock.now_ms()
                 )
             except Exception as error:
+                # The other partitions continue.
                 unexpected = None if isinstance(error, KafkaError) else error
                 log.error("%s stays damaged: %s", damaged_log, error, exc_info=unexpected)
                 self._mark_failed(partition)
