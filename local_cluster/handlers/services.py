@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from local_cluster.controller.member.control_plane import ControlPlane
     from local_cluster.controller.model.metadata_cache import MetadataCache
     from local_cluster.fetch_sessions.follower_sessions import FollowerSessions
-    from local_cluster.fetch_sessions.sessions import FetchSessions
+    from local_cluster.fetch_sessions.session_cache import FetchSessionCache
     from local_cluster.groups.coordinator import GroupCoordinator
     from local_cluster.handlers.registry import RequestContext
     from local_cluster.log.directory.log_directories import LogDirectories
+    from local_cluster.replication.log_dir_moves import LogDirMoves
     from local_cluster.replication.replica_set import ReplicaSet
     from local_cluster.server.cold_reads import ColdReads
-    from local_cluster.server.log_dir_moves import LogDirMoves
     from local_cluster.settings import BrokerSettings
     from local_cluster.transactions.coordinator import TransactionCoordinator
     from local_cluster.transactions.producer_ids import ProducerIds
@@ -60,7 +60,7 @@ class BrokerServices(Protocol):
     def cold_reads(self) -> ColdReads: ...
 
     @property
-    def fetch_sessions(self) -> FetchSessions: ...
+    def fetch_sessions(self) -> FetchSessionCache: ...
 
     @property
     def follower_sessions(self) -> FollowerSessions: ...

@@ -194,7 +194,7 @@ class Fetcher:
         if flow is None or session is None or not session.wants_fetch:
             if before is not None:
                 before.flow.history.unfollow(self._last_answer)
-            self._session.leave_out(at)
+            self._session.remove(at)
             return
         replicator = session.replicator
         self._want(at, _Fetched(flow, session, replicator.fetch_position), replicator.last_epoch)
@@ -205,7 +205,7 @@ class Fetcher:
 
     def _want(self, at: TopicPartition, wanted: _Fetched, last_epoch: int) -> None:
         topic_id = wanted.session.source_topic_id
-        self._session.ask(
+        self._session.add(
             at, FetchPosition(wanted.position, last_fetched_epoch=last_epoch, topic_id=topic_id)
         )
         self._wanted[at] = wanted

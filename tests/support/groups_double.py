@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from local_cluster.client.admin.group_offsets import CommittedOffset
-from local_cluster.client.last_answer import LastAnswer
+from local_cluster.client.connection import LastResponse
 from local_cluster.client.model import ClusterMetadata, TopicPartition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -76,7 +76,7 @@ class GroupsDouble:
         *,
         node_id: int | None = None,
         version_max: int | None = None,
-        last: LastAnswer | None = None,
+        last: LastResponse | None = None,
     ) -> Any:
         if self.is_down:
             raise KafkaError(ErrorCode.network_exception, "down")

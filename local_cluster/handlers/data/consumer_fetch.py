@@ -12,7 +12,8 @@ from collections import deque
 from contextlib import nullcontext
 from typing import Final
 
-from local_cluster.fetch_sessions.sessions import FetchContext, Key, key_of
+from local_cluster.fetch_sessions.session import Key, key_of
+from local_cluster.fetch_sessions.session_cache import FetchContext
 from local_cluster.fetch_sessions.watches import Watches
 from local_cluster.handlers.data.current_leader import node_endpoints
 from local_cluster.handlers.data.partition_read import PartitionRead, read_partition
@@ -62,7 +63,7 @@ class ConsumerFetch:
         """The answer, or a Deferred for it."""
         session = self._fetch_context.session
         if session is not None:
-            session.on_moved = self._moved
+            session.on_changed = self._moved
         if self._proceed():
             return self._answer()
         reply = self._reply = Deferred()
@@ -150,7 +151,7 @@ class ConsumerFetch:
             cached = session.partitions.get(key)
             if cached is None:
                 return
-            self._entries[key] = cached.asked
+            self._entries[key] = cached.requested
         self._todo.append(key)
         if not self._is_due:
             # Several partitions often move in one turn.
@@ -201,7 +202,7 @@ class ConsumerFetch:
             if self._watches is not None:
                 self._watches.close()
             return
-        session.on_moved = None
+        session.on_changed = None
         for key, read in self._reads.items():
             if read.is_at_end:
                 session.settle(key)

@@ -6,7 +6,7 @@ of the answer comes even if it is above the limits (KIP-74). v9 checks the leade
 Readers see records below the high watermark only; with read_committed, below the last stable
 offset, and are told the aborted transactions that touch what they get, by first offset.
 
-v7 brings incremental sessions (KIP-227, sessions.py; at most
+v7 brings incremental sessions (KIP-227, session_cache.py; at most
 `max.incremental.fetch.session.cache.slots`, session id 0 says that there is no room), v12 the epoch
 of what was read last (KIP-595: where that is no longer in this log, the answer has no records and
 says where the two part), v13 topic ids (KIP-516: UNKNOWN_TOPIC_ID where no topic has the id,

@@ -144,7 +144,7 @@ def _find(
 
 def _require_commits(partition: Partition, version: int) -> None:
     """A leader that does not know yet what is committed must not say where that ends."""
-    if not partition.knows_commits:
+    if not partition.has_committed_epoch_start:
         raise KafkaError(
             ErrorCode.offset_not_available
             if version >= OFFSET_NOT_AVAILABLE_SINCE

@@ -22,7 +22,8 @@ from collections.abc import Callable
 from typing import Final
 
 from local_cluster.controller.model.cluster_image import TopicState
-from local_cluster.fetch_sessions.sessions import FetchContext, Key, key_of
+from local_cluster.fetch_sessions.session import Key, key_of
+from local_cluster.fetch_sessions.session_cache import FetchContext
 from local_cluster.fetch_sessions.watches import Watches
 from local_cluster.handlers.deferred import Deferred
 from local_cluster.handlers.registry import Reply, RequestContext
@@ -131,10 +132,10 @@ class _ReplicaFetch:
                 if not log.log_start_offset <= entry.fetch_offset <= log.log_end_offset:
                     continue
                 if partition.find_divergence(entry.fetch_offset, entry.last_fetched_epoch) is None:
-                    partition.follower_fetched(
+                    partition.record_fetch(
                         self._request.replica_id,
                         broker_epoch=self._request.replica_epoch,
-                        end_offset=entry.fetch_offset,
+                        log_end_offset=entry.fetch_offset,
                         log_start_offset=entry.log_start_offset,
                     )
             except KafkaError as error:
@@ -158,7 +159,7 @@ class _ReplicaFetch:
             if key in self._refused:
                 raise self._refused[key]
             partition = self._found.pop(key, None) or self._partition(entry)
-            if key not in self._named and partition.is_unheard(self._request.replica_id):
+            if key not in self._named and partition.awaits_fetch(self._request.replica_id):
                 # A follower at rest says nothing: it has to name this one again, or it would never
                 # be in sync.
                 raise KafkaError(ErrorCode.not_leader_or_follower)
@@ -218,7 +219,7 @@ class _ReplicaFetch:
 
     def _is_held_back(self, partition: Partition) -> bool:
         throttle = self._broker.replicas.throttle.leader
-        return throttle.holds_back(
+        return throttle.must_wait(
             partition.topic, partition.partition
         ) and not partition.has_in_sync(self._request.replica_id)
 
@@ -226,7 +227,7 @@ class _ReplicaFetch:
 
     def _watch(self) -> None:
         if self._session is not None:
-            self._session.on_moved = self._moved
+            self._session.on_changed = self._moved
             return
         self._own_watches = Watches(self._moved)
         for key, entry in self._entries.items():
@@ -237,15 +238,15 @@ class _ReplicaFetch:
     def _unwatch(self) -> None:
         if self._own_watches is not None:
             self._own_watches.close()
-        elif self._session is not None and self._session.on_moved == self._moved:
-            self._session.on_moved = None
+        elif self._session is not None and self._session.on_changed == self._moved:
+            self._session.on_changed = None
 
     def _moved(self, key: Key) -> None:
         """A high watermark alone is told with the next answer; it is not worth one of its own."""
         entry = self._entries.get(key)
         if entry is None:
             assert self._session is not None, "without a session all is looked at from the start"
-            entry = self._entries[key] = self._session.partitions[key].asked
+            entry = self._entries[key] = self._session.partitions[key].requested
         self._todo[key] = None
         partition = self._held(entry)
         if partition is None or partition.log.log_end_offset > entry.fetch_offset:

@@ -217,7 +217,7 @@ async def test_a_compactor_that_dies_is_started_again(zookeeper: str, tmp_path: 
         async def compactor(known: int) -> int:
             async with asyncio.timeout(WAIT_SECONDS_MAX):
                 while True:
-                    pids = re.findall(r"compactor started with pid (\d+)", broker.log_text())
+                    pids = re.findall(r"the compactor runs with pid (\d+)", broker.log_text())
                     if len(pids) > known:
                         return int(pids[known])
                     await asyncio.sleep(0.02)

@@ -53,7 +53,7 @@ async def test_a_failed_sync_ends_the_broker_and_loses_nothing(
         assert broker.process is not None
         ended = await asyncio.wait_for(asyncio.to_thread(broker.process.wait), END_SECONDS_MAX)
         assert ended != 0
-        assert "the log directory is lost to this broker" in broker.log_text()
+        assert "fsync failed, so the log directory" in broker.log_text()
         disk.heal()
         await broker.start()
         async with KafkaClient(broker.bootstrap) as client:

@@ -12,7 +12,7 @@ from local_cluster.client.model import (
     SessionAnswer,
     TopicPartition,
 )
-from local_cluster.fetch_sessions.sessions import FetchContext
+from local_cluster.fetch_sessions.session_cache import FetchContext
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import (
     NO_SESSION,
@@ -83,7 +83,7 @@ class SimSource(SimReader):
                 *(-1, each.offset, each.last_fetched_epoch, -1, partition_bytes_max),
                 each.topic_id if request.is_by_id else None,
             )
-            for at, each in request.asked.items()
+            for at, each in request.named.items()
         ]
         forgotten = [
             ForgottenPartition("", at.partition, topic_id)

@@ -8,7 +8,7 @@ from typing import cast
 from local_cluster.handlers.data.acknowledgement import Acknowledgement
 from local_cluster.handlers.deferred import Deferred
 from local_cluster.replication.partition import Partition
-from local_cluster.replication.partition_waits import Settle
+from local_cluster.replication.purgatory import CompleteProduce
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.produce import PartitionProduced
 
@@ -19,10 +19,10 @@ class FakePartition:
     """Keeps who waits for a commit."""
 
     def __init__(self) -> None:
-        self.parked: list[tuple[int, Settle]] = []
+        self.parked: list[tuple[int, CompleteProduce]] = []
         self.is_under_min_isr = False
 
-    def when_committed(self, next_offset: int, settle: Settle) -> None:
+    def when_committed(self, next_offset: int, settle: CompleteProduce) -> None:
         self.parked.append((next_offset, settle))
 
     def settle(self, error_code: ErrorCode = ErrorCode.none) -> None:

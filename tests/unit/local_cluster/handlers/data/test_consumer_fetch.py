@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
-from local_cluster.fetch_sessions.sessions import FetchSessions
+from local_cluster.fetch_sessions.session_cache import FetchSessionCache
 from local_cluster.handlers.data.consumer_fetch import ConsumerFetch
 from local_cluster.handlers.deferred import Deferred
 from local_cluster.handlers.registry import RequestContext
@@ -86,7 +86,7 @@ class FakeBroker:
         self.page_cache = FakePageCache()
         self.cold_reads = ColdReads(self.page_cache)
         self.clock = SimpleNamespace(monotonic_ms=lambda: 0)
-        self.fetch_sessions = FetchSessions(lambda: 7)
+        self.fetch_sessions = FetchSessionCache(lambda: 7)
         self.replicas = self
         self.epoch = 0
 

@@ -44,16 +44,16 @@ class FakePartition:
     def has_in_sync(self, replica: int) -> bool:
         return True
 
-    def is_unheard(self, replica: int) -> bool:
+    def awaits_fetch(self, replica: int) -> bool:
         return self.has_forgotten
 
     def find_divergence(self, offset: int, epoch: int) -> None:
         return
 
-    def follower_fetched(self, replica: int, *, end_offset: int, **_: int) -> None:
+    def record_fetch(self, replica: int, *, log_end_offset: int, **_: int) -> None:
         if not self.is_assigned:
             raise KafkaError(ErrorCode.unknown_topic_or_partition)
-        self.noted.append(end_offset)
+        self.noted.append(log_end_offset)
         self.has_forgotten = False
 
     def read(self, offset: int, **_: Any) -> memoryview | None:
@@ -88,7 +88,7 @@ class FakeBroker:
         self.clock = SimpleNamespace(monotonic_ms=lambda: 0)
         self.follower_sessions = FollowerSessions(lambda: SESSION)
         self.metadata = SimpleNamespace(topic_by_id=lambda _: SimpleNamespace(name="t"))
-        leader = SimpleNamespace(is_used=False, holds_back=lambda *_: False)
+        leader = SimpleNamespace(is_used=False, must_wait=lambda *_: False)
         self.throttle = SimpleNamespace(leader=leader)
         self.replicas = self
 
