@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -24,8 +24,6 @@ from mirror_maker.stores.map_write_health import MapWrites
 
 if TYPE_CHECKING:  # what nobody asked for is not loaded
     from mirror_maker.metrics.batch_spans import BatchSpans
-
-READ_COMMITTED: Final = 1
 
 
 class Rest(NamedTuple):

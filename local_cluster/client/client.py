@@ -27,19 +27,19 @@ from local_cluster.client.throttled import until_answered
 from local_cluster.wire import fetch as fetch_codec
 from local_cluster.wire import produce as produce_codec
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import (
+    CONSUMER_REPLICA_ID,
+    READ_UNCOMMITTED,
+    ConfigResourceType,
+    ConfigSource,
+)
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import Fields, get
 
 COMMITS_KNOWN_SECONDS_MAX: Final = 10.0
 """How long a new leader may take to know what is committed before callers are told so."""
-LATEST_TIMESTAMP: Final = -1
-EARLIEST_TIMESTAMP: Final = -2
 ANSWERS_SHOWN_MAX: Final = 5
 """Partitions named in an error about an odd answer."""
-CONSUMER_REPLICA_ID: Final = -1
-TOPIC_RESOURCE: Final = 2
-TOPIC_CONFIG_SOURCE: Final = 1
-"""ConfigSource of a value that was set on the topic itself."""
 
 
 class KafkaClient(ClusterCalls):
@@ -107,7 +107,7 @@ class KafkaClient(ClusterCalls):
             {
                 "resources": [
                     {
-                        "resource_type": TOPIC_RESOURCE,
+                        "resource_type": ConfigResourceType.TOPIC,
                         "resource_name": name,
                         "configuration_keys": None,
                     }
@@ -120,7 +120,7 @@ class KafkaClient(ClusterCalls):
             or {
                 entry.name: (
                     entry.value,
-                    int(get(entry, "config_source", -1)) != TOPIC_CONFIG_SOURCE,
+                    int(get(entry, "config_source", -1)) != ConfigSource.DYNAMIC_TOPIC,
                 )
                 for entry in result.configs
             }
@@ -144,7 +144,7 @@ class KafkaClient(ClusterCalls):
     # -- records ----------------------------------------------------------------------------
 
     async def list_offsets(
-        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = 0
+        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = READ_UNCOMMITTED
     ) -> dict[TopicPartition, ListedOffset]:
         """Offsets by timestamp (-1 latest, -2 earliest), asked of each partition's leader.
 
@@ -183,7 +183,7 @@ class KafkaClient(ClusterCalls):
         node_id: int,
         timestamps: Mapping[TopicPartition, int],
         *,
-        isolation_level: int = 0,
+        isolation_level: int = READ_UNCOMMITTED,
     ) -> dict[TopicPartition, ListedOffset]:
         """As `list_offsets`, in one request to a broker that leads them; what it does not lead, or
         does not know what is committed of, has an error. Raises KafkaError."""
@@ -226,7 +226,7 @@ class KafkaClient(ClusterCalls):
         bytes_min: int = 1,
         bytes_max: int = 52_428_800,
         partition_bytes_max: int = 1_048_576,
-        isolation_level: int = 0,
+        isolation_level: int = READ_UNCOMMITTED,
     ) -> dict[TopicPartition, FetchedPartition]:
         """One Fetch to one broker: an answer for every partition that is asked for.
 
@@ -256,7 +256,7 @@ class KafkaClient(ClusterCalls):
         bytes_min: int = 1,
         bytes_max: int = 52_428_800,
         partition_bytes_max: int = 1_048_576,
-        isolation_level: int = 0,
+        isolation_level: int = READ_UNCOMMITTED,
     ) -> SessionAnswer:
         """One Fetch of everything that the session wants; what has no news is not in the answer.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final, Protocol
 
-from local_cluster.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from local_cluster.client.model import (
     ClusterMetadata,
     FetchedPartition,
@@ -15,6 +14,7 @@ from local_cluster.client.model import (
 )
 from local_cluster.records.batch import Record, decode_batch
 from local_cluster.records.header import BatchHeader, iter_headers
+from local_cluster.wire.constants import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 FETCH_BYTES_MAX: Final = 8 * 1024 * 1024

@@ -7,12 +7,8 @@ from typing import Final, NamedTuple
 
 from local_cluster.coordinator_runtime.outcome import Outcome as RuntimeOutcome
 from local_cluster.coordinator_runtime.outcome import StoredRecord
-from local_cluster.transactions.transaction import (
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    TopicPartition,
-    Transaction,
-)
+from local_cluster.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from local_cluster.transactions.transaction import TopicPartition, Transaction
 from local_cluster.wire.errors import ErrorCode
 
 

@@ -28,6 +28,7 @@ from collections.abc import Mapping
 
 from local_cluster.coordinator_runtime.outcome import Now, StoredRecord, UnreadableRecordError
 from local_cluster.coordinator_runtime.outcome import Outcome as RuntimeOutcome
+from local_cluster.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from local_cluster.transactions.ending import Verdict, judge
 from local_cluster.transactions.records import (
     TRANSACTIONAL_ID_BYTES_MAX,
@@ -48,8 +49,6 @@ from local_cluster.transactions.requests import (
 from local_cluster.transactions.transaction import (
     EPOCH_EXHAUSTED,
     EPOCH_RAISED_SINCE,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
     PRODUCER_EPOCH_MAX,
     TopicPartition,
     Transaction,

@@ -6,12 +6,10 @@ watermark that a follower may name in v18 (KIP-1166, a tagged field) is skipped.
 """
 
 from local_cluster.wire.fetch_model import (
-    CONSUMER,
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
     NODE_ENDPOINTS_SINCE,
-    READ_COMMITTED,
     SESSION_EPOCH_MAX,
     TOPIC_IDS_SINCE,
     FetchPartition,
@@ -26,12 +24,10 @@ from local_cluster.wire.fetch_request import decode_request, encode_request
 from local_cluster.wire.fetch_response import decode_response, encode_response
 
 __all__ = [
-    "CONSUMER",
     "FINAL_EPOCH",
     "INITIAL_EPOCH",
     "NODE_ENDPOINTS_SINCE",
     "NO_SESSION",
-    "READ_COMMITTED",
     "SESSION_EPOCH_MAX",
     "TOPIC_IDS_SINCE",
     "FetchPartition",

@@ -11,9 +11,6 @@ from typing import Final, NamedTuple, Protocol
 
 from local_cluster.wire.current_leader import CurrentLeader
 
-READ_COMMITTED: Final = 1
-CONSUMER: Final = -1
-"""The replica id of whoever is not a replica."""
 TOPIC_IDS_SINCE: Final = 13
 NODE_ENDPOINTS_SINCE: Final = 16
 

@@ -6,9 +6,9 @@ import struct
 import uuid
 from typing import Final
 
+from local_cluster.wire.constants import CONSUMER_REPLICA_ID
 from local_cluster.wire.errors import PeerError
 from local_cluster.wire.fetch_model import (
-    CONSUMER,
     TOPIC_IDS_SINCE,
     FetchPartition,
     FetchRequest,
@@ -39,7 +39,7 @@ def decode_request(version: int, frame: memoryview, position: int) -> FetchReque
     by_id = version >= TOPIC_IDS_SINCE
     layout = _partition_layout(version)
     try:
-        replica_id, replica_epoch = CONSUMER, -1
+        replica_id, replica_epoch = CONSUMER_REPLICA_ID, -1
         if version < _REPLICA_STATE_SINCE:
             (replica_id,) = _INT32.unpack_from(frame, position)
             position += 4
@@ -139,7 +139,7 @@ def encode_request(version: int, request: FetchRequest) -> bytes:
                 out += b"\0"
     if version >= 11:
         out += write_string(request.rack_id, flexible=flexible)
-    if version >= _REPLICA_STATE_SINCE and request.replica_id != CONSUMER:
+    if version >= _REPLICA_STATE_SINCE and request.replica_id != CONSUMER_REPLICA_ID:
         state = _REPLICA_STATE.pack(request.replica_id, request.replica_epoch) + b"\0"
         out += bytes((1, _REPLICA_STATE_TAG, len(state))) + state
     elif flexible:
@@ -205,4 +205,4 @@ def _read_replica_state(frame: memoryview, position: int) -> tuple[int, int]:
             )
             return int(replica_id), int(replica_epoch)
         position += size
-    return CONSUMER, -1
+    return CONSUMER_REPLICA_ID, -1

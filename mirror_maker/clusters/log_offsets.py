@@ -11,12 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from local_cluster.client.model import TopicPartition
+from local_cluster.wire.constants import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.clusters.request_batching import Together
 from mirror_maker.ports import LogReader
 
-LATEST: Final = -1
-EARLIEST: Final = -2
 PARTITIONS_PER_REQUEST_MAX: Final = 1_000
 
 
@@ -35,16 +34,16 @@ class LogOffsets:
     async def bounds(self, at: TopicPartition, leader: int | None = None) -> tuple[int, int]:
         """(log start offset, high watermark), in this order; `leader` where the directory does not
         know the topic."""
-        first = await self._listed(at, EARLIEST, leader)
-        return first, await self._listed(at, LATEST, leader)
+        first = await self._listed(at, EARLIEST_TIMESTAMP, leader)
+        return first, await self._listed(at, LATEST_TIMESTAMP, leader)
 
     async def first(self, at: TopicPartition) -> int:
         """The log start offset."""
-        return await self._listed(at, EARLIEST)
+        return await self._listed(at, EARLIEST_TIMESTAMP)
 
     async def end(self, at: TopicPartition) -> int:
         """The high watermark."""
-        return await self._listed(at, LATEST)
+        return await self._listed(at, LATEST_TIMESTAMP)
 
     async def at_time(self, at: TopicPartition, timestamp_ms: int) -> int:
         """Of the first record that is as late as that, -1 where there is none."""

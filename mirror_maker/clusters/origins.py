@@ -31,9 +31,11 @@ from local_cluster.records.compress import CompressionError
 from local_cluster.records.header import (
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
+    NO_PRODUCER_ID,
     crc_is_valid,
     iter_headers,
 )
+from local_cluster.wire.constants import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import (
     MapFormatError,
@@ -51,9 +53,6 @@ NATIVE_IDS_MAX: Final = 100_000
 HEAD_FETCH_BYTES_MAX: Final = 64 * 1024
 _LENGTH: Final = struct.Struct(">8xi")
 _PRODUCER_ID: Final = struct.Struct(">43xq")
-_EARLIEST: Final = -2
-_LATEST: Final = -1
-_NO_PRODUCER: Final = -1
 _PROBE: Final = map_topic_name("")
 """No link has this map topic."""
 
@@ -66,7 +65,7 @@ class Origins:
     def __init__(self, source: LogReader) -> None:
         self._source = source
         self._registered: set[int] = set()
-        self._native: set[int] = {_NO_PRODUCER}
+        self._native: set[int] = {NO_PRODUCER_ID}
         self._read_topics: dict[str, UUID | None] = {}
         self._reading = asyncio.Lock()
 
@@ -88,7 +87,7 @@ class Origins:
                 return
             await self._read_registrations()
             if len(self._native) > NATIVE_IDS_MAX:
-                self._native = {_NO_PRODUCER}
+                self._native = {NO_PRODUCER_ID}
             self._native |= self._unknown(unknown)
 
     def _unknown(self, producer_ids: set[int]) -> set[int]:
@@ -129,7 +128,9 @@ class Origins:
         if 0 not in topic.partitions or topic.partitions[0].leader < 0:
             raise KafkaError(ErrorCode.leader_not_available, name)
         at = TopicPartition(name, 0)
-        position, end = [await self._list_offset(at, which) for which in (_EARLIEST, _LATEST)]
+        position, end = [
+            await self._list_offset(at, which) for which in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
+        ]
         while position < end:
             fetched = (
                 await self._source.fetch(

@@ -30,9 +30,10 @@ from local_cluster.client.model import (
     TopicPartition,
 )
 from local_cluster.records.header import last_header
+from local_cluster.wire.constants import READ_COMMITTED
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.backoff import BackOff
-from mirror_maker.context import READ_COMMITTED, LinkContext
+from mirror_maker.context import LinkContext
 from mirror_maker.copy.replicator import PartitionReplicator
 from mirror_maker.flow.copy_span import Copying
 from mirror_maker.flow.flow import Flow

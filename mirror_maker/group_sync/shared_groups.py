@@ -17,11 +17,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 from uuid import UUID
 
 from local_cluster.client.admin.group_offsets import GroupPositions, committed_offsets
 from local_cluster.client.model import TopicPartition
+from local_cluster.wire.constants import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.clusters.cluster_client import MirrorClient
 from mirror_maker.formats import FlowKey, MapFormatError, OffsetMap
@@ -37,9 +37,6 @@ from mirror_maker.model import LinkFailedError
 from mirror_maker.ports import LogReader
 from mirror_maker.stores.map_store import MapStore
 from mirror_maker.stores.target_maps import MapTopics, Part
-
-_EARLIEST: Final = -2
-_LATEST: Final = -1
 
 logger = logging.getLogger(__name__)
 
@@ -112,7 +109,7 @@ class SharedGroups:
             {part.link for part in every_part}, {each.group_id for each in positions}
         )
         source_ends = await self._ask_ends(every_part)
-        starts = await _list_offsets(self._sink, parts, _EARLIEST)
+        starts = await _list_offsets(self._sink, parts, EARLIEST_TIMESTAMP)
         self._trim(self._target, parts, starts)
         placed = []
         for position in positions:
@@ -138,7 +135,7 @@ class SharedGroups:
         own = self._own_flows(link, positions)
         topic_ids = self._target_topic_ids(link, positions)
         source_ids = {source: flow.source_topic_id for source, flow in own.items()}
-        known_ends = await _list_offsets(self._sink, topic_ids, _LATEST)
+        known_ends = await _list_offsets(self._sink, topic_ids, LATEST_TIMESTAMP)
         # From here on everything is asked after the known ends.
         at_source, source = self._at_source[link], self._sources[link]
         for topics in (self._target, at_source):
@@ -146,9 +143,9 @@ class SharedGroups:
             await topics.read()
         parts, backs = self._target.parts(topic_ids), at_source.parts(source_ids)
         source_ends = await self._ask_ends([part for shared in parts.values() for part in shared])
-        starts = await _list_offsets(self._sink, topic_ids, _EARLIEST)
+        starts = await _list_offsets(self._sink, topic_ids, EARLIEST_TIMESTAMP)
         self._trim(self._target, parts, starts)
-        self._trim(at_source, backs, await _list_offsets(source, source_ids, _EARLIEST))
+        self._trim(at_source, backs, await _list_offsets(source, source_ids, EARLIEST_TIMESTAMP))
         placed = []
         for position in positions:
             shared = parts.get(position.target)
@@ -314,7 +311,9 @@ class SharedGroups:
 
         async def ask(link: str, partitions: set[TopicPartition]) -> None:
             try:
-                listed = await self._sources[link].list_offsets(dict.fromkeys(partitions, _LATEST))
+                listed = await self._sources[link].list_offsets(
+                    dict.fromkeys(partitions, LATEST_TIMESTAMP)
+                )
             except KafkaError as error:
                 logger.info("link %s: ends not asked: %s", link, error)
                 return

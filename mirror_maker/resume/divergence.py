@@ -15,8 +15,9 @@ from typing import Final, NamedTuple
 from local_cluster.client.model import FetchedPartition, FetchPosition, TopicPartition
 from local_cluster.records import header as h
 from local_cluster.records.batch import Record
+from local_cluster.wire.constants import READ_COMMITTED
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.context import READ_COMMITTED, LinkContext
+from mirror_maker.context import LinkContext
 from mirror_maker.copy.passthrough import select_batches
 from mirror_maker.formats import FlowKey, OffsetMap
 from mirror_maker.model import FlowFailedError

@@ -8,8 +8,9 @@ position is proved anew, behind the gap.
 from __future__ import annotations
 
 from local_cluster.client.model import FetchPosition, TopicPartition
+from local_cluster.wire.constants import READ_COMMITTED
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.context import READ_COMMITTED, LinkContext
+from mirror_maker.context import LinkContext
 from mirror_maker.copy.passthrough import PreparedBatch
 from mirror_maker.formats import FlowKey, Gap
 from mirror_maker.model import FlowFailedError, SourceGap

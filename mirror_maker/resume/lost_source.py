@@ -10,8 +10,9 @@ from typing import Final
 
 from local_cluster.client.model import FetchedPartition, FetchPosition, TopicPartition
 from local_cluster.records.header import iter_headers
+from local_cluster.wire.constants import READ_COMMITTED
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.context import READ_COMMITTED, LinkContext
+from mirror_maker.context import LinkContext
 from mirror_maker.copy.passthrough import Selection, select_batches
 from mirror_maker.formats import Gap, Opening
 from mirror_maker.formats.gaps import SOURCE_LOST_REASON, GapKind

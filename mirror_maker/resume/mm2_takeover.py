@@ -9,8 +9,9 @@ from typing import Final
 
 from local_cluster.client.model import FetchPosition, TopicPartition
 from local_cluster.records.batch import Record
+from local_cluster.wire.constants import READ_COMMITTED
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.context import READ_COMMITTED, LinkContext
+from mirror_maker.context import LinkContext
 from mirror_maker.copy.passthrough import select_batches
 from mirror_maker.formats.connect_offsets import decode_source_position
 from mirror_maker.model import FlowFailedError

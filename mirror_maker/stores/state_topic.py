@@ -18,6 +18,7 @@ from local_cluster.client.produce_batches import ProduceBatches
 from local_cluster.records.batch import CorruptRecordError, NewRecord, decode_batch, encode_batch
 from local_cluster.records.compress import CompressionError
 from local_cluster.records.header import crc_is_valid, iter_headers
+from local_cluster.wire.constants import EARLIEST_TIMESTAMP
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import MapFormatError
 from mirror_maker.model import LinkFailedError
@@ -29,7 +30,6 @@ WRITE_BYTES_MAX: Final = 512 * 1024
 COMPACTED: Final = {"cleanup.policy": "compact"}
 Pair = tuple[bytes | None, bytes | None]
 """Key and value of a record."""
-_EARLIEST: Final = -2
 
 
 async def make_topics(sink: DataSink, topics: Sequence[StateTopic]) -> dict[str, KafkaError]:
@@ -95,7 +95,7 @@ class StateReader:
     async def _read(self) -> None:
         leader = await self._find_leader()
         if self._next_offset is None:
-            listed = (await self._cluster.list_offsets({self._at: _EARLIEST}))[self._at]
+            listed = (await self._cluster.list_offsets({self._at: EARLIEST_TIMESTAMP}))[self._at]
             if listed.error:
                 raise KafkaError(listed.error, str(self._at))
             self._next_offset = listed.offset

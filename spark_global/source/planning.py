@@ -12,8 +12,14 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
 
-from local_cluster.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, KafkaClient
+from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import ClusterMetadata, ListedOffset, TopicPartition
+from local_cluster.wire.constants import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+)
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from spark_global.addresses import ClusterAddress
 from spark_global.links import MirrorLink
@@ -21,11 +27,9 @@ from spark_global.source.maps import MappedPartition, Maps, load_maps
 from spark_global.source.options import ReadOptions
 from spark_global.source.provenance import MapRuns
 from spark_global.source.pruning import Bounds, cut_range
-from spark_global.source.reading import READ_COMMITTED
 from spark_global.source.splits import Origin, PartitionRange, Takes
 from spark_global.source.tables import FINGERPRINTS_TABLE, SOURCE_SIDE
 
-READ_UNCOMMITTED: Final = 0
 _NO_RUNS: Final = MapRuns.of(())
 
 

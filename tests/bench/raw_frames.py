@@ -17,6 +17,7 @@ from local_cluster.wire import header as headers
 from local_cluster.wire import messages
 from local_cluster.wire import produce as produce_codec
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import CONSUMER_REPLICA_ID
 from local_cluster.wire.errors import ErrorCode
 
 PRODUCE_VERSION: Final = 11
@@ -80,7 +81,7 @@ def fetch_frame(
 ) -> bytes:
     """A Fetch outside of sessions: partition -> offset."""
     request = fetch_codec.FetchRequest(
-        fetch_codec.CONSUMER,
+        CONSUMER_REPLICA_ID,
         wait_ms_max,
         bytes_min,
         FETCH_BYTES_MAX,

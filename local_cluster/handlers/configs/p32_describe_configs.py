@@ -17,8 +17,9 @@ from local_cluster.handlers.configs.config_resources import BROKER, BROKER_LOGGE
 from local_cluster.handlers.registry import Reply, RequestContext, handles
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.log.config.config_table import TOPIC_CONFIGS, ConfigType
-from local_cluster.log.config.log_config import ConfigEntry, ConfigSource, describe
+from local_cluster.log.config.log_config import ConfigEntry, describe
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import ConfigSource
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 _SECRET_PARTS: Final = ("password", "secret", "jaas", "private.key", "credential")

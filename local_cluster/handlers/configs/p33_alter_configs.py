@@ -12,15 +12,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from local_cluster.controller.decisions.config_requests import (
-    AlterOperation,
-    ConfigChange,
-    replaced_configs,
-)
+from local_cluster.controller.decisions.config_requests import ConfigChange, replaced_configs
 from local_cluster.handlers.configs.altering import alter_resources
 from local_cluster.handlers.registry import Reply, RequestContext, handles
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import AlterOperation
 
 
 @handles(ApiKey.ALTER_CONFIGS, min_version=0, max_version=2)

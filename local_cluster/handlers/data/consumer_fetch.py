@@ -21,6 +21,7 @@ from local_cluster.handlers.registry import Reply, RequestContext
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.log.disk.page_cache import ColdReadError, warm_only
 from local_cluster.wire import fetch as codec
+from local_cluster.wire.constants import READ_COMMITTED
 from local_cluster.wire.errors import ErrorCode
 
 BYTES_MAX: Final = 55 * 1024 * 1024
@@ -87,7 +88,7 @@ class ConsumerFetch:
         return self._proceed() if self._todo else False
 
     def _read_all(self) -> ColdReadError | None:
-        committed_only = self._request.isolation_level == codec.READ_COMMITTED
+        committed_only = self._request.isolation_level == READ_COMMITTED
         with nullcontext() if self._may_block else warm_only():
             while self._todo:
                 key = self._todo[0]

@@ -48,6 +48,7 @@ from local_cluster.transactions.requests import AddRequest
 from local_cluster.transactions.transaction import TopicPartition
 from local_cluster.wire import produce as codec
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 TELLS_NO_LOG_START: Final = frozenset(
@@ -62,8 +63,6 @@ TELLS_NO_LOG_START: Final = frozenset(
 )
 """Refusals that leave the log start offset out, as Kafka does."""
 ERRORS_SHOWN_MAX: Final = 3
-ACKS_NONE: Final = 0
-ACKS_ALL: Final = -1
 ZSTD_SINCE_VERSION: Final = 7
 NO_TOPIC: Final = ""
 """The name of a topic that is named by an id which no topic has."""
@@ -76,7 +75,7 @@ Joined = Mapping[TopicPartition, ErrorCode] | None
 def produce(broker: BrokerServices, context: RequestContext, body: Any) -> Reply:
     """Append each partition's batches, answer when `acks` says so."""
     request = codec.decode_request(context.api_version, body, 0)
-    if request.acks not in (ACKS_NONE, 1, ACKS_ALL):
+    if request.acks not in (ACKS_NONE, ACKS_LEADER, ACKS_ALL):
         return _refuse_all(context, request, ErrorCode.invalid_required_acks)
     if context.api_version >= codec.TOPIC_IDS_SINCE:
         request = request._replace(partitions=[_named(broker, e) for e in request.partitions])

@@ -30,9 +30,10 @@ from local_cluster.handlers.registry import Reply, RequestContext, handles
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire import fetch as codec
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import READ_COMMITTED, READ_UNCOMMITTED
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-ISOLATION_LEVELS: Final = (0, codec.READ_COMMITTED)
+ISOLATION_LEVELS: Final = (READ_UNCOMMITTED, READ_COMMITTED)
 
 
 @handles(ApiKey.FETCH, min_version=4, max_version=18, raw=True)

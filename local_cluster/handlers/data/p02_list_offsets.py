@@ -22,23 +22,25 @@ from local_cluster.handlers.services import BrokerServices
 from local_cluster.log.disk.page_cache import ColdReadError, warm_only
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+)
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
 
-LATEST: Final = -1
-EARLIEST: Final = -2
-MAX_TIMESTAMP: Final = -3
-EARLIEST_LOCAL: Final = -4
-LATEST_TIERED: Final = -5
-EARLIEST_PENDING_UPLOAD: Final = -6
 SINCE_VERSION: Final = {
     MAX_TIMESTAMP: 7,
-    EARLIEST_LOCAL: 8,
-    LATEST_TIERED: 9,
-    EARLIEST_PENDING_UPLOAD: 11,
+    EARLIEST_LOCAL_TIMESTAMP: 8,
+    LATEST_TIERED_TIMESTAMP: 9,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP: 11,
 }
-READ_UNCOMMITTED: Final = 0
-READ_COMMITTED: Final = 1
 OFFSET_NOT_AVAILABLE_SINCE: Final = 5
 
 Fields = dict[str, Any]
@@ -120,17 +122,17 @@ def _find(
     """(offset, timestamp in ms, leader epoch); offset -1 where nothing matches."""
     committed_only = isolation_level == READ_COMMITTED
     limit = partition.last_stable_offset if committed_only else partition.high_watermark
-    if timestamp_ms == LATEST:
+    if timestamp_ms == LATEST_TIMESTAMP:
         _require_commits(partition, version)
         return limit, -1, partition.leader_epoch
-    if timestamp_ms < EARLIEST and version < SINCE_VERSION.get(timestamp_ms, version + 1):
+    if timestamp_ms < EARLIEST_TIMESTAMP and version < SINCE_VERSION.get(timestamp_ms, version + 1):
         raise KafkaError(ErrorCode.unsupported_version, f"timestamp {timestamp_ms}")
-    if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
+    if timestamp_ms in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
         start = partition.log.log_start_offset
         if start == partition.log.log_end_offset:
             return start, -1, partition.leader_epoch  # which begins here, though without a record
         return start, -1, partition.log.epoch_at(start)
-    if timestamp_ms in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+    if timestamp_ms in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
         return -1, -1, -1
     if timestamp_ms == MAX_TIMESTAMP:
         found = partition.log.max_timestamp()

@@ -15,18 +15,17 @@ from typing import Any, Final
 from local_cluster.handlers.registry import Reply, RequestContext, handles
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import GROUP_KEY_TYPE, TRANSACTION_KEY_TYPE
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
 
-GROUP_KEY: Final = 0
-TRANSACTION_KEY: Final = 1
 VERSION_WITH_MANY_KEYS: Final = 4
 
 
 @handles(ApiKey.FIND_COORDINATOR, min_version=0, max_version=6)
 def find_coordinator(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Name the broker that coordinates each key."""
-    key_type = int(get(request, "key_type", GROUP_KEY))
+    key_type = int(get(request, "key_type", GROUP_KEY_TYPE))
     if context.api_version >= VERSION_WITH_MANY_KEYS:
         keys = request.coordinator_keys
         return {"coordinators": [_find(broker, context, key_type, key) for key in keys]}
@@ -60,11 +59,11 @@ def _find(
 def _locate(
     broker: BrokerServices, context: RequestContext, key_type: int, key: str
 ) -> tuple[int, str, int]:
-    if key_type == TRANSACTION_KEY:
+    if key_type == TRANSACTION_KEY_TYPE:
         if not broker.authorize(context, "DESCRIBE", "TRANSACTIONAL_ID", key):
             raise KafkaError(ErrorCode.transactional_id_authorization_failed)
         return broker.transactions.find_coordinator(key, context.listener)
-    if key_type != GROUP_KEY:
+    if key_type != GROUP_KEY_TYPE:
         raise KafkaError(ErrorCode.invalid_request, f"key type {key_type} is not served")
     if not broker.authorize(context, "DESCRIBE", "GROUP", key):
         raise KafkaError(ErrorCode.group_authorization_failed)

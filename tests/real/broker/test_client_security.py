@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.client.admin.acls import Operation, PatternType, ResourceType
+from local_cluster.client.admin.acls import PatternType, ResourceType
 from local_cluster.client.auth.security import ClientSecurity, Secret
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
+from local_cluster.wire.constants import AclOperation
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.real.mirror.test_mirror_kill import create
 from tests.support.cluster import running_broker
@@ -107,11 +108,15 @@ async def _check_logins(secure: SecureKafka, directory: Path) -> None:
 async def _allow_what_the_readme_says(secure: SecureKafka, admin: KafkaClient) -> None:
     """The table "Rights" of mirror_maker/README.md, for a link without syncs."""
     topic, prefixed = ResourceType.TOPIC, PatternType.PREFIXED
-    await secure.allow(admin, "reader", topic, "t", [Operation.READ, Operation.DESCRIBE_CONFIGS])
-    await secure.allow(admin, "writer", ResourceType.GROUP, "heliograph-mirror-b", [Operation.READ])
-    state = [Operation.CREATE, Operation.READ, Operation.WRITE]
+    await secure.allow(
+        admin, "reader", topic, "t", [AclOperation.READ, AclOperation.DESCRIBE_CONFIGS]
+    )
+    await secure.allow(
+        admin, "writer", ResourceType.GROUP, "heliograph-mirror-b", [AclOperation.READ]
+    )
+    state = [AclOperation.CREATE, AclOperation.READ, AclOperation.WRITE]
     await secure.allow(admin, "writer", topic, "heliograph-", state, prefixed)
-    await secure.allow(admin, "writer", topic, "a.", [*state, Operation.ALTER], prefixed)
+    await secure.allow(admin, "writer", topic, "a.", [*state, AclOperation.ALTER], prefixed)
 
 
 async def _produce(client: KafkaClient, topic: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from local_cluster.wire import fetch, produce
 from local_cluster.wire.api import FLEXIBLE_SINCE, ApiKey
+from local_cluster.wire.constants import CONSUMER_REPLICA_ID
 from local_cluster.wire.current_leader import CurrentLeader
 from tests.golden.frames import Golden, Json, check_header, golden, uuid_of
 
@@ -100,7 +101,7 @@ def test_fetch_request(line: Golden) -> None:
     position = check_header(line, frame)
     body = line.body
     request = fetch.FetchRequest(
-        replica_id=body.get("replicaState", body).get("replicaId", fetch.CONSUMER),
+        replica_id=body.get("replicaState", body).get("replicaId", CONSUMER_REPLICA_ID),
         wait_ms_max=body["maxWaitMs"],
         bytes_min=body["minBytes"],
         bytes_max=body["maxBytes"],

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pytest
 
 from local_cluster.controller.decisions.config_requests import (
-    AlterOperation,
     ConfigChange,
     changed_configs,
     replaced_configs,
@@ -16,6 +15,7 @@ from local_cluster.controller.decisions.config_requests import (
 from local_cluster.controller.member.config_writer import write_topic_configs
 from local_cluster.controller.model import znodes
 from local_cluster.controller.zk.coordination import ZkOp
+from local_cluster.wire.constants import AlterOperation
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeCoordination, FakeZooKeeper
 
