@@ -24,7 +24,7 @@ from local_cluster.coordinator_runtime.partitioning import partition_of
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from local_cluster.handlers.services import BrokerServices
+    from local_cluster.coordinator_runtime.services import CoordinatorServices
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class CoordinatedTopic(Generic[S]):
 
     def __init__(
         self,
-        broker: BrokerServices,
+        broker: CoordinatorServices,
         topic: str,
         new_shard: Callable[[], S],
         follow_up: FollowUp[S] | None = None,

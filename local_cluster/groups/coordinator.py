@@ -50,7 +50,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from local_cluster.controller.model.metadata_cache import Changes
     from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime
-    from local_cluster.handlers.services import BrokerServices
+    from local_cluster.coordinator_runtime.services import CoordinatorServices
     from local_cluster.replication.partition import Partition
     from local_cluster.settings import BrokerSettings
 
@@ -107,7 +107,7 @@ class GroupCoordinator:
     """All groups whose partition this broker leads."""
 
     def __init__(
-        self, broker: BrokerServices, *, new_uuid: Callable[[], uuid.UUID] = uuid.uuid4
+        self, broker: CoordinatorServices, *, new_uuid: Callable[[], uuid.UUID] = uuid.uuid4
     ) -> None:
         limits = read_limits(broker.settings)
         self._broker = broker

@@ -10,33 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
-
-if TYPE_CHECKING:
-    from local_cluster.handlers.services import BrokerServices
-
-
-class RequestContext(NamedTuple):
-    """Who asks, over which listener, and how."""
-
-    api_key: int
-    api_version: int
-    correlation_id: int
-    client_id: str | None
-    principal: str
-    listener: str
-    client_host: str
-    connection_id: int
-
 
 FieldMapping = Mapping[str, Any]
 Reply = FieldMapping | bytes | list[Any] | Awaitable[Any] | None
 """Response fields; or the body encoded already, as bytes or as a list of bytes and slices of
 segments; or any of them later; None: no answer."""
 
-HandlerFunction = Callable[["BrokerServices", RequestContext, Any], Reply]
+HandlerFunction = Callable[[BrokerServices, RequestContext, Any], Reply]
 
 
 @dataclass(frozen=True, slots=True)

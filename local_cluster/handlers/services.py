@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from local_cluster.fetch_sessions.follower_sessions import FollowerSessions
     from local_cluster.fetch_sessions.sessions import FetchSessions
     from local_cluster.groups.coordinator import GroupCoordinator
-    from local_cluster.handlers.registry import RequestContext
     from local_cluster.log.directory.log_directories import LogDirectories
     from local_cluster.replication.replica_set import ReplicaSet
     from local_cluster.server.cold_reads import ColdReads
@@ -21,6 +20,19 @@ if TYPE_CHECKING:
     from local_cluster.settings import BrokerSettings
     from local_cluster.transactions.coordinator import TransactionCoordinator
     from local_cluster.transactions.producer_ids import ProducerIds
+
+
+class RequestContext(NamedTuple):
+    """Who asks, over which listener, and how."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    principal: str
+    listener: str
+    client_host: str
+    connection_id: int
 
 
 class BrokerServices(Protocol):

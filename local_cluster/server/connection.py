@@ -18,11 +18,12 @@ import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from local_cluster.client.frame_buffers import buffers_of_this_loop
 from local_cluster.handlers.deferred import Deferred
-from local_cluster.handlers.registry import Handler, RequestContext, find_handler
+from local_cluster.handlers.registry import Handler, find_handler
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.log.partition.partition_log import LogSlice
 from local_cluster.server.cold_reads import ColdReads
 from local_cluster.server.outbox import Outbox, Part
@@ -31,9 +32,6 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import KafkaError, PeerError
 from local_cluster.wire.frame import FrameReceiver, frame_size_prefix
 from local_cluster.wire.header import encode_response_header, read_request_header
-
-if TYPE_CHECKING:
-    from local_cluster.handlers.services import BrokerServices
 
 FRAME_BYTES_MAX: Final = 100 * 1024 * 1024
 """Kafka's default of socket.request.max.bytes."""

@@ -11,7 +11,7 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
 
 if TYPE_CHECKING:
-    from local_cluster.handlers.services import BrokerServices
+    from local_cluster.transactions.services import TransactionServices
 
 CALL_TIMEOUT_MS: Final = 30_000
 
@@ -19,7 +19,7 @@ CALL_TIMEOUT_MS: Final = 30_000
 class BrokerLines:
     """Connections by broker id, opened when first used. Calls to one broker go out in order."""
 
-    def __init__(self, broker: BrokerServices, open_line: OpenLine = open_line) -> None:
+    def __init__(self, broker: TransactionServices, open_line: OpenLine = open_line) -> None:
         self._broker = broker
         self._open_line = open_line
         self._lines: dict[int, Line] = {}

@@ -35,8 +35,8 @@ from local_cluster.transactions.turns import ProducerTurns
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from local_cluster.handlers.services import BrokerServices
     from local_cluster.settings import BrokerSettings
+    from local_cluster.transactions.services import TransactionServices
 
 EXPIRY_INTERVAL_MS_DEFAULT: Final = 10_000
 """Default of transaction.abort.timed.out.transaction.cleanup.interval.ms."""
@@ -61,7 +61,7 @@ def read_limits(settings: BrokerSettings) -> TransactionLimits:
 class TransactionCoordinator:
     """All transactional ids whose partition this broker leads."""
 
-    def __init__(self, broker: BrokerServices, open_line: OpenLine = open_line) -> None:
+    def __init__(self, broker: TransactionServices, open_line: OpenLine = open_line) -> None:
         limits = read_limits(broker.settings)
         self._broker = broker
         # Apart: a connection answers in order, and a marker may wait for in-sync replicas.

@@ -22,7 +22,7 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from local_cluster.handlers.services import BrokerServices
+    from local_cluster.transactions.services import TransactionServices
 
 RETRY_SECONDS_MIN: Final = 0.02
 RETRY_SECONDS_MAX: Final = 1.0
@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 
 def begin_marker(
-    broker: BrokerServices,
+    broker: TransactionServices,
     topic: str,
     partition: int,
     *,
@@ -74,7 +74,7 @@ def begin_marker(
 
 
 async def write_markers(
-    broker: BrokerServices,
+    broker: TransactionServices,
     partitions: Iterable[TopicPartition],
     *,
     producer_id: int,
@@ -123,7 +123,7 @@ async def write_markers(
 class MarkerSender:
     """Writes the markers of decided transactions wherever their partitions are led."""
 
-    def __init__(self, broker: BrokerServices, lines: BrokerLines) -> None:
+    def __init__(self, broker: TransactionServices, lines: BrokerLines) -> None:
         self._broker = broker
         self._lines = lines
 

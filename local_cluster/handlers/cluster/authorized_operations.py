@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from local_cluster.handlers.registry import RequestContext
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.services import BrokerServices, RequestContext
 
 NOT_ASKED: Final = -(2**31)
 """What stands in the field where the client did not ask."""

@@ -16,8 +16,8 @@ import re
 from typing import Any, Final
 
 from local_cluster.features import FEATURES, FINALIZED_EPOCH
-from local_cluster.handlers.registry import Reply, RequestContext, advertised_apis, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import Reply, advertised_apis, handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from local_cluster.controller.model.cluster_image import NO_CONTROLLER
 from local_cluster.handlers.cluster.authorized_operations import NOT_ASKED, cluster_operations
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import Reply, handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode

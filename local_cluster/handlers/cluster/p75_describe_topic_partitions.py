@@ -14,8 +14,8 @@ from typing import Any, Final
 from local_cluster.controller.model.topic_requests import topic_name_problem
 from local_cluster.handlers.cluster.authorized_operations import NOT_ASKED, topic_operations
 from local_cluster.handlers.cluster.p03_metadata import partition_fields
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import Reply, handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 

@@ -16,8 +16,7 @@ from local_cluster.controller.member.config_writer import ConfigPlan
 from local_cluster.controller.model.topic_requests import topic_name_problem
 from local_cluster.handlers.configs import config_resources as kinds
 from local_cluster.handlers.configs.broker_loggers import alter_loggers
-from local_cluster.handlers.registry import RequestContext
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 ALTER_TIMEOUT_MS: Final = 30_000

@@ -14,8 +14,8 @@ from local_cluster.controller.decisions.dynamic_broker_configs import describe_d
 from local_cluster.controller.model.topic_requests import topic_name_problem
 from local_cluster.handlers.configs.broker_loggers import logger_entries
 from local_cluster.handlers.configs.config_resources import BROKER, BROKER_LOGGER, TOPIC
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import Reply, handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.log.config.config_table import TOPIC_CONFIGS, ConfigType
 from local_cluster.log.config.log_config import ConfigEntry, describe
 from local_cluster.wire.api import ApiKey

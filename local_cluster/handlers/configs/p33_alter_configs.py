@@ -14,8 +14,8 @@ from typing import Any
 
 from local_cluster.controller.decisions.config_requests import ConfigChange, replaced_configs
 from local_cluster.handlers.configs.altering import alter_resources
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import Reply, handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import AlterOperation
 

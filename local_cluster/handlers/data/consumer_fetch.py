@@ -17,8 +17,8 @@ from local_cluster.fetch_sessions.watches import Watches
 from local_cluster.handlers.data.current_leader import node_endpoints
 from local_cluster.handlers.data.partition_read import PartitionRead, read_partition
 from local_cluster.handlers.deferred import Deferred
-from local_cluster.handlers.registry import Reply, RequestContext
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import Reply
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.log.disk.page_cache import ColdReadError, warm_only
 from local_cluster.wire import fetch as codec
 from local_cluster.wire.constants import READ_COMMITTED

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from local_cluster.controller.model.cluster_image import NO_EPOCH, NO_LEADER
-from local_cluster.handlers.registry import RequestContext
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.current_leader import CurrentLeader, NodeEndpoint
 from local_cluster.wire.errors import ErrorCode
 

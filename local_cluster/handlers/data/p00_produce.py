@@ -29,8 +29,8 @@ from typing import Any, Final
 from local_cluster.controller.model.cluster_image import INTERNAL_TOPICS
 from local_cluster.handlers.data.acknowledgement import Acknowledgement, Waiting
 from local_cluster.handlers.data.current_leader import current_leader, node_endpoints
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import Reply, handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.handlers.transactions.joining import (
     Joining,
     Unjoined,

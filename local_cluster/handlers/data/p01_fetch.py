@@ -26,8 +26,8 @@ from typing import Any, Final
 
 from local_cluster.handlers.data.consumer_fetch import ConsumerFetch
 from local_cluster.handlers.data.replica_fetch import replica_fetch
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import Reply, handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire import fetch as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import READ_COMMITTED, READ_UNCOMMITTED

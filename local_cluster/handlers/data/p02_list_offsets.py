@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from local_cluster.controller.model.cluster_image import NO_EPOCH
 from local_cluster.controller.model.topic_requests import repeated
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import Reply, handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.log.disk.page_cache import ColdReadError, warm_only
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.api import ApiKey

@@ -15,8 +15,8 @@ import asyncio
 from typing import Any, Final
 
 from local_cluster.controller.model.cluster_image import INTERNAL_TOPICS
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import Reply, handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.log.disk.tickets import LogDirectoryError
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from local_cluster.handlers.data.current_leader import NAMES_LEADER, current_leader
-from local_cluster.handlers.registry import RequestContext
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.log.state.epochs import EpochEnd
 from local_cluster.replication.in_sync import InSyncReplicas
 from local_cluster.replication.partition import Partition

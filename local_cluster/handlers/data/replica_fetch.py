@@ -25,8 +25,8 @@ from local_cluster.controller.model.cluster_image import TopicState
 from local_cluster.fetch_sessions.sessions import FetchContext, Key, key_of
 from local_cluster.fetch_sessions.watches import Watches
 from local_cluster.handlers.deferred import Deferred
-from local_cluster.handlers.registry import Reply, RequestContext
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import Reply
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.log.partition.partition_log import LogSlice
 from local_cluster.replication.partition import Partition
 from local_cluster.wire import fetch as codec

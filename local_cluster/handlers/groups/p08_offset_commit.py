@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from local_cluster.groups.requests import CommitRequest, OffsetToCommit
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import Reply, handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire import offset_commit as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError

@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple
 from local_cluster.groups.offsets import NO_OFFSET, TopicPartition
 from local_cluster.groups.records import CommittedOffset
 from local_cluster.groups.requests import FetchedOffset
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import Reply, handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from local_cluster.groups.classic.classic_fsm import GroupState
 from local_cluster.groups.requests import DescribedGroup
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import Reply, handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from local_cluster.groups.consumer.model import JOIN_EPOCH, Assignment
 from local_cluster.groups.consumer.requests import HeartbeatAnswer, HeartbeatRequest
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import Reply, handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get, ms

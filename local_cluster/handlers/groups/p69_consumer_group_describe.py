@@ -12,8 +12,8 @@ from typing import Any, Final
 from local_cluster.groups.consumer.model import Assignment, plain
 from local_cluster.groups.consumer.requests import DescribedConsumerGroup
 from local_cluster.handlers.groups.p15_describe_groups import GROUP_OPERATIONS, OPERATIONS_NOT_ASKED
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import Reply, handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import Reply, handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.handlers.transactions.transactional import error_code
 from local_cluster.transactions.requests import AddRequest
 from local_cluster.wire.api import ApiKey

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import Reply, handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.handlers.transactions.transactional import told
 from local_cluster.transactions.requests import EndRequest, ProducerAnswer
 from local_cluster.wire.api import ApiKey

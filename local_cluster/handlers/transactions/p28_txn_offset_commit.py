@@ -13,8 +13,8 @@ from typing import Any
 
 from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
 from local_cluster.groups.requests import OffsetToCommit, TransactionalCommitRequest
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import Reply, handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.handlers.transactions.joining import Joining, begin, is_open, is_verifying, join
 from local_cluster.transactions.requests import AddRequest
 from local_cluster.wire.api import ApiKey

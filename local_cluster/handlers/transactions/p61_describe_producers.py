@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from local_cluster.controller.model.topic_requests import topic_name_problem
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import Reply, handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import KAFKAS_WORDS, ErrorCode, KafkaError
 

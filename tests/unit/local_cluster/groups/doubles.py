@@ -21,7 +21,8 @@ from local_cluster.controller.model.cluster_image import (
 from local_cluster.groups.coordinator import GroupCoordinator
 from local_cluster.groups.offsets import TopicPartition
 from local_cluster.groups.requests import FetchedOffset
-from local_cluster.handlers.registry import RequestContext, find_handler
+from local_cluster.handlers.registry import find_handler
+from local_cluster.handlers.services import RequestContext
 from local_cluster.records.control import EndMarker, encode_marker
 from local_cluster.records.header import BatchHeader, iter_headers, patch_base_offset, read_header
 from local_cluster.settings import BrokerSettings, Listener

@@ -25,8 +25,7 @@ from local_cluster.handlers.cluster.cluster_delta import cluster_delta
 from local_cluster.handlers.cluster.p03_metadata import metadata
 from local_cluster.handlers.cluster.p60_describe_cluster import describe_cluster
 from local_cluster.handlers.configs.p32_describe_configs import describe_configs
-from local_cluster.handlers.registry import RequestContext
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.handlers.topics.p19_create_topics import create_topics
 from local_cluster.handlers.topics.p20_delete_topics import delete_topics
 from local_cluster.handlers.topics.p37_create_partitions import create_partitions

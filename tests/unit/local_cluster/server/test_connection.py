@@ -13,7 +13,8 @@ from typing import Any, cast
 import pytest
 
 from local_cluster.handlers.deferred import Deferred
-from local_cluster.handlers.registry import Handler, Reply, RequestContext
+from local_cluster.handlers.registry import Handler, Reply
+from local_cluster.handlers.services import RequestContext
 from local_cluster.server import connection
 from local_cluster.server.cold_reads import ColdReads
 from local_cluster.server.connection import ANSWER_BYTES_MAX, IN_FLIGHT_MAX, BrokerConnection

@@ -11,8 +11,7 @@ from typing import Any, cast
 from local_cluster.fetch_sessions.sessions import FetchSessions
 from local_cluster.handlers.data.consumer_fetch import ConsumerFetch
 from local_cluster.handlers.deferred import Deferred
-from local_cluster.handlers.registry import RequestContext
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.log.disk.page_cache import ColdReadError, is_warm_only
 from local_cluster.server.cold_reads import ColdReads
 from local_cluster.wire import fetch as codec

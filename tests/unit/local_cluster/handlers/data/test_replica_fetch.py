@@ -11,8 +11,7 @@ from typing import Any, cast
 from local_cluster.fetch_sessions.follower_sessions import FollowerSessions
 from local_cluster.handlers.data.replica_fetch import replica_fetch
 from local_cluster.handlers.deferred import Deferred
-from local_cluster.handlers.registry import RequestContext
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire import fetch as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
