@@ -23,7 +23,7 @@ from typing import Any, Final, get_type_hints
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
-from local_cluster.wire import corrected, shape
+from local_cluster.wire import kio_fixes, kio_schema
 from local_cluster.wire.errors import ErrorCode, PeerError
 
 Fields = Mapping[str, Any]
@@ -48,7 +48,7 @@ def get(message: object, field: str, default: Any) -> Any:
 
 @lru_cache(maxsize=512)
 def _codec(api_key: int, version: int, response: bool) -> tuple[Any, Any, Any, Any]:
-    schema = corrected.RESPONSES.get((api_key, version)) if response else None
+    schema = kio_fixes.RESPONSES.get((api_key, version)) if response else None
     if schema is None:
         schema = (load_response_schema if response else load_request_schema)(api_key, version)
     return schema, _builder(schema), entity_reader(schema), entity_writer(schema)
@@ -77,7 +77,7 @@ def encode_response(api_key: int, version: int, values: Fields) -> bytes:
 def _decode(api_key: int, version: int, response: bool, frame: memoryview, position: int) -> Any:
     schema, _, reader, _ = _codec(api_key, version, response)
     # The native reader wants bytes; these messages are small, the big ones are by hand.
-    body = shape.check(schema, bytes(frame[position:]))
+    body = kio_schema.check(schema, bytes(frame[position:]))
     try:
         message, _ = reader(body, 0)
     except Exception as error:  # kio raises several unrelated families on bad bytes
@@ -129,7 +129,7 @@ def _builder(schema: Any) -> Callable[[Fields], Any]:
         if entry.default is MISSING and entry.default_factory is MISSING:
             if entry.name.startswith("throttle_time"):
                 required.append((entry.name, datetime.timedelta(0)))
-            elif shape.is_array(hints[entry.name]):
+            elif kio_schema.is_array(hints[entry.name]):
                 required.append((entry.name, ()))
 
     def build(values: Fields) -> Any:
@@ -145,15 +145,15 @@ def _builder(schema: Any) -> Callable[[Fields], Any]:
 
 
 def _converter(hint: Any, kafka_type: str) -> Callable[[Any], Any] | None:
-    element = shape.nested_schema(hint)
+    element = kio_schema.nested_schema(hint)
     if element is not None:
         build = _builder(element)
-        if shape.is_array(hint):
+        if kio_schema.is_array(hint):
             return lambda values: None if values is None else tuple(build(v) for v in values)
         return lambda value: None if value is None else build(value)
     convert = _CONVERTERS.get(kafka_type)
-    if convert is not None and shape.is_array(hint):
+    if convert is not None and kio_schema.is_array(hint):
         return lambda values: None if values is None else tuple(convert(v) for v in values)
-    if convert is None and shape.is_array(hint):
+    if convert is None and kio_schema.is_array(hint):
         return lambda values: None if values is None else tuple(values)
     return convert

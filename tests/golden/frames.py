@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
-from local_cluster.wire import shape
+from local_cluster.wire import kio_schema
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.header import (
     encode_request_header,
@@ -86,7 +86,7 @@ def fields_of(schema: Any, body: Json) -> dict[str, Any]:
 
 
 def value_of(value: Any, hint: Any, kafka_type: str) -> Any:
-    nested = shape.nested_schema(hint)
+    nested = kio_schema.nested_schema(hint)
     if isinstance(value, list):
         element = nested or kafka_type
         return [

@@ -15,7 +15,7 @@ from kio.serial import entity_writer
 from local_cluster.records import header as h
 from local_cluster.records.batch import CorruptRecordError, NewRecord, decode_batch, encode_batch
 from local_cluster.records.compress import Codec, CompressionError
-from local_cluster.wire import fetch, messages, metadata, offset_commit, produce, shape
+from local_cluster.wire import fetch, kio_schema, messages, metadata, offset_commit, produce
 from local_cluster.wire.api import FLEXIBLE_SINCE, ApiKey
 from local_cluster.wire.errors import PeerError
 from local_cluster.wire.frame import FrameReceiver
@@ -116,7 +116,7 @@ def test_the_walk_takes_what_kio_writes(data: st.DataObject, api: tuple[int, int
             entity_writer(schema)(out, message)
         except (OverflowError, ValueError, TypeError):
             continue  # a value that hypothesis made but the wire cannot carry
-        shape.check(schema, out.getvalue())
+        kio_schema.check(schema, out.getvalue())
 
 
 partitions = st.lists(

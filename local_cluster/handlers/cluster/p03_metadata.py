@@ -26,7 +26,7 @@ from local_cluster.controller.model.cluster_image import (
     TopicState,
 )
 from local_cluster.controller.model.topic_requests import topic_name_problem
-from local_cluster.handlers.cluster.authorized_operations import (
+from local_cluster.handlers.authorized_operations import (
     NOT_ASKED,
     cluster_operations,
     topic_operations,

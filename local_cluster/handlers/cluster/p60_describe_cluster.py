@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from local_cluster.controller.model.cluster_image import NO_CONTROLLER
-from local_cluster.handlers.cluster.authorized_operations import NOT_ASKED, cluster_operations
+from local_cluster.handlers.authorized_operations import NOT_ASKED, cluster_operations
 from local_cluster.handlers.registry import Reply, handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire import messages

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from local_cluster.controller.model.topic_requests import topic_name_problem
-from local_cluster.handlers.cluster.authorized_operations import NOT_ASKED, topic_operations
+from local_cluster.handlers.authorized_operations import NOT_ASKED, topic_operations
 from local_cluster.handlers.cluster.p03_metadata import partition_fields
 from local_cluster.handlers.registry import Reply, handles
 from local_cluster.handlers.services import BrokerServices, RequestContext

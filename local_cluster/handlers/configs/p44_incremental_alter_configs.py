@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from local_cluster.controller.decisions.config_requests import ConfigChange, changed_configs
-from local_cluster.handlers.configs.altering import alter_resources
+from local_cluster.handlers.configs.alter_resources import alter_resources
 from local_cluster.handlers.registry import Reply, handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey

@@ -14,7 +14,7 @@ the first); what is wrong is said in words where Kafka says it by the code alone
 tests/compat/same_answers/deviations.py.
 
 The first batch of a transaction in a partition is a matter for the transaction's coordinator
-(joining.py). Where its answer has to be waited for, the batches wait in a copy of their own, and
+(partition_verification.py). Where its answer has to be waited for, the batches wait in a copy of their own, and
 what comes after them from the same producer waits behind them.
 """
 
@@ -27,11 +27,11 @@ from functools import partial
 from typing import Any, Final
 
 from local_cluster.controller.model.cluster_image import INTERNAL_TOPICS
-from local_cluster.handlers.data.acknowledgement import Acknowledgement, Waiting
 from local_cluster.handlers.data.current_leader import current_leader, node_endpoints
+from local_cluster.handlers.data.delayed_produce import DelayedProduce, Waiting
 from local_cluster.handlers.registry import Reply, handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
-from local_cluster.handlers.transactions.joining import (
+from local_cluster.handlers.transactions.partition_verification import (
     Joining,
     Unjoined,
     begin,
@@ -135,7 +135,7 @@ def _produce(
     if not waiting:
         return _encoded(broker, context, results)
     encode = partial(_encoded, broker, context)
-    return Acknowledgement(results, waiting, request.timeout_ms, encode).reply
+    return DelayedProduce(results, waiting, request.timeout_ms, encode).reply
 
 
 def _append(

@@ -15,7 +15,7 @@ v16 who leads instead, and where, of partitions that are refused with NOT_LEADER
 FENCED_LEADER_EPOCH (KIP-951), v18 the high watermark that a follower knows (KIP-1166), which is not
 looked at.
 
-Fetches of followers (replica id >= 0) go their own way: replica_fetch.py.
+Fetches of followers (replica id >= 0) go their own way: follower_fetch.py.
 
 Deviation from Kafka: one session holds at most 100,000 partitions.
 """
@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from local_cluster.handlers.data.consumer_fetch import ConsumerFetch
-from local_cluster.handlers.data.replica_fetch import replica_fetch
+from local_cluster.handlers.data.follower_fetch import follower_fetch
 from local_cluster.handlers.registry import Reply, handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire import fetch as codec
@@ -43,7 +43,7 @@ def fetch(broker: BrokerServices, context: RequestContext, body: Any) -> Reply:
     if request.isolation_level not in ISOLATION_LEVELS:
         return _unknown_isolation(context, request)
     if request.replica_id >= 0:
-        return replica_fetch(broker, context, request)
+        return follower_fetch(broker, context, request)
     try:
         session = broker.fetch_sessions.open(
             request.session_id,

@@ -16,8 +16,8 @@ from typing import Any, Final
 from local_cluster.controller.model.cluster_image import INTERNAL_TOPICS
 from local_cluster.handlers.registry import Reply, handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
-from local_cluster.handlers.transactions.joining import CLIENT_VERSION_ADDING
-from local_cluster.handlers.transactions.transactional import error_of, told
+from local_cluster.handlers.transactions.partition_verification import CLIENT_VERSION_ADDING
+from local_cluster.handlers.transactions.transaction_errors import error_of, told
 from local_cluster.transactions.requests import AddRequest
 from local_cluster.transactions.transaction import TopicPartition
 from local_cluster.wire.api import ApiKey

@@ -12,7 +12,7 @@ from typing import Any
 from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
 from local_cluster.handlers.registry import Reply, handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
-from local_cluster.handlers.transactions.transactional import error_code
+from local_cluster.handlers.transactions.transaction_errors import error_code
 from local_cluster.transactions.requests import AddRequest
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError

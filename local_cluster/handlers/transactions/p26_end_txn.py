@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from local_cluster.handlers.registry import Reply, handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
-from local_cluster.handlers.transactions.transactional import told
+from local_cluster.handlers.transactions.transaction_errors import told
 from local_cluster.transactions.requests import EndRequest, ProducerAnswer
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError

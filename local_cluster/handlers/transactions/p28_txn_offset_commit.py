@@ -4,7 +4,7 @@ v2 adds the leader epoch (KIP-320), v3 the member and its generation, so that a 
 its partitions cannot commit (KIP-447), v4 knows TRANSACTION_ABORTABLE.
 
 The partition of `__consumer_offsets` must have joined the transaction, by AddOffsetsToTxn or, from
-v5 on, by this request itself: a matter for the transaction's coordinator (joining.py, KIP-890).
+v5 on, by this request itself: a matter for the transaction's coordinator (partition_verification.py, KIP-890).
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
 from local_cluster.groups.requests import OffsetToCommit, TransactionalCommitRequest
 from local_cluster.handlers.registry import Reply, handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
-from local_cluster.handlers.transactions.joining import Joining, begin, is_open, is_verifying, join
+from local_cluster.handlers.transactions.partition_verification import (
+    Joining,
+    begin,
+    is_open,
+    is_verifying,
+    join,
+)
 from local_cluster.transactions.requests import AddRequest
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError

@@ -37,7 +37,7 @@ NO_REPLICA: Final = -1
 """A follower is not sent to another replica."""
 
 
-def replica_fetch(
+def follower_fetch(
     broker: BrokerServices, context: RequestContext, request: codec.FetchRequest
 ) -> Reply:
     """Answer a fetch of the replica `request.replica_id`."""
@@ -61,7 +61,7 @@ def replica_fetch(
         )
     except KafkaError as error:
         return codec.encode_response(context.api_version, (), error_code=error.code)
-    return _ReplicaFetch(broker, context.api_version, request, session).run()
+    return _FollowerFetch(broker, context.api_version, request, session).run()
 
 
 class _BothWatched:
@@ -80,7 +80,7 @@ class _BothWatched:
         self._partition.unwatch(wake)
 
 
-class _ReplicaFetch:
+class _FollowerFetch:
     """One request: positions are noted once, records read until there are some."""
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from local_cluster.handlers.data.acknowledgement import Acknowledgement
+from local_cluster.handlers.data.delayed_produce import DelayedProduce
 from local_cluster.handlers.deferred import Deferred
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.partition_waits import Settle
@@ -42,7 +42,7 @@ def acknowledgement(
 
     results = [PartitionProduced("t", index, 0, 7) for index in range(len(partitions) + 1)]
     waiting = [(index, cast(Partition, partition), 8) for index, partition in enumerate(partitions)]
-    return Acknowledgement(results, waiting, timeout_ms, encode).reply, encoded
+    return DelayedProduce(results, waiting, timeout_ms, encode).reply, encoded
 
 
 async def test_it_leaves_with_the_last_commit() -> None:

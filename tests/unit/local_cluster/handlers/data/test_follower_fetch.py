@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from local_cluster.fetch_sessions.follower_sessions import FollowerSessions
-from local_cluster.handlers.data.replica_fetch import replica_fetch
+from local_cluster.handlers.data.follower_fetch import follower_fetch
 from local_cluster.handlers.deferred import Deferred
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire import fetch as codec
@@ -128,7 +128,7 @@ class FakeBroker:
             11,
         )
         context = RequestContext(ApiKey.FETCH, VERSION, 1, None, "p", "l", "h", 1)
-        reply = replica_fetch(cast(BrokerServices, self), context, request)
+        reply = follower_fetch(cast(BrokerServices, self), context, request)
         return asyncio.ensure_future(reply) if isinstance(reply, Deferred) else reply
 
     def begin(self) -> None:

@@ -19,7 +19,7 @@ Waiting = tuple[int, Partition, int]
 """(index of the result, its partition, the offset up to which it must be committed)."""
 
 
-class Acknowledgement:
+class DelayedProduce:
     """Waits for high watermarks, at most as long as the client said."""
 
     __slots__ = ("_encode", "_left", "_results", "_timer", "reply")
