@@ -1,66 +1,58 @@
-"""The bit fields of KIP-430: what a principal may do, as Metadata and DescribeCluster say it."""
+"""The bit fields of KIP-430: what a principal may do, for responses that describe a resource."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from local_cluster.handlers.services import BrokerServices, RequestContext
+from local_cluster.wire.constants import AclOperation
 
-NOT_ASKED: Final = -(2**31)
-"""What stands in the field where the client did not ask."""
-
-_CODES: Final = {
-    "READ": 3,
-    "WRITE": 4,
-    "CREATE": 5,
-    "DELETE": 6,
-    "ALTER": 7,
-    "DESCRIBE": 8,
-    "CLUSTER_ACTION": 9,
-    "DESCRIBE_CONFIGS": 10,
-    "ALTER_CONFIGS": 11,
-    "IDEMPOTENT_WRITE": 12,
-}
 _TOPIC: Final = (
-    "READ",
-    "WRITE",
-    "CREATE",
-    "DELETE",
-    "ALTER",
-    "DESCRIBE",
-    "DESCRIBE_CONFIGS",
-    "ALTER_CONFIGS",
+    AclOperation.READ,
+    AclOperation.WRITE,
+    AclOperation.CREATE,
+    AclOperation.DELETE,
+    AclOperation.ALTER,
+    AclOperation.DESCRIBE,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
 )
+_GROUP: Final = (AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE)
 _CLUSTER: Final = (
-    "CREATE",
-    "ALTER",
-    "DESCRIBE",
-    "CLUSTER_ACTION",
-    "DESCRIBE_CONFIGS",
-    "ALTER_CONFIGS",
-    "IDEMPOTENT_WRITE",
+    AclOperation.CREATE,
+    AclOperation.ALTER,
+    AclOperation.DESCRIBE,
+    AclOperation.CLUSTER_ACTION,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
+    AclOperation.IDEMPOTENT_WRITE,
 )
 
 
 def topic_operations(broker: BrokerServices, context: RequestContext, name: str) -> int:
-    """Operations that the principal may do on a topic."""
+    """Return the operations that the principal may do on a topic."""
     return _bits(broker, context, _TOPIC, "TOPIC", name)
 
 
+def group_operations(broker: BrokerServices, context: RequestContext, group_id: str) -> int:
+    """Return the operations that the principal may do on a group."""
+    return _bits(broker, context, _GROUP, "GROUP", group_id)
+
+
 def cluster_operations(broker: BrokerServices, context: RequestContext) -> int:
-    """Operations that the principal may do on the cluster."""
+    """Return the operations that the principal may do on the cluster."""
     return _bits(broker, context, _CLUSTER, "CLUSTER", "kafka-cluster")
 
 
 def _bits(
     broker: BrokerServices,
     context: RequestContext,
-    operations: tuple[str, ...],
+    operations: tuple[AclOperation, ...],
     resource_type: str,
     name: str,
 ) -> int:
     return sum(
-        1 << _CODES[operation]
+        1 << operation
         for operation in operations
-        if broker.authorize(context, operation, resource_type, name)
+        if broker.authorize(context, operation.name, resource_type, name)
     )

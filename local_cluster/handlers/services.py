@@ -1,4 +1,7 @@
-"""What a handler may use of its broker: one protocol, so that tests can pass a small double."""
+"""What a handler gets besides its request: the request's context, and the broker's services.
+
+`BrokerServices` is a Protocol, so that tests can pass a small double.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class RequestContext(NamedTuple):
-    """Who asks, over which listener, and how."""
+    """The client of a request, its connection, and the API version."""
 
     api_key: int
     api_version: int
@@ -78,11 +81,11 @@ class BrokerServices(Protocol):
     def follower_sessions(self) -> FollowerSessions: ...
 
     async def checkpoint(self, partitions: Collection[tuple[str, int]]) -> None:
-        """Have the offsets of these partitions on the disk. Raises LogDirectoryError."""
+        """Write the offset checkpoints of these partitions to disk. Raises LogDirectoryError."""
         ...
 
     def authorize(
         self, context: RequestContext, operation: str, resource_type: str, name: str
     ) -> bool:
-        """Whether the principal may do `operation` (Kafka's name) on the resource."""
+        """Return whether the principal may do `operation` (Kafka's name) on the resource."""
         ...

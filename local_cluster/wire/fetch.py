@@ -1,8 +1,8 @@
-"""Fetch v4-v18 by hand, both sides: record bytes are never copied into the answer.
+"""Fetch v4-v18 by hand, both sides: record bytes are never copied into the response.
 
 Schema: FetchRequest.json and FetchResponse.json of Apache Kafka (KIP-74, KIP-98, KIP-227,
-KIP-320, KIP-392, KIP-516, KIP-595, KIP-903, KIP-951). The high
-watermark that a follower may name in v18 (KIP-1166, a tagged field) is skipped.
+KIP-320, KIP-392, KIP-516, KIP-595, KIP-903, KIP-951). The high watermark that a follower may send
+in v18 (KIP-1166, a tagged field) is skipped.
 """
 
 from local_cluster.wire.fetch_model import (

@@ -34,7 +34,7 @@ _REPLICA_STATE_TAG: Final = 1
 
 
 def decode_request(version: int, frame: memoryview, position: int) -> FetchRequest:
-    """Read the request body. Raises PeerError on broken bytes."""
+    """Decode the request body. Raises PeerError for broken bytes."""
     flexible = version >= 12
     by_id = version >= TOPIC_IDS_SINCE
     layout = _partition_layout(version)
@@ -108,7 +108,7 @@ def decode_request(version: int, frame: memoryview, position: int) -> FetchReque
 
 
 def encode_request(version: int, request: FetchRequest) -> bytes:
-    """The request body; partitions of one topic must be adjacent."""
+    """Encode the request body; partitions of one topic must be adjacent."""
     flexible = version >= 12
     by_id = version >= TOPIC_IDS_SINCE
     out = bytearray()
@@ -125,7 +125,7 @@ def encode_request(version: int, request: FetchRequest) -> bytes:
         out += write_topic(entries[0], flexible=flexible, by_id=by_id)
         out += write_array_length(len(entries), flexible=flexible)
         for entry in entries:
-            out += _encode_asked(version, entry)
+            out += _encode_partition(version, entry)
         if flexible:
             out += b"\0"
     if version >= 7:
@@ -161,8 +161,8 @@ def _partition_layout(version: int) -> struct.Struct:
     return _LAYOUTS[max(since for since in _LAYOUTS if since <= version)]
 
 
-def _encode_asked(version: int, entry: FetchPartition) -> bytes:
-    """What `_partition` reads, and no tagged fields."""
+def _encode_partition(version: int, entry: FetchPartition) -> bytes:
+    """Encode what `_partition` reads, and no tagged fields."""
     _, index, epoch, offset, last_epoch, log_start, bytes_max, _ = entry
     layout = _partition_layout(version)
     if version >= 12:
@@ -192,7 +192,7 @@ def _partition(
 
 
 def _read_replica_state(frame: memoryview, position: int) -> tuple[int, int]:
-    """(replica id, its broker epoch) in the tagged fields at the end of a request."""
+    """Return (replica id, broker epoch) from the tagged fields at the end of a request."""
     count, position = read_unsigned_varint(frame, position)
     for _ in range(min(count, len(frame))):
         tag, position = read_unsigned_varint(frame, position)

@@ -1,7 +1,7 @@
-"""The Fetch answer v4-v18, both sides.
+"""The Fetch response v4-v18, both sides.
 
-The encoder gives the answer as a list of parts; where a partition has records it leaves a
-`RecordsPart` of the caller's, whose bytes the connection sends from the file.
+The encoder returns a list of parts. The records of a partition are a part as the caller gave it,
+such as a `RecordsPart`, whose bytes the connection sends from the file.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from local_cluster.wire.topics import read_topic, runs_by_topic, write_topic
 
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
-_PARTITION_ANSWER: Final = struct.Struct(">ihqq")
+_PARTITION_HEAD: Final = struct.Struct(">ihqq")
 _ABORTED: Final = struct.Struct(">qq")
-_ANSWER_HEAD: Final = struct.Struct(">ihi")
+_RESPONSE_HEAD: Final = struct.Struct(">ihi")
 _EPOCH_END: Final = struct.Struct(">iq")
 DIVERGING_EPOCH_TAG: Final = 0
 CURRENT_LEADER_TAG: Final = 1
@@ -54,10 +54,10 @@ def encode_response(
     session_id: int = 0,
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[bytes | memoryview | RecordsPart]:
-    """The body as parts; partitions of one topic must be adjacent."""
+    """Encode the body as parts; partitions of one topic must be adjacent."""
     flexible = version >= 12
     parts: list[bytes | memoryview | RecordsPart] = []
-    out = bytearray(4) if version < 7 else bytearray(_ANSWER_HEAD.pack(0, error_code, session_id))
+    out = bytearray(4) if version < 7 else bytearray(_RESPONSE_HEAD.pack(0, error_code, session_id))
     groups = runs_by_topic(partitions)
     out += write_array_length(len(groups), flexible=flexible)
     for entries in groups:
@@ -83,10 +83,10 @@ def encode_response(
 
 
 def _encode_partition(version: int, entry: PartitionFetched) -> bytearray:
-    """Everything of a partition's answer up to and with the size of its records."""
+    """Encode a partition up to and including the size of its records."""
     flexible = version >= 12
     out = bytearray(
-        _PARTITION_ANSWER.pack(
+        _PARTITION_HEAD.pack(
             entry.partition, entry.error_code, entry.high_watermark, entry.last_stable_offset
         )
     )
@@ -122,17 +122,17 @@ def _encode_tags(entry: PartitionFetched) -> bytes:
 def decode_response(
     version: int, frame: memoryview, position: int
 ) -> tuple[int, int, list[PartitionFetched]]:
-    """(error code, session id, partitions); records are views into the frame.
+    """Return (error code, session id, partitions); records are views into the frame.
 
-    Raises PeerError on broken bytes.
+    Raises PeerError for broken bytes.
     """
     flexible = version >= 12
     error_code, session_id = 0, 0
     partitions: list[PartitionFetched] = []
     try:
         if version >= 7:
-            _, error_code, session_id = _ANSWER_HEAD.unpack_from(frame, position)
-            position += _ANSWER_HEAD.size
+            _, error_code, session_id = _RESPONSE_HEAD.unpack_from(frame, position)
+            position += _RESPONSE_HEAD.size
         else:
             position += 4
         topics_count, position = read_array_length(
@@ -143,7 +143,7 @@ def decode_response(
                 frame, position, flexible=flexible, by_id=version >= TOPIC_IDS_SINCE
             )
             count, position = read_array_length(
-                frame, position, flexible=flexible, element_bytes_min=_PARTITION_ANSWER.size
+                frame, position, flexible=flexible, element_bytes_min=_PARTITION_HEAD.size
             )
             for _ in range(count):
                 entry, position = _decode_partition(version, topic, topic_id, frame, position)
@@ -159,8 +159,8 @@ def _decode_partition(
     version: int, topic: str, topic_id: uuid.UUID | None, frame: memoryview, position: int
 ) -> tuple[PartitionFetched, int]:
     flexible = version >= 12
-    index, error_code, high_watermark, stable = _PARTITION_ANSWER.unpack_from(frame, position)
-    position += _PARTITION_ANSWER.size
+    index, error_code, high_watermark, stable = _PARTITION_HEAD.unpack_from(frame, position)
+    position += _PARTITION_HEAD.size
     log_start_offset = -1
     if version >= 5:
         (log_start_offset,) = _INT64.unpack_from(frame, position)

@@ -10,6 +10,7 @@ from typing import Any, Final
 from local_cluster.controller.decisions.isr_requests import IsrProposal, IsrResult
 from local_cluster.controller.model.cluster_image import NO_EPOCH, NO_LEADER, PartitionState
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.responses.cluster import AlterPartitionResponse, PartitionData
 
 VERSION: Final = 3
 RECOVERED: Final = 0
@@ -66,7 +67,7 @@ def isr_of(entry: Any) -> Sequence[Any]:
     return members
 
 
-def response_fields(results: Sequence[IsrResult]) -> dict[str, Any]:
+def response_fields(results: Sequence[IsrResult]) -> AlterPartitionResponse:
     """The answer; results of one topic are adjacent, as its proposals were."""
     return {
         "error_code": ErrorCode.none,
@@ -80,7 +81,7 @@ def response_fields(results: Sequence[IsrResult]) -> dict[str, Any]:
     }
 
 
-def _partition_fields(result: IsrResult) -> dict[str, Any]:
+def _partition_fields(result: IsrResult) -> PartitionData:
     # A refusal says nothing of the state, but its fields have no defaults on the wire.
     state = result.state or PartitionState(
         result.proposal.partition, (), NO_LEADER, NO_EPOCH, (), NO_EPOCH

@@ -1,10 +1,10 @@
-"""How partitions come into transactions where they are written (KIP-890).
+"""Verify, or add, the partitions of a transaction where they are written (KIP-890).
 
-Before the first batch of a transaction in a partition the transaction's coordinator is asked, so
-that a delayed batch of a producer whose transaction was ended meanwhile cannot open one that nobody
-will ever end. Clients of transaction version 1 have told the coordinator themselves, so it is asked
-whether they did; for those of version 2 the partition is added here. A coordinator on another
-broker is asked by AddPartitionsToTxn v4+.
+The leader of a partition asks the transaction coordinator before it appends a transaction's first
+batch. Otherwise a delayed batch, of a producer whose transaction has ended meanwhile, could open a
+transaction that nobody ends. Clients of transaction version 1 tell the coordinator themselves, so
+the leader verifies that they did; for clients of version 2 the leader adds the partition. A
+coordinator on another broker is asked with AddPartitionsToTxn v4+.
 """
 
 from __future__ import annotations
@@ -24,37 +24,39 @@ if TYPE_CHECKING:
 CLIENT_VERSION_ADDING: Final = 2
 RETRY_SECONDS_MIN: Final = 0.001
 RETRY_MS_MAX_DEFAULT: Final = 20
-"""Default of add.partitions.to.txn.retry.backoff.ms: the longest pause between two questions."""
+"""Default of add.partitions.to.txn.retry.backoff.ms: the longest pause between two requests."""
 RETRIES_MS_MAX_DEFAULT: Final = 100
-"""Default of add.partitions.to.txn.retry.backoff.max.ms: how long the markers of the transaction
-before are waited for, until the client is told CONCURRENT_TRANSACTIONS."""
+"""Default of add.partitions.to.txn.retry.backoff.max.ms: how long to wait for the markers of the
+previous transaction before the client gets CONCURRENT_TRANSACTIONS."""
 
 Errors = Mapping["TopicPartition", ErrorCode]
 
 
-class Joining(NamedTuple):
-    """What a version of Produce or TxnOffsetCommit asks of the coordinator, and may be told."""
+class SupportedOperation(NamedTuple):
+    """What a version of Produce or TxnOffsetCommit asks of the coordinator, and which errors it
+    knows (Kafka's TransactionSupportedOperation)."""
 
     adds: bool
-    """The write adds its partition (transaction version 2), otherwise that is verified."""
+    """Add the partition (transaction version 2) instead of verifying it."""
     knows_abortable: bool
-    later: ErrorCode
-    """The error for "try again" that clients of this request know."""
+    retriable: ErrorCode
+    """The error that clients of this request retry."""
 
     @staticmethod
-    def of_produce(version: int) -> Joining:
-        return Joining(version >= 12, version >= 11, ErrorCode.not_enough_replicas)
+    def of_produce(version: int) -> SupportedOperation:
+        return SupportedOperation(version >= 12, version >= 11, ErrorCode.not_enough_replicas)
 
     @staticmethod
-    def of_offset_commit(version: int) -> Joining:
-        return Joining(version >= 5, version >= 4, ErrorCode.coordinator_load_in_progress)
+    def of_offset_commit(version: int) -> SupportedOperation:
+        retriable = ErrorCode.coordinator_load_in_progress
+        return SupportedOperation(version >= 5, version >= 4, retriable)
 
-    def told(self, error: ErrorCode) -> ErrorCode:
-        """The coordinator's error as Kafka translates it for this request."""
+    def translate(self, error: ErrorCode) -> ErrorCode:
+        """Translate an error of the coordinator for this request, as Kafka does."""
         if error is ErrorCode.concurrent_transactions and self.adds:
             return error
-        if error in _LATER:
-            return self.later
+        if error in _RETRIABLE:
+            return self.retriable
         if error is ErrorCode.transaction_abortable and not self.knows_abortable:
             return ErrorCode.invalid_txn_state
         if error is ErrorCode.producer_fenced:
@@ -62,7 +64,7 @@ class Joining(NamedTuple):
         return error
 
 
-_LATER: Final = frozenset(
+_RETRIABLE: Final = frozenset(
     {
         ErrorCode.concurrent_transactions,
         ErrorCode.coordinator_load_in_progress,
@@ -75,70 +77,75 @@ _LATER: Final = frozenset(
 )
 
 
-class Unjoined(NamedTuple):
-    """A partition that begins with a producer's batch, and the token of the question about it."""
+class UnverifiedPartition(NamedTuple):
+    """A partition where a producer's transaction starts, and the token of its verification."""
 
     partition: Partition
     producer_id: int
     producer_epoch: int
     token: object
 
-    def is_still_good(self, joining: Joining) -> bool:
-        """Whether no marker has ended, since the coordinator was asked, what it spoke of.
+    def is_still_valid(self, operation: SupportedOperation) -> bool:
+        """Return whether no marker has ended the transaction since the coordinator was asked.
 
-        Where the partition was added, the markers that may have come are those of the transaction
-        before, whose end was waited for; markers of this one have a higher epoch, and the log
-        refuses the batch.
+        If the partition was added, markers in between belong to the previous transaction, whose
+        end was waited for. Markers of this one have a higher epoch, and the log refuses the batch.
         """
         return (
-            joining.adds
-            or is_open(self.partition, self.producer_id, self.producer_epoch)
+            operation.adds
+            or has_open_transaction(self.partition, self.producer_id, self.producer_epoch)
             or self.partition.log.producers.is_verified(self.producer_id, self.token)
         )
 
 
-def begin(partition: Partition, producer_id: int, producer_epoch: int) -> Unjoined:
-    """Note that the coordinator is going to be asked."""
+def begin_verification(
+    partition: Partition, producer_id: int, producer_epoch: int
+) -> UnverifiedPartition:
+    """Note in the log that the coordinator is being asked."""
     token = partition.log.producers.begin_verification(producer_id)
-    return Unjoined(partition, producer_id, producer_epoch, token)
+    return UnverifiedPartition(partition, producer_id, producer_epoch, token)
 
 
-def is_open(partition: Partition, producer_id: int, producer_epoch: int) -> bool:
-    """Whether the producer's transaction was begun in this partition already."""
+def has_open_transaction(partition: Partition, producer_id: int, producer_epoch: int) -> bool:
+    """Return whether the producer's transaction has started in this partition."""
     known = partition.log.producers.get(producer_id)
     return (
         known is not None and known.epoch == producer_epoch and known.transaction_first_offset >= 0
     )
 
 
-def is_verifying(broker: BrokerServices) -> bool:
-    """Whether version 1 is verified: transaction.partition.verification.enable."""
+def is_verification_enabled(broker: BrokerServices) -> bool:
+    """Return transaction.partition.verification.enable, which is about version 1."""
     value = broker.settings.config.get("transaction.partition.verification.enable", "true")
     return value.lower() != "false"
 
 
-def verify_here(broker: BrokerServices, request: AddRequest, joining: Joining) -> Errors | None:
-    """The answer of the coordinator on this broker at once; None where it has to be waited for."""
-    if joining.adds or not broker.transactions.is_here(request.transactional_id):
+def verify_locally(
+    broker: BrokerServices, request: AddRequest, operation: SupportedOperation
+) -> Errors | None:
+    """Ask the coordinator on this broker; None if the answer has to be waited for."""
+    if operation.adds or not broker.transactions.is_here(request.transactional_id):
         return None
     try:
         errors = broker.transactions.verify(request)
     except KafkaError as refused:
-        return dict.fromkeys(request.partitions, joining.told(refused.code))
-    return {key: joining.told(error) for key, error in errors.items()}
+        return dict.fromkeys(request.partitions, operation.translate(refused.code))
+    return {key: operation.translate(error) for key, error in errors.items()}
 
 
-async def join(broker: BrokerServices, request: AddRequest, joining: Joining) -> Errors:
-    """The answer of the coordinator, wherever it is."""
-    if joining.adds:
+async def verify_or_add(
+    broker: BrokerServices, request: AddRequest, operation: SupportedOperation
+) -> Errors:
+    """Ask the coordinator, wherever it is."""
+    if operation.adds:
         errors = await _add(broker, request._replace(client_version=CLIENT_VERSION_ADDING))
     else:
         errors = await _ask(broker, request, verify_only=True)
-    return {key: joining.told(error) for key, error in errors.items()}
+    return {key: operation.translate(error) for key, error in errors.items()}
 
 
 async def _add(broker: BrokerServices, request: AddRequest) -> Errors:
-    """Add the partitions; while the transaction before is just being ended, again."""
+    """Add the partitions; retry while the previous transaction is being ended."""
     read = broker.settings.config_int
     pause_max = read("add.partitions.to.txn.retry.backoff.ms", RETRY_MS_MAX_DEFAULT) / 1000
     left = read("add.partitions.to.txn.retry.backoff.max.ms", RETRIES_MS_MAX_DEFAULT) / 1000

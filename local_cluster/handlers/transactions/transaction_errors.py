@@ -1,31 +1,26 @@
-"""What the handlers of transactions share."""
+"""Errors of the transaction coordinator, as the version of a request knows them."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Final
 
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-VERSION_WITH_PRODUCER_FENCED: Final = 2
-"""From here on AddPartitionsToTxn, AddOffsetsToTxn and EndTxn may answer PRODUCER_FENCED."""
+PRODUCER_FENCED_SINCE: Final = 2
+"""Of AddPartitionsToTxn, AddOffsetsToTxn and EndTxn."""
 
 
-def told(error: ErrorCode, version: int) -> ErrorCode:
-    """The error as this version of the request knows it (KIP-588)."""
-    if error is ErrorCode.producer_fenced and version < VERSION_WITH_PRODUCER_FENCED:
+def error_for_version(error: ErrorCode, version: int) -> ErrorCode:
+    """Return the error, or its older equivalent where the version does not know it (KIP-588)."""
+    if error is ErrorCode.producer_fenced and version < PRODUCER_FENCED_SINCE:
         return ErrorCode.invalid_producer_epoch
     return error
 
 
-async def error_of(answer: Awaitable[ErrorCode]) -> ErrorCode:
-    """The coordinator's answer, or why it could give none."""
+async def error_of(result: Awaitable[ErrorCode]) -> ErrorCode:
+    """Return the coordinator's result, or the error that it failed with."""
     try:
-        return await answer
+        return await result
     except KafkaError as error:
         return error.code
-
-
-async def error_code(answer: Awaitable[ErrorCode], version: int) -> dict[str, Any]:
-    """An answer that is nothing but an error code."""
-    return {"error_code": told(await error_of(answer), version)}

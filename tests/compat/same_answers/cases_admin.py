@@ -6,15 +6,27 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import ConfigResourceType
 from tests.compat.same_answers.asking import UNKNOWN_ID, Ask
 from tests.compat.same_answers.case import Case, case
 
-TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = ConfigResourceType
+TIMED = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    }
+)
+"""Requests that have a timeout."""
 
 
 def ask(api: int, version: int, **fields: Any) -> Ask:
-    timeouts = {"timeout": 10_000, "timeout_ms": 10_000}
-    return Ask(api, version, {**timeouts, **fields})
+    return Ask(api, version, {"timeout": 10_000, **fields} if api in TIMED else fields)
 
 
 # -- topics -----------------------------------------------------------------------------------

@@ -170,7 +170,6 @@ def produce_body(
         "transactional_id": transactional_id,
         "acks": acks,
         "timeout": timeout_ms,
-        "timeout_ms": timeout_ms,
         "topic_data": [
             {
                 "name": topic,
@@ -382,7 +381,6 @@ def list_offsets_ask(version: int, *entries: tuple[str, int, int, int], **given:
             "replica_id": -1,
             "isolation_level": 0,
             "timeout": 1_000,
-            "timeout_ms": 1_000,
             "topics": [
                 {
                     "name": topic,

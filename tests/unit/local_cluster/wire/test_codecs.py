@@ -145,7 +145,6 @@ def test_fetch_request_bytes_equal_kios(version: int, replica_id: int) -> None:
         "replica_id": replica_id,
         "replica_state": {"replica_id": replica_id, "replica_epoch": -1},
         "max_wait": 500,
-        "max_wait_ms": 500,
         "min_bytes": 1,
         "max_bytes": 1_000_000,
         "isolation_level": 1,

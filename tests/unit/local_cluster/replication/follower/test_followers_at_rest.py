@@ -9,7 +9,7 @@ import pytest
 
 from local_cluster.controller.model.cluster_image import PartitionState
 from local_cluster.fetch_sessions.sessions import FetchSession
-from local_cluster.handlers.data.follower_fetch import _BothWatched
+from local_cluster.handlers.data.follower_fetch import ReplicaProgress
 from local_cluster.log.partition.validate import check_produced
 from local_cluster.replication.partition import Partition
 from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, batch, create
@@ -64,7 +64,7 @@ async def test_an_append_is_when_it_fell_behind(tmp_path: Path, *, is_woken_befo
     append(leader)
     leader.follower_fetched(2, broker_epoch=22, end_offset=1, log_start_offset=0)
     session = FetchSession(7, True, 0)
-    session.watches.add(("t", 0), _BothWatched(leader))
+    session.watches.add(("t", 0), ReplicaProgress(leader))
     peers.now_ms = LONG_AFTER_MS
     if is_woken_before:
         # Nothing waits for the next append now: the follower has not asked again yet.
