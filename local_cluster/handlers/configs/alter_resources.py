@@ -24,8 +24,13 @@ from local_cluster.wire.responses.configs import AlterConfigsResourceResponse
 ALTER_TIMEOUT_MS: Final = 30_000
 """The requests have no timeout of their own."""
 
-Planner = Callable[[Sequence[ConfigChange], ConfigRules], ConfigPlan]
-"""Returns how changes are applied to the present configs of a resource."""
+
+class Planner(NamedTuple):
+    """What the two requests do differently."""
+
+    plan: Callable[[Sequence[ConfigChange], ConfigRules], ConfigPlan]
+    """Returns how changes are applied to the present configs of a resource."""
+    alters_loggers: bool
 
 
 class AlteredResource(NamedTuple):
@@ -78,12 +83,12 @@ async def _alter(
     name = resource.name
     match resource.type:
         case ConfigResourceType.TOPIC:
-            plan = planner(resource.changes, topic_rules(broker.settings.config))
+            plan = planner.plan(resource.changes, topic_rules(broker.settings.config))
             await _alter_topic(broker, context, name, plan, validate_only)
         case ConfigResourceType.BROKER:
-            plan = planner(resource.changes, BROKER_RULES)
+            plan = planner.plan(resource.changes, BROKER_RULES)
             await _alter_broker(broker, context, name, plan, validate_only)
-        case ConfigResourceType.BROKER_LOGGER:
+        case ConfigResourceType.BROKER_LOGGER if planner.alters_loggers:
             _require_node_id(name, broker, "Unexpected node id. Expected {}, but received {}")
             _authorize_cluster(broker, context)
             alter_loggers(resource.changes, validate_only=validate_only)

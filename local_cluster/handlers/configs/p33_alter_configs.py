@@ -2,7 +2,8 @@
 
 Deprecated in favour of IncrementalAlterConfigs. Any broker does it. Each resource has a result of
 its own; `validate_only` checks without writing. v2 is flexible. The response waits until this
-broker applies the new configs.
+broker applies the new configs. Loggers of brokers are an unknown resource type (INVALID_REQUEST),
+as in Kafka.
 
 Deviations from Kafka: the only dynamic configs of brokers are the rates of replication throttles;
 others are refused as Kafka refuses a config that is not dynamic. Client metrics and groups have no
@@ -12,7 +13,7 @@ configs (INVALID_REQUEST).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from local_cluster.controller.decisions.config_requests import (
     ConfigChange,
@@ -20,7 +21,7 @@ from local_cluster.controller.decisions.config_requests import (
     replaced_configs,
 )
 from local_cluster.controller.member.config_writer import ConfigPlan
-from local_cluster.handlers.configs.alter_resources import AlteredResource, alter_resources
+from local_cluster.handlers.configs.alter_resources import AlteredResource, Planner, alter_resources
 from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
@@ -53,10 +54,13 @@ async def _alter(
     validate_only = request.validate_only
     return {
         "responses": await alter_resources(
-            broker, context, resources, _plan, validate_only=validate_only
+            broker, context, resources, PLANNER, validate_only=validate_only
         )
     }
 
 
 def _plan(changes: Sequence[ConfigChange], rules: ConfigRules) -> ConfigPlan:
     return lambda _present: replaced_configs(changes, rules)
+
+
+PLANNER: Final = Planner(_plan, alters_loggers=False)

@@ -311,8 +311,13 @@ def alter_configs_cases() -> Iterator[Case]:
         "logger of another broker": [altered(BROKER_LOGGER, "9", ("kafka", SET, "INFO"))],
         "logger of all": [altered(BROKER_LOGGER, "", ("kafka", SET, "INFO"))],
     }
+    loggers = {
+        "logger": [altered(BROKER_LOGGER, "1", ("kafka", SET, "INFO"))],
+        "logger without configs": [altered(BROKER_LOGGER, "1")],
+        "logger of another broker": [altered(BROKER_LOGGER, "9", ("kafka", SET, "INFO"))],
+    }
     for version in range(3):
-        for name, resources in wrong.items():
+        for name, resources in (wrong | loggers).items():
             if name == "resource twice":
                 continue  # Kafka 4.3 never answers it
             fields = {"resources": _without_operations(resources), "validate_only": True}
