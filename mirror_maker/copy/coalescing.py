@@ -25,8 +25,7 @@ from crc32c import crc32c
 
 from local_cluster.records import header as h
 from local_cluster.records.batch import CorruptRecordError, encode_varint, read_varint
-from local_cluster.records.bulk import decompress_joined
-from local_cluster.records.compress import CompressionError, compress
+from local_cluster.records.compress import CompressionError, compress, decompress_joined
 
 TINY_BATCH_BYTES_MAX: Final = 4 * 1024
 RUN_BATCHES_MIN: Final = 4

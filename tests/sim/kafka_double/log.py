@@ -51,7 +51,7 @@ class SimPartition:
             raise KafkaError(ErrorCode.invalid_record, "offsets of records are not continuous")
         if header.attributes & ~h.CODEC_MASK:
             raise KafkaError(ErrorCode.invalid_record, "attributes beyond the codec")
-        if header.has_base_of_no_record:
+        if header.has_artificial_base_timestamp:
             # As our brokers did before they opened such a batch; Kafka always opens it.
             raise KafkaError(ErrorCode.invalid_timestamp, "the base timestamp is no record's")
         if header.producer_id >= 0:
