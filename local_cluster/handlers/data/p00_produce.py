@@ -272,7 +272,7 @@ def _check_transaction(
         return
     name = f"{partition.topic}-{partition.partition}"
     key = (partition.topic, partition.partition)
-    # The coordinator was not asked if the transaction was open here before a marker ended it.
+    # No answer: the transaction was open here when the request came, and a marker has ended it.
     error = verified.get(key, ErrorCode.invalid_txn_state)
     if error is not ErrorCode.none:
         raise KafkaError(error, f"{name} is not in the transaction of {producer_id}")

@@ -1,4 +1,4 @@
-"""The hand-written codecs against kio's, which is generated from Kafka's schemas."""
+"""`produce`, `fetch` and `header` against kio, whose classes are generated from Kafka's schemas."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_ID: uuid.UUID | None = None
 
 
 def named_topics(version: int) -> tuple[tuple[str, uuid.UUID | None], ...]:
-    """Two topics as this version names them."""
+    """Return two topics, by name or by id."""
     if version >= 13:
         return ("", TOPIC_ID), ("", NO_ID)
     return ("t", None), ("u", None)
@@ -225,7 +225,7 @@ def test_fetch_response_bytes_equal_kios_and_back(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(12, 19))
-def test_fetch_response_names_the_leader_and_where_logs_differ(version: int) -> None:
+def test_fetch_response_has_the_leader_and_the_diverging_epoch(version: int) -> None:
     (name, topic_id), _ = named_topics(version)
     refused = fetch.PartitionFetched(
         name,
@@ -274,7 +274,7 @@ def test_every_cut_of_a_fetch_request_is_a_peer_error(version: int) -> None:
     gone = fetch.ForgottenPartition(name, 2, topic_id)
     request = fetch.FetchRequest(7, 1, 1, 1, 0, 3, 4, [entry], [gone], "r")
     body = fetch.encode_request(version, request)
-    # The tagged fields at the end are read from the version on that has one of interest.
+    # Older versions skip the tagged fields at the end without reading them.
     for cut in range(len(body) - (1 if version in (12, 13) else 0)):
         with pytest.raises(PeerError):
             fetch.decode_request(version, memoryview(body[:cut]), 0)
@@ -301,7 +301,7 @@ def test_array_longer_than_the_frame_is_refused_before_allocating() -> None:
     ("api", "version"), [(ApiKey.METADATA, 5), (ApiKey.METADATA, 9), (ApiKey.API_VERSIONS, 3)]
 )
 @pytest.mark.parametrize("client_id", [None, "", "rdkafka"])
-def test_headers_go_round(api: ApiKey, version: int, client_id: str | None) -> None:
+def test_headers_round_trip(api: ApiKey, version: int, client_id: str | None) -> None:
     encoded = encode_request_header(api, version, 77, client_id)
     header = read_request_header(memoryview(encoded + b"body"))
     assert header[:4] == (api, version, 77, client_id)
@@ -310,6 +310,6 @@ def test_headers_go_round(api: ApiKey, version: int, client_id: str | None) -> N
     assert read_response_header(api, version, memoryview(answer)) == (77, len(answer))
 
 
-def test_api_versions_answer_always_has_header_v0() -> None:
+def test_api_versions_response_always_has_header_v0() -> None:
     assert len(encode_response_header(ApiKey.API_VERSIONS, 4, 1)) == 4
     assert len(encode_response_header(ApiKey.METADATA, 9, 1)) == 5

@@ -1,6 +1,6 @@
-"""The codecs by hand, Produce and Fetch, against bytes that Kafka's Java classes wrote.
+"""`produce` and `fetch` against bytes that Kafka's Java classes wrote.
 
-What we never send is only read: some tagged fields of answers, throttle times.
+Fields that we never send are only read: throttle times and some tagged fields of responses.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def diverging_of(entry: Json) -> tuple[int, int] | None:
 
 
 def topic_of(topic: Json, name: str) -> dict[str, Any]:
-    """The topic as it is named in this version: by name or by id."""
+    """Return the topic by name or by id, as the version has it."""
     if "topicId" in topic:
         return {"topic": "", "topic_id": uuid_of(topic["topicId"])}
     return {"topic": topic[name]}

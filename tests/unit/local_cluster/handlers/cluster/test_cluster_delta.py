@@ -1,4 +1,4 @@
-"""CLUSTER_DELTA: who may send it."""
+"""CLUSTER_DELTA: which listener and which principal may send it."""
 
 from __future__ import annotations
 
