@@ -71,12 +71,12 @@ async def test_a_mirror_with_few_rights_from_and_to_a_cluster_with_sasl_and_tls(
                 await asyncio.sleep(0.1)
         for process in (worker, back):
             text = process.log_text() + process.settings_text()
-            assert "of-the-user" not in text  # the password is nowhere
+            assert "of-the-user" not in text  # the log never has the password
             assert await process.stop() == 0
 
 
 async def _check_logins(secure: SecureKafka, directory: Path) -> None:
-    """Every mechanism opens the door; a wrong name, password or authority does not."""
+    """Check that each mechanism works, and that a wrong name, password or CA is refused."""
     for mechanism in MECHANISMS:
         user = "plain-user" if mechanism == "PLAIN" else "reader"
         security = secure.security(user, mechanism)
@@ -93,7 +93,7 @@ async def _check_logins(secure: SecureKafka, directory: Path) -> None:
             replace(right, password=Secret(file=str(directory / "no such file"))),
         ],
         ErrorCode.network_exception: [
-            replace(right, ca_file=None),  # the system's authorities did not sign it
+            replace(right, ca_file=None),  # no CA of the system signed it
             ClientSecurity(protocol="SSL", ca_file=right.ca_file),  # closed at the first request
         ],
     }
@@ -106,7 +106,7 @@ async def _check_logins(secure: SecureKafka, directory: Path) -> None:
 
 
 async def _allow_what_the_readme_says(secure: SecureKafka, admin: KafkaClient) -> None:
-    """The table "Rights" of mirror_maker/README.md, for a link without syncs."""
+    """Grant the table "Rights" of mirror_maker/README.md, for a link without syncs."""
     topic, prefixed = ResourceType.TOPIC, PatternType.PREFIXED
     await secure.allow(
         admin, "reader", topic, "t", [AclOperation.READ, AclOperation.DESCRIBE_CONFIGS]
