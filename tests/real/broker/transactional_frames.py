@@ -93,7 +93,8 @@ async def write(
     """Produce one record, and retry until it is accepted.
 
     Several may be in flight. As in real clients, a later one is retried if it was refused because
-    of an earlier one."""
+    of an earlier one.
+    """
     later = BUSY if not sequence else (*BUSY, ErrorCode.out_of_order_sequence_number)
     batch = encode_batch(
         [NewRecord(0, None, value.encode())],
