@@ -152,10 +152,13 @@ def _builder(
             elif kio_schema.is_array(hint):
                 required.append((entry.name, ()))
 
+    known = set(names)
+
     def build(values: Fields) -> Any:
         arguments = {name: values[name] for name in names if name in values}
-        if len(arguments) < len(values):
-            _require_known(api_key, response, path, frozenset(values).difference(names))
+        if len(arguments) < len(values) and not known.issuperset(values):
+            _require_known(api_key, response, path, set(values) - known)
+            known.update(values)
         for name, convert in converters:
             if name in arguments:
                 arguments[name] = convert(arguments[name])
@@ -183,10 +186,7 @@ def _converter(
     return convert
 
 
-@lru_cache(maxsize=1024)
-def _require_known(
-    api_key: int, response: bool, path: tuple[str, ...], names: frozenset[str]
-) -> None:
+def _require_known(api_key: int, response: bool, path: tuple[str, ...], names: set[str]) -> None:
     """Raise TypeError unless each field exists at `path` in some version of the message."""
     for version in sorted(schema_name_map[api_key_map[api_key]], reverse=True):
         schema: Any = load_schema(api_key, version, response)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from local_cluster.controller.decisions.isr_requests import IsrProposal, IsrResult
 from local_cluster.controller.model.cluster_image import NO_EPOCH, NO_LEADER, PartitionState
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.responses.cluster import AlterPartitionResponse, PartitionData
+
+if TYPE_CHECKING:
+    from local_cluster.wire.responses.cluster import AlterPartitionResponse, PartitionData
 
 VERSION: Final = 3
 RECOVERED: Final = 0

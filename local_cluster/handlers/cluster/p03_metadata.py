@@ -36,14 +36,15 @@ from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import OPERATIONS_NOT_REQUESTED
 from local_cluster.wire.errors import ErrorCode
-from local_cluster.wire.responses.cluster import (
-    MetadataResponse,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
 
 if TYPE_CHECKING:
     from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
+
+    from local_cluster.wire.responses.cluster import (
+        MetadataResponse,
+        MetadataResponsePartition,
+        MetadataResponseTopic,
+    )
 
 TOPIC_IDS_SINCE: Final = 12
 LISTENER_NOT_FOUND_SINCE: Final = 6

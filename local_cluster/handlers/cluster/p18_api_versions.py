@@ -19,10 +19,11 @@ from local_cluster.handlers.registry import advertised_apis, handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from local_cluster.wire.responses.cluster import ApiVersionsResponse
 
 if TYPE_CHECKING:
     from kio.schema.api_versions.v4.request import ApiVersionsRequest
+
+    from local_cluster.wire.responses.cluster import ApiVersionsResponse
 
 LEVEL_ZERO_SINCE: Final = 4
 SOFTWARE_NAME_SINCE: Final = 3

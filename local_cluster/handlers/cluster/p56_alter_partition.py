@@ -15,10 +15,11 @@ from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.responses.cluster import AlterPartitionResponse
 
 if TYPE_CHECKING:
     from kio.schema.alter_partition.v3.request import AlterPartitionRequest
+
+    from local_cluster.wire.responses.cluster import AlterPartitionResponse
 
 
 @handles(ApiKey.ALTER_PARTITION, min_version=3, max_version=3, is_advertised=False)

@@ -17,10 +17,11 @@ from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import OPERATIONS_NOT_REQUESTED
 from local_cluster.wire.errors import ErrorCode
-from local_cluster.wire.responses.cluster import DescribeClusterBroker, DescribeClusterResponse
 
 if TYPE_CHECKING:
     from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
+
+    from local_cluster.wire.responses.cluster import DescribeClusterBroker, DescribeClusterResponse
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2

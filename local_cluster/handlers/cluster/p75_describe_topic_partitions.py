@@ -19,14 +19,15 @@ from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import OPERATIONS_NOT_REQUESTED
 from local_cluster.wire.errors import ErrorCode
-from local_cluster.wire.responses.cluster import (
-    DescribeTopicPartitionsResponse,
-    DescribeTopicPartitionsResponsePartition,
-    DescribeTopicPartitionsResponseTopic,
-)
 
 if TYPE_CHECKING:
     from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
+
+    from local_cluster.wire.responses.cluster import (
+        DescribeTopicPartitionsResponse,
+        DescribeTopicPartitionsResponsePartition,
+        DescribeTopicPartitionsResponseTopic,
+    )
 
 PARTITIONS_MAX: Final = 2_000
 """Kafka's default of max.request.partition.size.limit."""

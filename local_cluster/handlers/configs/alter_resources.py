@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from local_cluster.controller.decisions.config_requests import (
     BROKER_RULES,
@@ -19,7 +19,9 @@ from local_cluster.handlers.configs.broker_loggers import alter_loggers
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.constants import ConfigResourceType
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.responses.configs import AlterConfigsResourceResponse
+
+if TYPE_CHECKING:
+    from local_cluster.wire.responses.configs import AlterConfigsResourceResponse
 
 ALTER_TIMEOUT_MS: Final = 30_000
 """The requests have no timeout of their own."""

@@ -21,16 +21,17 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import ConfigResourceType, ConfigSource
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
-from local_cluster.wire.responses.configs import (
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
-)
 
 if TYPE_CHECKING:
     from kio.schema.describe_configs.v4.request import (
         DescribeConfigsRequest,
         DescribeConfigsResource,
+    )
+
+    from local_cluster.wire.responses.configs import (
+        DescribeConfigsResourceResult,
+        DescribeConfigsResponse,
+        DescribeConfigsResult,
     )
 
 _SECRET_PARTS: Final = ("password", "secret", "jaas", "private.key", "credential")

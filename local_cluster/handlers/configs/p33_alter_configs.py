@@ -26,10 +26,11 @@ from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import AlterOperation
-from local_cluster.wire.responses.configs import AlterConfigsResponse
 
 if TYPE_CHECKING:
     from kio.schema.alter_configs.v2.request import AlterConfigsRequest
+
+    from local_cluster.wire.responses.configs import AlterConfigsResponse
 
 
 @handles(ApiKey.ALTER_CONFIGS, min_version=0, max_version=2)

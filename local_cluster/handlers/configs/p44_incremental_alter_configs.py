@@ -25,10 +25,11 @@ from local_cluster.handlers.configs.alter_resources import AlteredResource, Plan
 from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
-from local_cluster.wire.responses.configs import IncrementalAlterConfigsResponse
 
 if TYPE_CHECKING:
     from kio.schema.incremental_alter_configs.v1.request import IncrementalAlterConfigsRequest
+
+    from local_cluster.wire.responses.configs import IncrementalAlterConfigsResponse
 
 
 @handles(ApiKey.INCREMENTAL_ALTER_CONFIGS, min_version=0, max_version=1)

@@ -16,10 +16,11 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import ConfigResourceType
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.messages import get
-from local_cluster.wire.responses.configs import ListConfigResourcesResponse
 
 if TYPE_CHECKING:
     from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
+
+    from local_cluster.wire.responses.configs import ListConfigResourcesResponse
 
 KNOWN: Final = frozenset[int](ConfigResourceType)
 

@@ -39,13 +39,14 @@ from local_cluster.wire.constants import (
 )
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
-from local_cluster.wire.responses.data import (
-    ListOffsetsPartitionResponse,
-    ListOffsetsResponse,
-)
 
 if TYPE_CHECKING:
     from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest
+
+    from local_cluster.wire.responses.data import (
+        ListOffsetsPartitionResponse,
+        ListOffsetsResponse,
+    )
 
 SINCE_VERSION: Final = {
     MAX_TIMESTAMP: 7,

@@ -22,10 +22,14 @@ from local_cluster.log.disk.tickets import LogDirectoryError
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.responses.data import DeleteRecordsPartitionResult, DeleteRecordsResponse
 
 if TYPE_CHECKING:
     from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsRequest
+
+    from local_cluster.wire.responses.data import (
+        DeleteRecordsPartitionResult,
+        DeleteRecordsResponse,
+    )
 
 NO_LOW_WATERMARK: Final = -1
 REPLICATION_POLL_MS: Final = 10

@@ -18,13 +18,14 @@ from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.responses.data import EpochEndOffset, OffsetForLeaderEpochResponse
 
 if TYPE_CHECKING:
     from kio.schema.offset_for_leader_epoch.v4.request import (
         OffsetForLeaderEpochRequest,
         OffsetForLeaderPartition,
     )
+
+    from local_cluster.wire.responses.data import EpochEndOffset, OffsetForLeaderEpochResponse
 
 
 @handles(ApiKey.OFFSET_FOR_LEADER_EPOCH, min_version=2, max_version=4)

@@ -25,16 +25,17 @@ from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
-from local_cluster.wire.responses.groups import (
-    OffsetFetchResponse,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopic,
-    OffsetFetchResponseTopics,
-)
 
 if TYPE_CHECKING:
     from kio.schema.offset_fetch.v7 import request as v7
     from kio.schema.offset_fetch.v10.request import OffsetFetchRequest, OffsetFetchRequestGroup
+
+    from local_cluster.wire.responses.groups import (
+        OffsetFetchResponse,
+        OffsetFetchResponsePartitions,
+        OffsetFetchResponseTopic,
+        OffsetFetchResponseTopics,
+    )
 
 GROUPS_SINCE: Final = 8
 TOP_LEVEL_ERROR_SINCE: Final = 2

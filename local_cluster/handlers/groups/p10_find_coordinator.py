@@ -18,11 +18,12 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import GROUP_KEY_TYPE, TRANSACTION_KEY_TYPE
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
-from local_cluster.wire.responses.groups import Coordinator, FindCoordinatorResponse
 
 if TYPE_CHECKING:
     from kio.schema.find_coordinator.v3 import request as v3
     from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
+
+    from local_cluster.wire.responses.groups import Coordinator, FindCoordinatorResponse
 
 MANY_KEYS_SINCE: Final = 4
 

@@ -19,10 +19,11 @@ from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get, ms
-from local_cluster.wire.responses.groups import JoinGroupResponse
 
 if TYPE_CHECKING:
     from kio.schema.join_group.v9.request import JoinGroupRequest
+
+    from local_cluster.wire.responses.groups import JoinGroupResponse
 
 KNOWN_MEMBER_ID_SINCE: Final = 4
 NULLABLE_PROTOCOL_SINCE: Final = 7

@@ -15,10 +15,11 @@ from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
-from local_cluster.wire.responses.groups import HeartbeatResponse
 
 if TYPE_CHECKING:
     from kio.schema.heartbeat.v4.request import HeartbeatRequest
+
+    from local_cluster.wire.responses.groups import HeartbeatResponse
 
 
 @handles(ApiKey.HEARTBEAT, min_version=0, max_version=4)

@@ -14,11 +14,12 @@ from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.responses.groups import LeaveGroupResponse
 
 if TYPE_CHECKING:
     from kio.schema.leave_group.v2 import request as v2
     from kio.schema.leave_group.v5.request import LeaveGroupRequest
+
+    from local_cluster.wire.responses.groups import LeaveGroupResponse
 
 MANY_MEMBERS_SINCE: Final = 3
 

@@ -16,10 +16,11 @@ from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
-from local_cluster.wire.responses.groups import SyncGroupResponse
 
 if TYPE_CHECKING:
     from kio.schema.sync_group.v5.request import SyncGroupRequest
+
+    from local_cluster.wire.responses.groups import SyncGroupResponse
 
 PROTOCOL_SINCE: Final = 5
 

@@ -19,10 +19,14 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import OPERATIONS_NOT_REQUESTED
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
-from local_cluster.wire.responses.groups import DescribeGroupsDescribedGroup, DescribeGroupsResponse
 
 if TYPE_CHECKING:
     from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
+
+    from local_cluster.wire.responses.groups import (
+        DescribeGroupsDescribedGroup,
+        DescribeGroupsResponse,
+    )
 
 GROUP_NOT_FOUND_SINCE: Final = 6
 

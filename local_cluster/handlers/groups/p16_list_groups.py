@@ -14,10 +14,11 @@ from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.messages import get
-from local_cluster.wire.responses.groups import ListGroupsResponse
 
 if TYPE_CHECKING:
     from kio.schema.list_groups.v5.request import ListGroupsRequest
+
+    from local_cluster.wire.responses.groups import ListGroupsResponse
 
 
 @handles(ApiKey.LIST_GROUPS, min_version=0, max_version=5)

@@ -13,10 +13,11 @@ from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.responses.groups import DeletableGroupResult, DeleteGroupsResponse
 
 if TYPE_CHECKING:
     from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
+
+    from local_cluster.wire.responses.groups import DeletableGroupResult, DeleteGroupsResponse
 
 
 @handles(ApiKey.DELETE_GROUPS, min_version=0, max_version=2)

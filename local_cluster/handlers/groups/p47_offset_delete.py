@@ -14,10 +14,11 @@ from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.responses.groups import OffsetDeleteResponse
 
 if TYPE_CHECKING:
     from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
+
+    from local_cluster.wire.responses.groups import OffsetDeleteResponse
 
 
 @handles(ApiKey.OFFSET_DELETE, min_version=0, max_version=0)

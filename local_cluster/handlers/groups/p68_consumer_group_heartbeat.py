@@ -18,15 +18,16 @@ from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get, ms
-from local_cluster.wire.responses.groups import (
-    ConsumerGroupHeartbeatAssignment,
-    ConsumerGroupHeartbeatResponse,
-)
 
 if TYPE_CHECKING:
     from kio.schema.consumer_group_heartbeat.v1.request import (
         ConsumerGroupHeartbeatRequest,
         TopicPartitions,
+    )
+
+    from local_cluster.wire.responses.groups import (
+        ConsumerGroupHeartbeatAssignment,
+        ConsumerGroupHeartbeatResponse,
     )
 
 CLIENT_MEMBER_ID_SINCE: Final = 1

@@ -18,15 +18,16 @@ from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import OPERATIONS_NOT_REQUESTED
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.responses.groups import (
-    ConsumerGroupDescribeAssignment,
-    ConsumerGroupDescribeDescribedGroup,
-    ConsumerGroupDescribeResponse,
-    ConsumerGroupDescribeTopicPartitions,
-)
 
 if TYPE_CHECKING:
     from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
+
+    from local_cluster.wire.responses.groups import (
+        ConsumerGroupDescribeAssignment,
+        ConsumerGroupDescribeDescribedGroup,
+        ConsumerGroupDescribeResponse,
+        ConsumerGroupDescribeTopicPartitions,
+    )
 
 CONSUMER_MEMBER: Final = 1
 

@@ -12,10 +12,11 @@ from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from local_cluster.wire.responses.security import DescribeAclsResponse
 
 if TYPE_CHECKING:
     from kio.schema.describe_acls.v3.request import DescribeAclsRequest
+
+    from local_cluster.wire.responses.security import DescribeAclsResponse
 
 
 @handles(ApiKey.DESCRIBE_ACLS, min_version=1, max_version=3)

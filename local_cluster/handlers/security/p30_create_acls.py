@@ -11,10 +11,11 @@ from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from local_cluster.wire.responses.security import AclCreationResult, CreateAclsResponse
 
 if TYPE_CHECKING:
     from kio.schema.create_acls.v3.request import CreateAclsRequest
+
+    from local_cluster.wire.responses.security import AclCreationResult, CreateAclsResponse
 
 
 @handles(ApiKey.CREATE_ACLS, min_version=1, max_version=3)

@@ -11,10 +11,11 @@ from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from local_cluster.wire.responses.security import DeleteAclsFilterResult, DeleteAclsResponse
 
 if TYPE_CHECKING:
     from kio.schema.delete_acls.v3.request import DeleteAclsRequest
+
+    from local_cluster.wire.responses.security import DeleteAclsFilterResult, DeleteAclsResponse
 
 
 @handles(ApiKey.DELETE_ACLS, min_version=1, max_version=3)

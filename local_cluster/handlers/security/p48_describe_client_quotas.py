@@ -12,13 +12,14 @@ from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.responses.security import DescribeClientQuotasResponse
 
 if TYPE_CHECKING:
     from kio.schema.describe_client_quotas.v1.request import (
         ComponentData,
         DescribeClientQuotasRequest,
     )
+
+    from local_cluster.wire.responses.security import DescribeClientQuotasResponse
 
 IP: Final = "ip"
 ENTITY_TYPES: Final = ("user", "client-id", IP)

@@ -13,14 +13,15 @@ from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from local_cluster.wire.responses.security import (
-    DescribeUserScramCredentialsResponse,
-    DescribeUserScramCredentialsResult,
-)
 
 if TYPE_CHECKING:
     from kio.schema.describe_user_scram_credentials.v0.request import (
         DescribeUserScramCredentialsRequest,
+    )
+
+    from local_cluster.wire.responses.security import (
+        DescribeUserScramCredentialsResponse,
+        DescribeUserScramCredentialsResult,
     )
 
 

@@ -17,10 +17,11 @@ from local_cluster.log.config.log_config import describe
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.responses.topics import CreatableTopicResult, CreateTopicsResponse
 
 if TYPE_CHECKING:
     from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
+
+    from local_cluster.wire.responses.topics import CreatableTopicResult, CreateTopicsResponse
 
 KRAFT_METADATA_TOPIC: Final = "__cluster_metadata"
 """Kafka's name of KRaft's log. It is refused: clients may take such a topic for that log."""

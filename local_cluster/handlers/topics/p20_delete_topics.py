@@ -17,11 +17,12 @@ from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import DEFAULT_MESSAGES, ErrorCode, KafkaError
-from local_cluster.wire.responses.topics import DeleteTopicsResponse
 
 if TYPE_CHECKING:
     from kio.schema.delete_topics.v5 import request as v5
     from kio.schema.delete_topics.v6.request import DeleteTopicsRequest
+
+    from local_cluster.wire.responses.topics import DeleteTopicsResponse
 
 TOPIC_IDS_SINCE: Final = 6
 DELETION_DISABLED_SINCE: Final = 3

@@ -19,13 +19,14 @@ from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.responses.topics import (
-    AlterReplicaLogDirPartitionResult,
-    AlterReplicaLogDirsResponse,
-)
 
 if TYPE_CHECKING:
     from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDirsRequest
+
+    from local_cluster.wire.responses.topics import (
+        AlterReplicaLogDirPartitionResult,
+        AlterReplicaLogDirsResponse,
+    )
 
 
 @handles(ApiKey.ALTER_REPLICA_LOG_DIRS, min_version=1, max_version=2)

@@ -22,15 +22,16 @@ from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from local_cluster.wire.responses.topics import (
-    DescribeLogDirsPartition,
-    DescribeLogDirsResponse,
-    DescribeLogDirsResult,
-    DescribeLogDirsTopic,
-)
 
 if TYPE_CHECKING:
     from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
+
+    from local_cluster.wire.responses.topics import (
+        DescribeLogDirsPartition,
+        DescribeLogDirsResponse,
+        DescribeLogDirsResult,
+        DescribeLogDirsTopic,
+    )
 
 UNKNOWN_BYTES: Final = -1
 

@@ -15,13 +15,14 @@ from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.responses.topics import CreatePartitionsResponse
 
 if TYPE_CHECKING:
     from kio.schema.create_partitions.v3.request import (
         CreatePartitionsRequest,
         CreatePartitionsTopic,
     )
+
+    from local_cluster.wire.responses.topics import CreatePartitionsResponse
 
 
 @handles(ApiKey.CREATE_PARTITIONS, min_version=0, max_version=3)

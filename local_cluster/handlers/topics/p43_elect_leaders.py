@@ -14,10 +14,11 @@ from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.responses.topics import ElectLeadersResponse, PartitionResult
 
 if TYPE_CHECKING:
     from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
+
+    from local_cluster.wire.responses.topics import ElectLeadersResponse, PartitionResult
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1

@@ -16,14 +16,15 @@ from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.responses.topics import (
-    AlterPartitionReassignmentsResponse,
-    ReassignablePartitionResponse,
-)
 
 if TYPE_CHECKING:
     from kio.schema.alter_partition_reassignments.v1.request import (
         AlterPartitionReassignmentsRequest,
+    )
+
+    from local_cluster.wire.responses.topics import (
+        AlterPartitionReassignmentsResponse,
+        ReassignablePartitionResponse,
     )
 
 

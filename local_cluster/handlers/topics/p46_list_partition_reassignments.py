@@ -11,13 +11,14 @@ from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.responses.topics import (
-    ListPartitionReassignmentsResponse,
-    OngoingPartitionReassignment,
-)
 
 if TYPE_CHECKING:
     from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
+
+    from local_cluster.wire.responses.topics import (
+        ListPartitionReassignmentsResponse,
+        OngoingPartitionReassignment,
+    )
 
 
 @handles(ApiKey.LIST_PARTITION_REASSIGNMENTS, min_version=0, max_version=0)

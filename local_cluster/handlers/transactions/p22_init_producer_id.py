@@ -18,10 +18,11 @@ from local_cluster.transactions.requests import InitRequest
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get, ms
-from local_cluster.wire.responses.transactions import InitProducerIdResponse
 
 if TYPE_CHECKING:
     from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
+
+    from local_cluster.wire.responses.transactions import InitProducerIdResponse
 
 PRODUCER_FENCED_SINCE: Final = 4
 

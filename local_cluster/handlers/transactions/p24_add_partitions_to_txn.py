@@ -23,10 +23,6 @@ from local_cluster.transactions.requests import AddRequest
 from local_cluster.transactions.transaction import TopicPartition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.responses.transactions import (
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopicResult,
-)
 
 if TYPE_CHECKING:
     from kio.schema.add_partitions_to_txn.v3 import request as v3
@@ -36,6 +32,11 @@ if TYPE_CHECKING:
     )
 
     Topics = Sequence[AddPartitionsToTxnTopic] | Sequence[v3.AddPartitionsToTxnTopic]
+
+    from local_cluster.wire.responses.transactions import (
+        AddPartitionsToTxnResponse,
+        AddPartitionsToTxnTopicResult,
+    )
 
 VERSION_BETWEEN_BROKERS: Final = 4
 

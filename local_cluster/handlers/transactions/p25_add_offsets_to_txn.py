@@ -17,10 +17,11 @@ from local_cluster.handlers.transactions.transaction_errors import error_for_ver
 from local_cluster.transactions.requests import AddRequest
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.responses.transactions import AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:
     from kio.schema.add_offsets_to_txn.v4.request import AddOffsetsToTxnRequest
+
+    from local_cluster.wire.responses.transactions import AddOffsetsToTxnResponse
 
 
 @handles(ApiKey.ADD_OFFSETS_TO_TXN, min_version=0, max_version=4)

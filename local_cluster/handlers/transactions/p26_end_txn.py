@@ -21,10 +21,11 @@ from local_cluster.handlers.transactions.transaction_errors import error_for_ver
 from local_cluster.transactions.requests import EndRequest, ProducerAnswer
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.responses.transactions import EndTxnResponse
 
 if TYPE_CHECKING:
     from kio.schema.end_txn.v5.request import EndTxnRequest
+
+    from local_cluster.wire.responses.transactions import EndTxnResponse
 
 VERSION_RAISING_THE_EPOCH: Final = 5
 

@@ -17,15 +17,16 @@ from local_cluster.transactions.transaction import TopicPartition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.messages import get
-from local_cluster.wire.responses.transactions import (
-    WritableTxnMarkerResult,
-    WriteTxnMarkersResponse,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WriteTxnMarkersRequest
+
+    from local_cluster.wire.responses.transactions import (
+        WritableTxnMarkerResult,
+        WriteTxnMarkersResponse,
+    )
 
 
 @handles(ApiKey.WRITE_TXN_MARKERS, min_version=1, max_version=2)

@@ -28,10 +28,11 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import NO_GENERATION
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
-from local_cluster.wire.responses.transactions import TxnOffsetCommitResponse
 
 if TYPE_CHECKING:
     from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequest
+
+    from local_cluster.wire.responses.transactions import TxnOffsetCommitResponse
 
 
 @handles(ApiKey.TXN_OFFSET_COMMIT, min_version=0, max_version=5)

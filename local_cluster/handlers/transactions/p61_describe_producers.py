@@ -9,10 +9,14 @@ from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import DEFAULT_MESSAGES, ErrorCode, KafkaError
-from local_cluster.wire.responses.transactions import DescribeProducersResponse, PartitionResponse
 
 if TYPE_CHECKING:
     from kio.schema.describe_producers.v0.request import DescribeProducersRequest
+
+    from local_cluster.wire.responses.transactions import (
+        DescribeProducersResponse,
+        PartitionResponse,
+    )
 
 
 @handles(ApiKey.DESCRIBE_PRODUCERS, min_version=0, max_version=0)

@@ -10,13 +10,14 @@ from local_cluster.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from local_cluster.transactions.transaction import Transaction
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.responses.transactions import (
-    DescribeTransactionsResponse,
-    DescribeTransactionsTransactionState,
-)
 
 if TYPE_CHECKING:
     from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
+
+    from local_cluster.wire.responses.transactions import (
+        DescribeTransactionsResponse,
+        DescribeTransactionsTransactionState,
+    )
 
 
 @handles(ApiKey.DESCRIBE_TRANSACTIONS, min_version=0, max_version=0)

@@ -16,10 +16,11 @@ from local_cluster.transactions.transaction_fsm import TransactionState
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.messages import get
-from local_cluster.wire.responses.transactions import ListTransactionsResponse
 
 if TYPE_CHECKING:
     from kio.schema.list_transactions.v2.request import ListTransactionsRequest
+
+    from local_cluster.wire.responses.transactions import ListTransactionsResponse
 
 
 @handles(ApiKey.LIST_TRANSACTIONS, min_version=0, max_version=2)
