@@ -420,7 +420,7 @@ def _fetch_partitions(
 
 
 def match_answers(
-    batches: ProduceBatches, answers: Sequence[produce_codec.PartitionProduced]
+    batches: ProduceBatches, answers: Sequence[produce_codec.PartitionProduceResponse]
 ) -> dict[TopicPartition, ProducedPartition]:
     """The answer to each batch. Raises KafkaError where a batch has none, or more than one."""
     produced = {

@@ -25,7 +25,7 @@ from local_cluster.wire.fetch import (
     NO_SESSION,
     FetchPartition,
     ForgottenPartition,
-    PartitionFetched,
+    PartitionFetchResponse,
     next_session_epoch,
     records_size_bytes,
 )
@@ -50,7 +50,7 @@ class CachedPartition:
         self.high_watermark = -1
         self.log_start_offset = -1
 
-    def take_news(self, result: PartitionFetched) -> bool:
+    def take_news(self, result: PartitionFetchResponse) -> bool:
         """Whether the client has to be told, and remember that it was."""
         news = (
             records_size_bytes(result.records) > 0
@@ -161,8 +161,8 @@ class FetchContext:
         self._uses_topic_ids = uses_topic_ids
 
     def answer(
-        self, results: Sequence[PartitionFetched], now_ms: int
-    ) -> tuple[ErrorCode, int, Sequence[PartitionFetched]]:
+        self, results: Sequence[PartitionFetchResponse], now_ms: int
+    ) -> tuple[ErrorCode, int, Sequence[PartitionFetchResponse]]:
         """(error, session id, what to tell), from one result per partition, in order."""
         if self.session is not None:
             return self._incremental(self.session, results)
@@ -176,8 +176,8 @@ class FetchContext:
         return ErrorCode.none, session.id, results
 
     def _incremental(
-        self, session: FetchSession, results: Sequence[PartitionFetched]
-    ) -> tuple[ErrorCode, int, Sequence[PartitionFetched]]:
+        self, session: FetchSession, results: Sequence[PartitionFetchResponse]
+    ) -> tuple[ErrorCode, int, Sequence[PartitionFetchResponse]]:
         if session.epoch != self._epoch:
             # Another request of this session was answered while this one waited.
             return ErrorCode.invalid_fetch_session_epoch, session.id, ()
@@ -287,7 +287,7 @@ class FetchSessions:
         return True
 
 
-def key_of(entry: FetchPartition | ForgottenPartition | PartitionFetched) -> Key:
+def key_of(entry: FetchPartition | ForgottenPartition | PartitionFetchResponse) -> Key:
     """What tells a partition from all others, at any version."""
     topic_id = entry.topic_id
     return (entry.topic if topic_id is None else topic_id.int, entry.partition)

@@ -73,7 +73,7 @@ class FetchRequest(NamedTuple):
     """The broker epoch of a replica: it changes with each restart (KIP-903)."""
 
 
-class PartitionFetched(NamedTuple):
+class PartitionFetchResponse(NamedTuple):
     """One partition of a response; `records` is bytes, a part sent from elsewhere, or None."""
 
     topic: str

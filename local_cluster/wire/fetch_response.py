@@ -22,7 +22,7 @@ from local_cluster.wire.errors import PeerError
 from local_cluster.wire.fetch_model import (
     NODE_ENDPOINTS_SINCE,
     TOPIC_IDS_SINCE,
-    PartitionFetched,
+    PartitionFetchResponse,
     RecordsPart,
     records_size_bytes,
 )
@@ -48,7 +48,7 @@ CURRENT_LEADER_TAG: Final = 1
 
 def encode_response(
     version: int,
-    partitions: Sequence[PartitionFetched],
+    partitions: Sequence[PartitionFetchResponse],
     *,
     error_code: int = 0,
     session_id: int = 0,
@@ -82,7 +82,7 @@ def encode_response(
     return parts
 
 
-def _encode_partition(version: int, entry: PartitionFetched) -> bytearray:
+def _encode_partition(version: int, entry: PartitionFetchResponse) -> bytearray:
     """Encode a partition up to and including the size of its records."""
     flexible = version >= 12
     out = bytearray(
@@ -108,7 +108,7 @@ def _encode_partition(version: int, entry: PartitionFetched) -> bytearray:
     return out
 
 
-def _encode_tags(entry: PartitionFetched) -> bytes:
+def _encode_tags(entry: PartitionFetchResponse) -> bytes:
     values = []
     if entry.diverging_epoch is not None:
         values.append((DIVERGING_EPOCH_TAG, _EPOCH_END.pack(*entry.diverging_epoch) + b"\0"))
@@ -121,14 +121,14 @@ def _encode_tags(entry: PartitionFetched) -> bytes:
 
 def decode_response(
     version: int, frame: memoryview, position: int
-) -> tuple[int, int, list[PartitionFetched]]:
+) -> tuple[int, int, list[PartitionFetchResponse]]:
     """Return (error code, session id, partitions); records are views into the frame.
 
     Raises PeerError for broken bytes.
     """
     flexible = version >= 12
     error_code, session_id = 0, 0
-    partitions: list[PartitionFetched] = []
+    partitions: list[PartitionFetchResponse] = []
     try:
         if version >= 7:
             _, error_code, session_id = _RESPONSE_HEAD.unpack_from(frame, position)
@@ -157,7 +157,7 @@ def decode_response(
 
 def _decode_partition(
     version: int, topic: str, topic_id: uuid.UUID | None, frame: memoryview, position: int
-) -> tuple[PartitionFetched, int]:
+) -> tuple[PartitionFetchResponse, int]:
     flexible = version >= 12
     index, error_code, high_watermark, stable = _PARTITION_HEAD.unpack_from(frame, position)
     position += _PARTITION_HEAD.size
@@ -199,7 +199,7 @@ def _decode_partition(
         if DIVERGING_EPOCH_TAG in tags:
             epoch, end_offset = _EPOCH_END.unpack_from(tags[DIVERGING_EPOCH_TAG])
             diverging = epoch, end_offset
-    entry = PartitionFetched(
+    entry = PartitionFetchResponse(
         topic,
         index,
         error_code,

@@ -61,7 +61,7 @@ class ProduceRequest(NamedTuple):
     partitions: Sequence[PartitionRecords]
 
 
-class PartitionProduced(NamedTuple):
+class PartitionProduceResponse(NamedTuple):
     """The result of one partition; record errors are (index in the batch, message)."""
 
     topic: str
@@ -168,7 +168,7 @@ def _refuse_repeated(partitions: Sequence[PartitionRecords]) -> None:
 
 def encode_response(
     version: int,
-    partitions: Sequence[PartitionProduced],
+    partitions: Sequence[PartitionProduceResponse],
     *,
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> bytes:
@@ -207,10 +207,12 @@ def encode_response(
     return bytes(out)
 
 
-def decode_response(version: int, frame: memoryview, position: int) -> list[PartitionProduced]:
+def decode_response(
+    version: int, frame: memoryview, position: int
+) -> list[PartitionProduceResponse]:
     """Decode the response body. Raises PeerError for broken bytes."""
     flexible = version >= 9
-    partitions: list[PartitionProduced] = []
+    partitions: list[PartitionProduceResponse] = []
     try:
         topics_count, position = read_array_length(
             frame, position, flexible=flexible, element_bytes_min=3
@@ -234,7 +236,7 @@ def decode_response(version: int, frame: memoryview, position: int) -> list[Part
 
 def _decode_partition(
     version: int, topic: str, topic_id: uuid.UUID | None, frame: memoryview, position: int
-) -> tuple[PartitionProduced, int]:
+) -> tuple[PartitionProduceResponse, int]:
     flexible = version >= 9
     index, error_code, base_offset, time_ms = _PARTITION_HEAD.unpack_from(frame, position)
     position += _PARTITION_HEAD.size
@@ -260,7 +262,7 @@ def _decode_partition(
         tags, position = read_tagged_fields(frame, position)
         if CURRENT_LEADER_TAG in tags:
             leader = decode_current_leader(tags[CURRENT_LEADER_TAG])
-    entry = PartitionProduced(
+    entry = PartitionProduceResponse(
         topic,
         index,
         error_code,

@@ -148,7 +148,7 @@ def metadata_frame() -> bytes:
     return _frame(ApiKey.METADATA, METADATA_VERSION, body)
 
 
-def produced(answer: memoryview) -> Sequence[produce_codec.PartitionProduced]:
+def produced(answer: memoryview) -> Sequence[produce_codec.PartitionProduceResponse]:
     """The partitions of a Produce answer. Raises RuntimeError on an error code."""
     _, position = headers.read_response_header(ApiKey.PRODUCE, PRODUCE_VERSION, answer)
     partitions = produce_codec.decode_response(PRODUCE_VERSION, answer, position)
@@ -166,7 +166,7 @@ def produce_error_position(topic: str) -> int:
     return 4 + 1 + 1 + 1 + len(topic) + 1 + 4
 
 
-def fetched(answer: memoryview) -> Sequence[fetch_codec.PartitionFetched]:
+def fetched(answer: memoryview) -> Sequence[fetch_codec.PartitionFetchResponse]:
     """The partitions of a Fetch answer. Raises RuntimeError on an error code."""
     _, position = headers.read_response_header(ApiKey.FETCH, FETCH_VERSION, answer)
     error, _, partitions = fetch_codec.decode_response(FETCH_VERSION, answer, position)

@@ -59,7 +59,7 @@ class LeaderChange:
             self._all_arrived.set()
         if value == "b-1" and self.refuses_first:
             version = request.header.api_version
-            refused = codec.PartitionProduced(TOPIC, B, ErrorCode.not_leader_or_follower)
+            refused = codec.PartitionProduceResponse(TOPIC, B, ErrorCode.not_leader_or_follower)
             return encode_response_header(
                 ApiKey.PRODUCE, version, request.header.correlation_id
             ) + codec.encode_response(version, [refused])

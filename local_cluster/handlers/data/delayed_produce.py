@@ -14,7 +14,7 @@ from functools import partial
 from local_cluster.handlers.deferred import Deferred
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.errors import ErrorCode
-from local_cluster.wire.produce import PartitionProduced
+from local_cluster.wire.produce import PartitionProduceResponse
 
 Waiting = tuple[int, Partition, int]
 """(index of the result, its partition, the high watermark to wait for)."""
@@ -27,10 +27,10 @@ class DelayedProduce:
 
     def __init__(
         self,
-        results: list[PartitionProduced],
+        results: list[PartitionProduceResponse],
         waiting: Sequence[Waiting],
         timeout_ms: int,
-        encode: Callable[[list[PartitionProduced]], bytes],
+        encode: Callable[[list[PartitionProduceResponse]], bytes],
     ) -> None:
         self.reply = Deferred()
         self._results = results
@@ -64,7 +64,7 @@ class DelayedProduce:
 
     def _fail(self, index: int, error_code: ErrorCode) -> None:
         result = self._results[index]
-        self._results[index] = PartitionProduced(
+        self._results[index] = PartitionProduceResponse(
             result.topic, result.partition, error_code, topic_id=result.topic_id
         )
 

@@ -45,7 +45,7 @@ def follower_fetch(
     trusted = context.listener == broker.settings.inter_broker_listener
     if not trusted or not broker.authorize(context, "CLUSTER_ACTION", "CLUSTER", "kafka-cluster"):
         refused = [
-            codec.PartitionFetched(
+            codec.PartitionFetchResponse(
                 entry.topic,
                 entry.partition,
                 ErrorCode.cluster_authorization_failed,
@@ -102,7 +102,7 @@ class _FollowerFetch:
         self._refused: dict[Key, KafkaError] = {}
         self._found: dict[Key, Partition] = {}
         """Looked up for the fetch offsets, and not read yet."""
-        self._results: dict[Key, codec.PartitionFetched] = {}
+        self._results: dict[Key, codec.PartitionFetchResponse] = {}
         self._bytes_found = 0
         self._is_urgent = not self._entries and context.session is None
         self._own_watches: Watches[Key] | None = None
@@ -154,7 +154,7 @@ class _FollowerFetch:
             self._bytes_found += codec.records_size_bytes(result.records)
         return self._is_urgent or self._bytes_found >= max(self._request.bytes_min, 1)
 
-    def _read(self, key: Key, entry: codec.FetchPartition) -> codec.PartitionFetched:
+    def _read(self, key: Key, entry: codec.FetchPartition) -> codec.PartitionFetchResponse:
         try:
             if key in self._refused:
                 raise self._refused[key]
@@ -166,7 +166,7 @@ class _FollowerFetch:
             result = self._read_partition(partition, entry)
         except KafkaError as error:
             self._is_urgent = True
-            return codec.PartitionFetched(
+            return codec.PartitionFetchResponse(
                 entry.topic, entry.partition, error.code, topic_id=entry.topic_id
             )
         if (
@@ -182,7 +182,7 @@ class _FollowerFetch:
 
     def _read_partition(
         self, partition: Partition, entry: codec.FetchPartition
-    ) -> codec.PartitionFetched:
+    ) -> codec.PartitionFetchResponse:
         log = partition.log
         error_code = ErrorCode.none
         records: LogSlice | None = None
@@ -192,7 +192,7 @@ class _FollowerFetch:
                 records = self._records(partition, entry)
             else:
                 error_code = ErrorCode.offset_out_of_range
-        return codec.PartitionFetched(
+        return codec.PartitionFetchResponse(
             entry.topic,
             entry.partition,
             error_code,
@@ -317,7 +317,9 @@ class _FollowerFetch:
         except KafkaError:
             return None
 
-    def _topic(self, entry: codec.FetchPartition | codec.PartitionFetched) -> TopicState | None:
+    def _topic(
+        self, entry: codec.FetchPartition | codec.PartitionFetchResponse
+    ) -> TopicState | None:
         return self._broker.metadata.topic_by_id(entry.topic_id) if entry.topic_id else None
 
     def _partition(self, entry: codec.FetchPartition) -> Partition:

@@ -128,7 +128,7 @@ def _produce(
     request: codec.ProduceRequest,
     verified: Verified,
 ) -> bytes | Deferred | None:
-    results: list[codec.PartitionProduced] = []
+    results: list[codec.PartitionProduceResponse] = []
     waiting: list[Waiting] = []
     for entry in request.partitions:
         result, uncommitted = _append(broker, context, request, entry, verified)
@@ -152,7 +152,7 @@ def _append(
     request: codec.ProduceRequest,
     entry: codec.PartitionRecords,
     verified: Verified,
-) -> tuple[codec.PartitionProduced, tuple[Partition, int] | None]:
+) -> tuple[codec.PartitionProduceResponse, tuple[Partition, int] | None]:
     """Append one partition's batches; return the result and (partition, offset) to wait for."""
     partition = None
     try:
@@ -199,7 +199,7 @@ def _append(
         appended = partition.append(entry.records, headers)
     except KafkaError as error:
         return _refuse(entry, partition, error), None
-    result = codec.PartitionProduced(
+    result = codec.PartitionProduceResponse(
         entry.topic,
         entry.partition,
         ErrorCode.none,
@@ -306,7 +306,7 @@ def _copied(entry: codec.PartitionRecords) -> codec.PartitionRecords:
 
 
 def _encode(
-    broker: BrokerServices, context: RequestContext, results: list[codec.PartitionProduced]
+    broker: BrokerServices, context: RequestContext, results: list[codec.PartitionProduceResponse]
 ) -> bytes:
     leaders = []
     for index, result in enumerate(results):
@@ -328,7 +328,7 @@ def _refuse(
     entry: codec.PartitionRecords,
     partition: Partition | None,
     error: KafkaError,
-) -> codec.PartitionProduced:
+) -> codec.PartitionProduceResponse:
     record_errors = error.record_errors if isinstance(error, RecordsRefusedError) else ()
     result = _result(entry, error.code, error.message or None, record_errors)
     if partition is not None and error.code not in NO_LOG_START_ERRORS:
@@ -338,7 +338,7 @@ def _refuse(
 
 def _refuse_keyless(
     entry: codec.PartitionRecords, partition: Partition, indexes: Sequence[int]
-) -> codec.PartitionProduced:
+) -> codec.PartitionProduceResponse:
     text = (
         "Compacted topic cannot accept message without key in topic partition "
         f"{partition.topic}-{partition.partition}"
@@ -361,8 +361,8 @@ def _result(
     code: ErrorCode,
     message: str | None = None,
     record_errors: Sequence[tuple[int, str]] = (),
-) -> codec.PartitionProduced:
-    return codec.PartitionProduced(
+) -> codec.PartitionProduceResponse:
+    return codec.PartitionProduceResponse(
         entry.topic,
         entry.partition,
         code,

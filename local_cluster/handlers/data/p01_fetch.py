@@ -66,7 +66,9 @@ def _refuse_isolation_level(context: RequestContext, request: codec.FetchRequest
     each partition."""
     code = ErrorCode.unknown_server_error
     entries = request.partitions if context.api_version < codec.TOPIC_IDS_SINCE else ()
-    refused = [codec.PartitionFetched(e.topic, e.partition, code, -1, -1, -1, ()) for e in entries]
+    refused = [
+        codec.PartitionFetchResponse(e.topic, e.partition, code, -1, -1, -1, ()) for e in entries
+    ]
     return codec.encode_response(
         context.api_version, refused, error_code=code, session_id=request.session_id
     )

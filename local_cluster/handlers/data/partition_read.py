@@ -32,7 +32,7 @@ NOT_FOUND: Final = frozenset(
 class PartitionRead(NamedTuple):
     """The result of one partition; `partition` is None if there is nothing to wait for."""
 
-    result: codec.PartitionFetched
+    result: codec.PartitionFetchResponse
     partition: Partition | None
     is_at_end: bool
     """Whether there is no more to read until the partition moves."""
@@ -108,7 +108,7 @@ def _read(
             (ended.producer_id, ended.first_offset)
             for ended in partition.log.aborted_transactions(entry.fetch_offset, records.next_offset)
         ]
-    result = codec.PartitionFetched(
+    result = codec.PartitionFetchResponse(
         entry.topic,
         entry.partition,
         ErrorCode.none,
@@ -143,8 +143,8 @@ def _divergence(partition: Partition, entry: codec.FetchPartition) -> EpochEnd |
 
 def _diverged(
     partition: Partition, entry: codec.FetchPartition, diverging: EpochEnd
-) -> codec.PartitionFetched:
-    return codec.PartitionFetched(
+) -> codec.PartitionFetchResponse:
+    return codec.PartitionFetchResponse(
         entry.topic,
         entry.partition,
         ErrorCode.none,
@@ -193,10 +193,10 @@ def _topic_name(
 
 def _refuse(
     broker: BrokerServices, context: RequestContext, entry: codec.FetchPartition, code: ErrorCode
-) -> codec.PartitionFetched:
+) -> codec.PartitionFetchResponse:
     # Kafka's list is null only if the partition was found.
     aborted = () if code in NOT_FOUND else None
-    refused = codec.PartitionFetched(
+    refused = codec.PartitionFetchResponse(
         entry.topic, entry.partition, code, -1, -1, -1, aborted, topic_id=entry.topic_id
     )
     if code not in WRONG_LEADER_ERRORS or context.api_version < codec.NODE_ENDPOINTS_SINCE:

@@ -26,7 +26,7 @@ from local_cluster.replication.follower.follower_decisions import (
 )
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.fetch import PartitionFetched
+from local_cluster.wire.fetch import PartitionFetchResponse
 
 EPOCH_MAX: Final = 0x7FFFFFFF
 """Of a leader epoch: an int32."""
@@ -61,7 +61,7 @@ def position_of(partition: Partition) -> Position:
 
 
 def take_answer(
-    partition: Partition, asked: Position, answer: PartitionFetched, *, now_ms: int
+    partition: Partition, asked: Position, answer: PartitionFetchResponse, *, now_ms: int
 ) -> Followed:
     """Act on the answer to a fetch at `asked`.
 

@@ -256,7 +256,7 @@ class LeaderFetches:
 
     async def _fetch(
         self, due: Mapping[Partition, Position]
-    ) -> list[codec.PartitionFetched] | None:
+    ) -> list[codec.PartitionFetchResponse] | None:
         """The answers, None where new partitions came first. Raises KafkaError or PeerError."""
         await self._line.open()
         if self._changed.is_set():
@@ -280,7 +280,7 @@ class LeaderFetches:
         return answers
 
     def _take(
-        self, partition: Partition, asked: Position, answer: codec.PartitionFetched
+        self, partition: Partition, asked: Position, answer: codec.PartitionFetchResponse
     ) -> Deletion | None:
         """Act on one partition's answer; what it cut off."""
         try:

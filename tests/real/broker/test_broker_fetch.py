@@ -64,7 +64,7 @@ async def ask(
     session: tuple[int, int] = (0, -1),
     forgotten: Sequence[fetch.ForgottenPartition] = (),
     wait_ms: int = 0,
-) -> tuple[int, int, list[fetch.PartitionFetched]]:
+) -> tuple[int, int, list[fetch.PartitionFetchResponse]]:
     request = fetch.FetchRequest(-1, wait_ms, 1, 1 << 20, 0, *session, partitions, forgotten, "")
     peer.send(ApiKey.FETCH, version, fetch.encode_request(version, request))
     frame = await peer.receive()
@@ -93,7 +93,8 @@ async def asked(client: KafkaClient, version: int) -> dict[tuple[str, int], fetc
 
 
 def names(
-    entries: dict[tuple[str, int], fetch.FetchPartition], told: Sequence[fetch.PartitionFetched]
+    entries: dict[tuple[str, int], fetch.FetchPartition],
+    told: Sequence[fetch.PartitionFetchResponse],
 ) -> dict[tuple[str, int], int]:
     """Return the number of record bytes of each partition."""
     by_key = {(e.topic, e.topic_id, e.partition): name for name, e in entries.items()}

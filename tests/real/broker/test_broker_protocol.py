@@ -86,7 +86,7 @@ def produce_body(version: int, acks: int, records: bytes | bytearray, topic: str
     return b"".join(produce.encode_request(version, request))
 
 
-async def produced(peer: Peer, version: int) -> produce.PartitionProduced:
+async def produced(peer: Peer, version: int) -> produce.PartitionProduceResponse:
     frame = await peer.receive()
     _, position = read_response_header(ApiKey.PRODUCE, version, frame)
     return produce.decode_response(version, frame, position)[0]

@@ -79,8 +79,10 @@ def test_produce_request_bytes_equal_kios(version: int, transactional_id: str | 
 def test_produce_response_is_readable_by_kio_and_back(version: int) -> None:
     (name, topic_id), _ = named_topics(version)
     answers = [
-        produce.PartitionProduced(name, 0, 0, 5, 6, 7 if version >= 5 else -1, topic_id=topic_id),
-        produce.PartitionProduced(
+        produce.PartitionProduceResponse(
+            name, 0, 0, 5, 6, 7 if version >= 5 else -1, topic_id=topic_id
+        ),
+        produce.PartitionProduceResponse(
             name,
             1,
             ErrorCode.invalid_record,
@@ -166,11 +168,11 @@ def test_fetch_response_bytes_equal_kios_and_back(version: int) -> None:
     start = 1 if version >= 5 else -1
     (name, topic_id), (other, other_id) = named_topics(version)
     answers = [
-        fetch.PartitionFetched(
+        fetch.PartitionFetchResponse(
             name, 3, 0, 9, 8, start, [(1, 2)], -1, memoryview(b"recs"), topic_id
         ),
-        fetch.PartitionFetched(name, 4, 1, 9, 8, start, [], -1, b"more", topic_id),
-        fetch.PartitionFetched(other, 4, 1, 9, 8, start, None, -1, memoryview(b""), other_id),
+        fetch.PartitionFetchResponse(name, 4, 1, 9, 8, start, [], -1, b"more", topic_id),
+        fetch.PartitionFetchResponse(other, 4, 1, 9, 8, start, None, -1, memoryview(b""), other_id),
     ]
     parts = fetch.encode_response(version, answers, error_code=6, session_id=5)
     body = b"".join(bytes(part) for part in parts)  # type: ignore[arg-type]
@@ -227,7 +229,7 @@ def test_fetch_response_bytes_equal_kios_and_back(version: int) -> None:
 @pytest.mark.parametrize("version", range(12, 19))
 def test_fetch_response_has_the_leader_and_the_diverging_epoch(version: int) -> None:
     (name, topic_id), _ = named_topics(version)
-    refused = fetch.PartitionFetched(
+    refused = fetch.PartitionFetchResponse(
         name,
         3,
         ErrorCode.fenced_leader_epoch,

@@ -69,7 +69,7 @@ def test_produce_response(line: Golden) -> None:
     frame = memoryview(bytearray(line.frame))
     position = check_header(line, frame)
     partitions = [
-        produce.PartitionProduced(
+        produce.PartitionProduceResponse(
             **topic_of(topic, "name"),
             partition=entry["index"],
             error_code=entry["errorCode"],
@@ -139,7 +139,7 @@ def test_fetch_response(line: Golden) -> None:
     frame = memoryview(bytearray(line.frame))
     position = check_header(line, frame)
     partitions = [
-        fetch.PartitionFetched(
+        fetch.PartitionFetchResponse(
             **topic_of(topic, "topic"),
             partition=entry["partitionIndex"],
             error_code=entry["errorCode"],

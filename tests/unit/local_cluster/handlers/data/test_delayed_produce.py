@@ -10,7 +10,7 @@ from local_cluster.handlers.deferred import Deferred
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.partition_waits import Settle
 from local_cluster.wire.errors import ErrorCode
-from local_cluster.wire.produce import PartitionProduced
+from local_cluster.wire.produce import PartitionProduceResponse
 
 NEVER_MS = 600_000
 
@@ -36,11 +36,11 @@ def delayed_produce(
     """Return the reply, and the encoded responses: (partition, error code)."""
     encoded: list[list[tuple[int, int]]] = []
 
-    def encode(results: list[PartitionProduced]) -> bytes:
+    def encode(results: list[PartitionProduceResponse]) -> bytes:
         encoded.append([(result.partition, result.error_code) for result in results])
         return b"answer"
 
-    results = [PartitionProduced("t", index, 0, 7) for index in range(len(partitions) + 1)]
+    results = [PartitionProduceResponse("t", index, 0, 7) for index in range(len(partitions) + 1)]
     waiting = [(index, cast(Partition, partition), 8) for index, partition in enumerate(partitions)]
     return DelayedProduce(results, waiting, timeout_ms, encode).reply, encoded
 

@@ -15,7 +15,7 @@ from local_cluster.replication.follower.follower_decisions import Append, StartA
 from local_cluster.replication.follower.following import Followed, position_of, take_answer
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.fetch import PartitionFetched
+from local_cluster.wire.fetch import PartitionFetchResponse
 from tests.unit.local_cluster.log.samples import (
     NOW_MS,
     append,
@@ -61,7 +61,7 @@ class Pair:
             records = piece.read()
         except KafkaError as refused:
             error = refused.code
-        answer = PartitionFetched(
+        answer = PartitionFetchResponse(
             "t",
             0,
             error,

@@ -8,7 +8,7 @@ from pathlib import Path
 from local_cluster.log.partition.partition_log import LogSlice, PartitionLog
 from local_cluster.replication.follower.following import Position, position_of, take_answer
 from local_cluster.replication.partition import Partition
-from local_cluster.wire.fetch import PartitionFetched
+from local_cluster.wire.fetch import PartitionFetchResponse
 from tests.unit.local_cluster.log.samples import NOW_MS, append, batch, create, read_all
 
 
@@ -29,7 +29,9 @@ def read_from(leader: PartitionLog, offset: int) -> LogSlice:
 def take(replica: Partition, asked: Position, sent: LogSlice) -> None:
     """The leader sends the slice now, whatever its file has there."""
     records = memoryview(bytearray(sent.read()))
-    answer = PartitionFetched("t", 0, 0, high_watermark=1, log_start_offset=0, records=records)
+    answer = PartitionFetchResponse(
+        "t", 0, 0, high_watermark=1, log_start_offset=0, records=records
+    )
     take_answer(replica, asked, answer, now_ms=NOW_MS)
 
 

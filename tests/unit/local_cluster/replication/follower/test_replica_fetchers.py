@@ -85,7 +85,7 @@ class Leader:
     async def _serve(self, version: int, body: tuple[bytes, ...]) -> tuple[memoryview, int]:
         request = codec.decode_request(version, memoryview(b"".join(body)), 0)
         self.asked.update(each.partition for each in request.partitions)
-        answers: list[codec.PartitionFetched] = []
+        answers: list[codec.PartitionFetchResponse] = []
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(request.wait_ms_max / 1000):
                 while not answers:
@@ -97,10 +97,10 @@ class Leader:
         parts = codec.encode_response(version, answers)
         return memoryview(b"".join(bytes(part) for part in parts)), 0  # type: ignore[arg-type]
 
-    def _answer(self, asked: codec.FetchPartition) -> codec.PartitionFetched | None:
+    def _answer(self, asked: codec.FetchPartition) -> codec.PartitionFetchResponse | None:
         log = self.logs[asked.partition]
         end_offset = log.log_end_offset
-        answer = codec.PartitionFetched(
+        answer = codec.PartitionFetchResponse(
             "", asked.partition, 0, end_offset, end_offset, 0, topic_id=TOPIC_ID
         )
         if asked.fetch_offset > end_offset:
