@@ -1,4 +1,4 @@
-"""Requests of admin clients that are wrong in some way, or that ask about what is not set up."""
+"""Invalid requests of admin clients, and requests about features that are not set up."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ SET, DELETE, APPEND, SUBTRACT = AlterOperation
 
 
 def _without_operations(resources: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The resources as AlterConfigs names them, which can only set values."""
+    """Return the resources for AlterConfigs, which can only set values."""
     return [
         resource
         | {"configs": [{"name": c["name"], "value": c["value"]} for c in resource["configs"]]}
@@ -319,7 +319,7 @@ def alter_configs_cases() -> Iterator[Case]:
     for version in range(3):
         for name, resources in (wrong | loggers).items():
             if name == "resource twice":
-                continue  # Kafka 4.3 never answers it
+                continue  # Kafka 4.3 never responds
             fields = {"resources": _without_operations(resources), "validate_only": True}
             yield case(
                 f"alter configs v{version} {name}", ask(ApiKey.ALTER_CONFIGS, version, **fields)
