@@ -186,3 +186,16 @@ def test_the_walk_sees_every_form_of_import(tmp_path: Path) -> None:
     names = imported_modules(sample)
     assert "asyncio" in names
     assert any(covered(name, "topology") for name in names)
+
+
+SINGLE_BASES = {"NamedTuple", "Protocol", "TypedDict", "IntEnum", "Enum", "Exception", "ValueError"}
+
+
+@pytest.mark.parametrize("folder", ["wire", "records", "handlers"])
+def test_hot_modules_use_composition(folder: str) -> None:
+    """mypyc compiles these rooms: one base at most, and no container of Python's as a base."""
+    for path in sorted((ROOT / "local_cluster" / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                bases = [ast.unparse(base).partition("[")[0] for base in node.bases]
+                assert len(bases) <= 1 and set(bases) <= SINGLE_BASES, f"{path}: {node.name}"

@@ -24,6 +24,7 @@ from local_cluster.client.connection import Connection, LastResponse, connect
 from local_cluster.client.model import BrokerAddress, ClusterMetadata
 from local_cluster.wire import metadata
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import GROUP_KEY_TYPE
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import Fields, get
 
@@ -252,7 +253,9 @@ class ClusterCalls:
     async def _coordinator(self, group_id: str) -> int:
         if group_id not in self._coordinators:
             response = await self.call(
-                ApiKey.FIND_COORDINATOR, {"key": group_id, "key_type": 0}, version_max=3
+                ApiKey.FIND_COORDINATOR,
+                {"key": group_id, "key_type": GROUP_KEY_TYPE},
+                version_max=3,
             )
             if response.error_code:
                 raise KafkaError(response.error_code, f"FindCoordinator of {group_id}")

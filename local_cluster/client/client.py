@@ -10,7 +10,6 @@ from tenacity import AsyncRetrying, retry_if_result, stop_after_delay, wait_rand
 from local_cluster.client.calls import ClusterCalls, retry_while_moved
 from local_cluster.client.fetch_session import FetchSession, SessionRequest, fetch_in_session
 from local_cluster.client.fetching import (
-    CONSUMER_REPLICA_ID,
     choose_fetch_version,
     decode_fetch,
     fetch_all,
@@ -30,6 +29,12 @@ from local_cluster.client.model import (
 )
 from local_cluster.client.produce_batches import ProduceBatches, match_results
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import (
+    CONSUMER_REPLICA_ID,
+    READ_UNCOMMITTED,
+    ConfigResourceType,
+    ConfigSource,
+)
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import TOPIC_IDS_SINCE, FetchRequest
 from local_cluster.wire.fetch import encode_request as encode_fetch
@@ -108,7 +113,7 @@ class KafkaClient(ClusterCalls):
             {
                 "resources": [
                     {
-                        "resource_type": TOPIC_RESOURCE,
+                        "resource_type": ConfigResourceType.TOPIC,
                         "resource_name": name,
                         "configuration_keys": None,
                     }
@@ -121,7 +126,7 @@ class KafkaClient(ClusterCalls):
             or {
                 entry.name: (
                     entry.value,
-                    int(get(entry, "config_source", -1)) != TOPIC_CONFIG_SOURCE,
+                    int(get(entry, "config_source", -1)) != ConfigSource.DYNAMIC_TOPIC,
                 )
                 for entry in result.configs
             }
@@ -144,7 +149,7 @@ class KafkaClient(ClusterCalls):
     # -- offsets ----------------------------------------------------------------------------
 
     async def list_offsets(
-        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = 0
+        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = READ_UNCOMMITTED
     ) -> dict[TopicPartition, ListedOffset]:
         """Return offsets by timestamp (-1: latest, -2: earliest) from each partition's leader.
 
@@ -186,7 +191,7 @@ class KafkaClient(ClusterCalls):
         node_id: int,
         timestamps: Mapping[TopicPartition, int],
         *,
-        isolation_level: int = 0,
+        isolation_level: int = READ_UNCOMMITTED,
     ) -> dict[TopicPartition, ListedOffset]:
         """As `list_offsets`, in one request to one broker.
 
@@ -233,7 +238,7 @@ class KafkaClient(ClusterCalls):
         bytes_min: int = 1,
         bytes_max: int = 52_428_800,
         partition_bytes_max: int = 1_048_576,
-        isolation_level: int = 0,
+        isolation_level: int = READ_UNCOMMITTED,
     ) -> dict[TopicPartition, FetchedPartition]:
         """Fetch from one broker, and return a result for every partition.
 
@@ -255,7 +260,7 @@ class KafkaClient(ClusterCalls):
         bytes_min: int = 1,
         bytes_max: int = 52_428_800,
         partition_bytes_max: int = 1_048_576,
-        isolation_level: int = 0,
+        isolation_level: int = READ_UNCOMMITTED,
     ) -> SessionAnswer:
         """Fetch what the session wants, and return the partitions that have changed.
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from local_cluster.client.model import ProducedPartition, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.produce import PartitionProduced
+from local_cluster.wire.produce import PartitionProduceResponse
 
 Batch = bytes | bytearray | memoryview
 
@@ -48,7 +48,7 @@ class ProduceBatches:
 
 
 def match_results(
-    batches: ProduceBatches, results: Sequence[PartitionProduced]
+    batches: ProduceBatches, results: Sequence[PartitionProduceResponse]
 ) -> dict[TopicPartition, ProducedPartition]:
     """Return the result of each batch. Raises KafkaError if one has no result, or two."""
     produced = {

@@ -13,7 +13,7 @@ from local_cluster.wire.fetch import (
     INITIAL_EPOCH,
     FetchPartition,
     ForgottenPartition,
-    PartitionFetched,
+    PartitionFetchResponse,
     next_session_epoch,
     records_size_bytes,
 )
@@ -34,7 +34,7 @@ class CachedPartition:
         self.high_watermark = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
 
-    def update_response(self, result: PartitionFetched) -> bool:
+    def update_response(self, result: PartitionFetchResponse) -> bool:
         """Record a result. Return whether the response has to include it."""
         is_included = (
             records_size_bytes(result.records) > 0
@@ -122,7 +122,9 @@ class FetchSession:
         self.epoch = next_session_epoch(self.epoch)
         self.used_ms = now_ms
 
-    def select_changed(self, results: Iterable[PartitionFetched]) -> list[PartitionFetched]:
+    def select_changed(
+        self, results: Iterable[PartitionFetchResponse]
+    ) -> list[PartitionFetchResponse]:
         """Return the results that the response has to include."""
         changed = []
         for result in results:
@@ -144,7 +146,7 @@ class FetchSession:
             self.on_changed(key)
 
 
-def key_of(entry: FetchPartition | ForgottenPartition | PartitionFetched) -> Key:
+def key_of(entry: FetchPartition | ForgottenPartition | PartitionFetchResponse) -> Key:
     """Return the key of a partition, at any version."""
     topic_id = entry.topic_id
     return (entry.topic if topic_id is None else topic_id.int, entry.partition)

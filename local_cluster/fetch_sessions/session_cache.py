@@ -27,7 +27,7 @@ from local_cluster.wire.fetch import (
     NO_SESSION,
     FetchPartition,
     ForgottenPartition,
-    PartitionFetched,
+    PartitionFetchResponse,
 )
 
 SLOTS_MAX_DEFAULT: Final = 1_000
@@ -59,8 +59,8 @@ class FetchContext:
         self._uses_topic_ids = uses_topic_ids
 
     def answer(
-        self, results: Sequence[PartitionFetched], now_ms: int
-    ) -> tuple[ErrorCode, int, Sequence[PartitionFetched]]:
+        self, results: Sequence[PartitionFetchResponse], now_ms: int
+    ) -> tuple[ErrorCode, int, Sequence[PartitionFetchResponse]]:
         """Return (error, session id, results to include), from one result per partition."""
         if self.session is not None:
             if self.session.epoch != self._epoch:

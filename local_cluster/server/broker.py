@@ -27,7 +27,7 @@ from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.fetch_sessions.follower_sessions import FollowerSessions
 from local_cluster.fetch_sessions.session_cache import SLOTS_MAX_DEFAULT, FetchSessionCache
 from local_cluster.groups.coordinator import GroupCoordinator
-from local_cluster.handlers.registry import RequestContext
+from local_cluster.handlers.services import RequestContext
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.directory.log_directories import LogDirectories
 from local_cluster.log.directory.log_directory import LogDirectory

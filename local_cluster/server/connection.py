@@ -22,7 +22,8 @@ from typing import Any, Final, NamedTuple
 
 from local_cluster.client.connection import frame_buffers
 from local_cluster.handlers.deferred import Deferred
-from local_cluster.handlers.registry import Reply, RequestContext
+from local_cluster.handlers.registry import Reply
+from local_cluster.handlers.services import RequestContext
 from local_cluster.log.partition.partition_log import LogSlice
 from local_cluster.server.cold_reads import ColdReads
 from local_cluster.server.outbox import Outbox, Part

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from local_cluster.handlers.registry import Handler, Reply, RequestContext, find_handler
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import Handler, Reply, find_handler
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import PeerError

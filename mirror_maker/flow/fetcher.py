@@ -30,10 +30,10 @@ from local_cluster.client.model import (
     TopicPartition,
 )
 from local_cluster.records.header import last_header
+from local_cluster.wire.constants import READ_COMMITTED
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.backoff import Backoff, NewBackoff
 from mirror_maker.clusters.origins import Origins
-from mirror_maker.clusters.partition_log import READ_COMMITTED
 from mirror_maker.clusters.throttle import Throttle
 from mirror_maker.copy.replicator import PartitionReplicator
 from mirror_maker.flow.copy_session import CopySession

@@ -24,7 +24,7 @@ from local_cluster.client.model import (
 )
 from local_cluster.fetch_sessions.session_cache import FetchSessionCache
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.fetch import FetchPartition, ForgottenPartition, PartitionFetched
+from local_cluster.wire.fetch import FetchPartition, ForgottenPartition, PartitionFetchResponse
 
 PARTITIONS = [TopicPartition(f"t{index // 2}", index % 2) for index in range(4)]
 
@@ -156,9 +156,9 @@ class OurBroker:
             },
         )
 
-    def _read(self, entry: FetchPartition) -> PartitionFetched:
+    def _read(self, entry: FetchPartition) -> PartitionFetchResponse:
         end = self.ends[self._names[entry.topic_id or entry.topic, entry.partition]]
-        read = PartitionFetched(entry.topic, entry.partition, 0, topic_id=entry.topic_id)
+        read = PartitionFetchResponse(entry.topic, entry.partition, 0, topic_id=entry.topic_id)
         if end is None:
             return read._replace(error_code=ErrorCode.not_leader_or_follower)
         return read._replace(high_watermark=end, last_stable_offset=end, log_start_offset=0)

@@ -134,7 +134,9 @@ class GroupsDouble:
     def _fetch(self, version: int, fields: Mapping[str, Any]) -> dict[str, Any]:
         names = [each["group_id"] for each in fields["groups"]]
         answers = [self._fetched(name) for name in names]
-        return {"groups": answers} if version >= 8 else answers[0]
+        if version >= 8:
+            return {"groups": answers}
+        return {key: value for key, value in answers[0].items() if key != "group_id"}
 
     def _fetched(self, name: str) -> dict[str, Any]:
         if name in self.refused:

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from local_cluster.client.calls import ClusterCalls
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import AclOperation
 from local_cluster.wire.errors import KafkaError
 
 ACLS_PER_REQUEST_MAX: Final = 1_000
@@ -75,7 +76,7 @@ class Acl(NamedTuple):
             _name(Permission, self.permission),
             self.principal,
             f"from {self.host}",
-            _name(Operation, self.operation),
+            _name(AclOperation, self.operation),
             _name(ResourceType, self.resource_type),
             f"{self.resource_name!r}",
             _name(PatternType, self.pattern_type),
@@ -100,7 +101,7 @@ async def describe_acls(client: ClusterCalls, resource_type: int = ResourceType.
             "pattern_type_filter": int(PatternType.ANY),
             "principal_filter": None,
             "host_filter": None,
-            "operation": int(Operation.ANY),
+            "operation": int(AclOperation.ANY),
             "permission_type": int(Permission.ANY),
         },
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from local_cluster.client.calls import ClusterCalls
-from local_cluster.client.client import TOPIC_RESOURCE
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import ConfigResourceType
 from local_cluster.wire.errors import KafkaError
 
 SET = 0
@@ -27,7 +27,7 @@ async def alter_topic_configs(
         {
             "resources": [
                 {
-                    "resource_type": TOPIC_RESOURCE,
+                    "resource_type": ConfigResourceType.TOPIC,
                     "resource_name": topic,
                     "configs": [
                         {

@@ -16,6 +16,7 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.connection import LastResponse
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import GROUP_KEY_TYPE, NO_GENERATION
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
 
@@ -26,9 +27,6 @@ MANY_GROUPS_VERSION: Final = 8
 NAMED_TOPICS_VERSION_MAX: Final = 9
 """The last version of OffsetCommit and OffsetFetch that has topic names, not topic ids."""
 GROUPS_PER_REQUEST_MAX: Final = 500
-NO_GENERATION: Final = -1
-GROUP_KEY: Final = 0
-"""The key type of groups in FindCoordinator."""
 
 
 class ListedGroup(NamedTuple):
@@ -201,7 +199,7 @@ class WatchedGroups:
     async def _find(self, group_ids: list[str], start: int) -> list[tuple[str, int]]:
         response = await self._client.call(
             ApiKey.FIND_COORDINATOR,
-            {"key": group_ids[0], "key_type": GROUP_KEY, "coordinator_keys": group_ids},
+            {"key": group_ids[0], "key_type": GROUP_KEY_TYPE, "coordinator_keys": group_ids},
             version_max=KNOWN_FIND_VERSION,
             last=self._last(ApiKey.FIND_COORDINATOR, start),
         )
@@ -211,7 +209,7 @@ class WatchedGroups:
         found = [] if response.error_code else [(group_ids[0], int(response.node_id))]
         for group_id in group_ids[1:]:
             answer = await self._client.call(
-                ApiKey.FIND_COORDINATOR, {"key": group_id, "key_type": GROUP_KEY}
+                ApiKey.FIND_COORDINATOR, {"key": group_id, "key_type": GROUP_KEY_TYPE}
             )
             if not answer.error_code:
                 found.append((group_id, int(answer.node_id)))

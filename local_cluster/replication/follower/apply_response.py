@@ -28,7 +28,7 @@ from local_cluster.replication.follower.response_rules import (
 )
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.fetch import PartitionFetched
+from local_cluster.wire.fetch import PartitionFetchResponse
 
 EPOCH_MAX: Final = 0x7FFFFFFF
 """The largest leader epoch, an int32."""
@@ -66,7 +66,7 @@ def position_of(partition: Partition) -> Position:
 
 
 def apply_response(
-    partition: Partition, position: Position, response: PartitionFetched, *, now_ms: int
+    partition: Partition, position: Position, response: PartitionFetchResponse, *, now_ms: int
 ) -> Applied:
     """Act on the response to a fetch at `position`.
 
@@ -98,7 +98,7 @@ def apply_response(
 
 
 def _append(
-    partition: Partition, position: Position, response: PartitionFetched, now_ms: int
+    partition: Partition, position: Position, response: PartitionFetchResponse, now_ms: int
 ) -> Deletion | None:
     deletion: Deletion | None = None
     if isinstance(response.records, memoryview) and len(response.records):

@@ -50,7 +50,7 @@ from local_cluster.replication.throttle import ThrottledSide
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
 from local_cluster.wire.fetch import (
-    PartitionFetched,
+    PartitionFetchResponse,
     decode_response,
     records_size_bytes,
 )
@@ -228,7 +228,9 @@ class ReplicaFetcher:
         if self._error_backoff.succeeded(None):
             log.info("broker %d is fetched from again", self._broker_id)
 
-    async def _fetch(self, due: Mapping[Partition, Position]) -> list[PartitionFetched] | None:
+    async def _fetch(
+        self, due: Mapping[Partition, Position]
+    ) -> list[PartitionFetchResponse] | None:
         """Return the response, None if partitions were added first.
 
         Raises KafkaError or PeerError.
@@ -256,7 +258,7 @@ class ReplicaFetcher:
 
     # -- responses --------------------------------------------------------------------------
 
-    async def _apply(self, responses: Sequence[PartitionFetched]) -> None:
+    async def _apply(self, responses: Sequence[PartitionFetchResponse]) -> None:
         """Apply the response of each partition, and wait for the disks."""
         applied: list[Partition] = []
         truncations: dict[asyncio.Future[None], Partition] = {}
@@ -286,7 +288,7 @@ class ReplicaFetcher:
         )
 
     def _apply_one(
-        self, partition: Partition, position: Position, response: PartitionFetched
+        self, partition: Partition, position: Position, response: PartitionFetchResponse
     ) -> Deletion | None:
         """Apply the response of one partition. Return what it truncated."""
         now_ms = self._context.clock.now_ms()

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from local_cluster.log.state.epochs import UNDEFINED_EPOCH, EpochEnd, LeaderEpochs
 from local_cluster.replication.truncation import decide_truncation
 from local_cluster.wire.errors import ErrorCode
-from local_cluster.wire.fetch import PartitionFetched, records_size_bytes
+from local_cluster.wire.fetch import PartitionFetchResponse, records_size_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ Action = Append | Truncate | TruncateFully | Stop | Retry
 
 
 def decide_action(
-    response: PartitionFetched,
+    response: PartitionFetchResponse,
     *,
     fetch_offset: int,
     log_end_offset: int,

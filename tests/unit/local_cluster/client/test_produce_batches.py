@@ -8,7 +8,7 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.client.produce_batches import ProduceBatches, match_results
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.produce import (
-    PartitionProduced,
+    PartitionProduceResponse,
     PartitionRecords,
     ProduceRequest,
     encode_request,
@@ -17,8 +17,8 @@ from local_cluster.wire.produce import (
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def result(at: TopicPartition, base_offset: int) -> PartitionProduced:
-    return PartitionProduced(at.topic, at.partition, ErrorCode.none, base_offset)
+def result(at: TopicPartition, base_offset: int) -> PartitionProduceResponse:
+    return PartitionProduceResponse(at.topic, at.partition, ErrorCode.none, base_offset)
 
 
 def test_a_second_batch_for_a_partition_is_refused() -> None:
@@ -52,7 +52,7 @@ def test_each_batch_is_matched_with_its_own_result() -> None:
     ids=["one left out", "one twice", "another", "one too many"],
 )
 def test_results_that_do_not_match_the_request_are_an_error(
-    results: list[PartitionProduced],
+    results: list[PartitionProduceResponse],
 ) -> None:
     batches = ProduceBatches((T0, b"first"), (T1, b"other"))
     with pytest.raises(KafkaError) as raised:

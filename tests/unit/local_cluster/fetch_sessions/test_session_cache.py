@@ -9,7 +9,7 @@ import pytest
 
 from local_cluster.fetch_sessions.session_cache import EVICTION_MS, FetchContext, FetchSessionCache
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.fetch import FetchPartition, ForgottenPartition, PartitionFetched
+from local_cluster.wire.fetch import FetchPartition, ForgottenPartition, PartitionFetchResponse
 from tests.unit.local_cluster.fetch_sessions.watched import Watched
 
 FULL, FINAL = 0, -1
@@ -27,8 +27,8 @@ def result(
     start: int = 0,
     records: bytes = b"",
     error: int = 0,
-) -> PartitionFetched:
-    return PartitionFetched(
+) -> PartitionFetchResponse:
+    return PartitionFetchResponse(
         topic, index, error, high_watermark, high_watermark, start, None, -1, records
     )
 
@@ -54,7 +54,9 @@ class Client:
             session_id, epoch, partitions, forgotten, uses_topic_ids=ids, now_ms=self.now_ms
         )
 
-    def answer(self, context: FetchContext, *results: PartitionFetched) -> tuple[int, list[str]]:
+    def answer(
+        self, context: FetchContext, *results: PartitionFetchResponse
+    ) -> tuple[int, list[str]]:
         error, session_id, included = context.answer(results, self.now_ms)
         assert error == ErrorCode.none
         return session_id, [each.topic for each in included]

@@ -8,7 +8,7 @@ import pytest
 
 from local_cluster.controller.model.cluster_image import PartitionState
 from local_cluster.fetch_sessions.session import FetchSession
-from local_cluster.handlers.data.replica_fetch import _BothWatched
+from local_cluster.handlers.data.follower_fetch import ReplicaProgress
 from local_cluster.log.partition.validate import check_produced
 from local_cluster.replication.in_sync import LiveBrokers
 from local_cluster.replication.partition import Partition
@@ -65,7 +65,7 @@ async def test_an_idle_follower_falls_behind_at_an_append(
     append(leader)
     leader.record_fetch(2, broker_epoch=22, log_end_offset=1, log_start_offset=0)
     session = FetchSession(7, True, 0)
-    session.watches.add(("t", 0), _BothWatched(leader))
+    session.watches.add(("t", 0), ReplicaProgress(leader))
     peers.now_ms = LONG_AFTER_MS
     if is_woken_before:
         # Nothing waits for the next append: the follower has not fetched again yet.

@@ -12,8 +12,8 @@ from typing import cast
 import pytest
 
 from local_cluster.handlers.deferred import Deferred
-from local_cluster.handlers.registry import Handler, Reply, RequestContext
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import Handler, Reply
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.server.cold_reads import ColdReads
 from local_cluster.server.connection import (
     IN_FLIGHT_MAX,

@@ -15,7 +15,7 @@ from local_cluster.replication.follower.apply_response import Applied, apply_res
 from local_cluster.replication.follower.response_rules import Append, TruncateFully
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.fetch import PartitionFetched
+from local_cluster.wire.fetch import PartitionFetchResponse
 from tests.unit.local_cluster.log.samples import (
     NOW_MS,
     append,
@@ -61,7 +61,7 @@ class Pair:
             records = piece.read()
         except KafkaError as refused:
             error = refused.code
-        response = PartitionFetched(
+        response = PartitionFetchResponse(
             "t",
             0,
             error,

@@ -8,7 +8,7 @@ from pathlib import Path
 from local_cluster.log.partition.partition_log import LogSlice, PartitionLog
 from local_cluster.replication.follower.apply_response import Position, apply_response, position_of
 from local_cluster.replication.partition import Partition
-from local_cluster.wire.fetch import PartitionFetched
+from local_cluster.wire.fetch import PartitionFetchResponse
 from tests.unit.local_cluster.log.samples import NOW_MS, append, batch, create, read_all
 
 
@@ -29,7 +29,9 @@ def read_from(leader: PartitionLog, offset: int) -> LogSlice:
 def deliver(replica: Partition, position: Position, sent: LogSlice) -> None:
     """Send the slice now, with what the leader's file has there, and apply the response."""
     records = memoryview(bytearray(sent.read()))
-    response = PartitionFetched("t", 0, 0, high_watermark=1, log_start_offset=0, records=records)
+    response = PartitionFetchResponse(
+        "t", 0, 0, high_watermark=1, log_start_offset=0, records=records
+    )
     apply_response(replica, position, response, now_ms=NOW_MS)
 
 

@@ -90,7 +90,7 @@ class Leader:
     async def _serve(self, version: int, body: tuple[bytes, ...]) -> tuple[memoryview, int]:
         request = codec.decode_request(version, memoryview(b"".join(body)), 0)
         self.requested.update(each.partition for each in request.partitions)
-        responses: list[codec.PartitionFetched] = []
+        responses: list[codec.PartitionFetchResponse] = []
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(request.wait_ms_max / 1000):
                 while not responses:
@@ -102,10 +102,10 @@ class Leader:
         parts = codec.encode_response(version, responses)
         return memoryview(b"".join(bytes(part) for part in parts)), 0  # type: ignore[arg-type]
 
-    def _respond(self, requested: codec.FetchPartition) -> codec.PartitionFetched | None:
+    def _respond(self, requested: codec.FetchPartition) -> codec.PartitionFetchResponse | None:
         log = self.logs[requested.partition]
         end_offset = log.log_end_offset
-        response = codec.PartitionFetched(
+        response = codec.PartitionFetchResponse(
             "", requested.partition, 0, end_offset, end_offset, 0, topic_id=TOPIC_ID
         )
         if requested.fetch_offset > end_offset:

@@ -1,4 +1,4 @@
-"""The shared fingerprint: what it covers, what it leaves out, and that it never changes."""
+"""`fingerprint`: what it covers, what it leaves out; its values never change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from local_cluster.records.fingerprint import (
 BASE = (1_357_034_400_000, b"UA", b'{"flight":1545}', (("source", b"desk"),))
 
 
-def test_values_are_fixed_for_ever() -> None:
+def test_values_never_change() -> None:
     # Both ends of a comparison may run different versions of this code.
     assert fingerprint(0, None, None) == -1709673336353263160
     assert fingerprint(*BASE) == -8596104536718010483
@@ -37,7 +37,7 @@ def test_values_are_fixed_for_ever() -> None:
         (*BASE[:3], (("sourced", b"esk"),)),
     ],
 )
-def test_any_difference_shows(other: tuple[int, bytes | None, bytes | None, Headers]) -> None:
+def test_any_difference_changes_it(other: tuple[int, bytes | None, bytes | None, Headers]) -> None:
     assert fingerprint(*other) != fingerprint(*BASE)
 
 
@@ -57,7 +57,7 @@ def test_offset_does_not_count() -> None:
     assert fingerprint_record(here) == fingerprint_record(there) == fingerprint(*BASE)
 
 
-def test_fields_are_the_end_of_a_record_as_it_lies_in_a_batch() -> None:
+def test_the_encoded_fields_are_the_end_of_a_record_in_a_batch() -> None:
     timestamp, key, value, headers = BASE
     batch = bytes(encode_batch([NewRecord(timestamp, key, value, headers)]))
     fields = encode_fields(key, value, headers)

@@ -1,4 +1,4 @@
-"""Fetches of a follower over partitions that are the test's: what is looked at, and when."""
+"""`follower_fetch` over partition doubles: what it reads, and when."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from local_cluster.fetch_sessions.follower_sessions import FollowerSessions
-from local_cluster.handlers.data.replica_fetch import replica_fetch
+from local_cluster.handlers.data.follower_fetch import follower_fetch
 from local_cluster.handlers.deferred import Deferred
-from local_cluster.handlers.registry import RequestContext
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire import fetch as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -25,13 +24,13 @@ SESSION = 7
 
 
 class FakePartition:
-    """A partition of one-byte records; `looks` counts how often it is looked at."""
+    """A partition of one-byte records; `reads` counts how often it is read."""
 
     def __init__(self, index: int) -> None:
         self.topic, self.partition, self.topic_id = "t", index, TOPIC_ID
         self.log = SimpleNamespace(log_start_offset=0, log_end_offset=0)
         self.high_watermark = 0
-        self.looks = 0
+        self.reads = 0
         self.noted: list[int] = []
         self.is_assigned = True
         self.has_forgotten = False
@@ -57,7 +56,7 @@ class FakePartition:
         self.has_forgotten = False
 
     def read(self, offset: int, **_: Any) -> memoryview | None:
-        self.looks += 1
+        self.reads += 1
         return memoryview(b"r" * (self.log.log_end_offset - offset)) or None
 
     def append(self, count: int = 1) -> None:
@@ -99,11 +98,11 @@ class FakeBroker:
         return self.partitions[index]
 
     @property
-    def looks(self) -> int:
-        """Since the last time."""
-        count = sum(partition.looks for partition in self.partitions)
+    def reads(self) -> int:
+        """Return the number of reads since the last call."""
+        count = sum(partition.reads for partition in self.partitions)
         for partition in self.partitions:
-            partition.looks = 0
+            partition.reads = 0
         return count
 
     def fetch(
@@ -114,7 +113,7 @@ class FakeBroker:
         wait_ms: int = LONG_MS,
         follower: int = FOLLOWER,
     ) -> Any:
-        """Ask for (partition, offset) pairs within the session: an answer, or one to come."""
+        """Fetch (partition, offset) pairs within the session; return a response or a Deferred."""
         request = codec.FetchRequest(
             follower,
             wait_ms,
@@ -129,21 +128,21 @@ class FakeBroker:
             11,
         )
         context = RequestContext(ApiKey.FETCH, VERSION, 1, None, "p", "l", "h", 1)
-        reply = replica_fetch(cast(BrokerServices, self), context, request)
+        reply = follower_fetch(cast(BrokerServices, self), context, request)
         return asyncio.ensure_future(reply) if isinstance(reply, Deferred) else reply
 
     def begin(self) -> None:
-        """A session that has named every partition at offset 0, and has looked at them again."""
+        """Return a session that has fetched each partition at offset 0 and read them all again."""
         at_rest = [(index, 0) for index in range(len(self.partitions))]
-        assert told(self.fetch(*at_rest, epoch=0, wait_ms=0)) == dict.fromkeys(
+        assert results_by_partition(self.fetch(*at_rest, epoch=0, wait_ms=0)) == dict.fromkeys(
             range(len(self.partitions)), (0, 0, 0)
         )
-        assert told(self.fetch(epoch=1, wait_ms=0)) == {}
-        assert self.looks == 2 * len(self.partitions)
+        assert results_by_partition(self.fetch(epoch=1, wait_ms=0)) == {}
+        assert self.reads == 2 * len(self.partitions)
 
 
-def told(parts: Any) -> dict[int, tuple[int, int, int]]:
-    """(error, bytes, high watermark) by partition."""
+def results_by_partition(parts: Any) -> dict[int, tuple[int, int, int]]:
+    """Return (error, bytes, high watermark) by partition."""
     body = memoryview(b"".join(bytes(part) for part in parts))
     error, session_id, answers = codec.decode_response(VERSION, body, 0)
     assert (error, session_id) == (0, SESSION)
@@ -160,10 +159,10 @@ def told(parts: Any) -> dict[int, tuple[int, int, int]]:
 async def soon(reply: Any) -> dict[int, tuple[int, int, int]]:
     assert isinstance(reply, asyncio.Task)
     async with asyncio.timeout(10):
-        return told(await reply)
+        return results_by_partition(await reply)
 
 
-async def test_a_round_costs_what_moved_however_many_are_at_rest() -> None:
+async def test_the_cost_of_a_fetch_depends_on_the_partitions_that_moved() -> None:
     for count in (10, 2_000):
         broker = FakeBroker(count)
         broker.begin()
@@ -172,8 +171,8 @@ async def test_a_round_costs_what_moved_however_many_are_at_rest() -> None:
             await asyncio.sleep(0)
             broker.partitions[3].append()
             assert await soon(waiting) == {3: (0, 1, 0)}
-        # Named and read to its end, then read again when it grew.
-        assert broker.looks == 9
+        # Requested and read to its end, then read again after an append.
+        assert broker.reads == 9
         assert broker.partitions[3].noted == [0, 1, 2, 3, 4]
         assert broker.partitions[4].noted == [0]
 
@@ -182,60 +181,62 @@ async def test_an_append_between_two_requests_is_not_missed() -> None:
     broker = FakeBroker(5)
     broker.begin()
     broker.partitions[1].append(2)
-    assert told(broker.fetch(epoch=2)) == {1: (0, 2, 0)}
-    # What was told is told again, until the follower asks for what comes after it.
-    assert told(broker.fetch(epoch=3)) == {1: (0, 2, 0)}
-    assert told(broker.fetch((1, 2), epoch=4, wait_ms=0)) == {}
+    assert results_by_partition(broker.fetch(epoch=2)) == {1: (0, 2, 0)}
+    # Records are sent again until the follower's fetch offset passes them.
+    assert results_by_partition(broker.fetch(epoch=3)) == {1: (0, 2, 0)}
+    assert results_by_partition(broker.fetch((1, 2), epoch=4, wait_ms=0)) == {}
 
 
-async def test_a_high_watermark_comes_with_the_next_answer() -> None:
+async def test_a_high_watermark_comes_with_the_next_response() -> None:
     broker = FakeBroker(5)
     broker.begin()
     broker.partitions[1].append()
-    assert told(broker.fetch(epoch=2)) == {1: (0, 1, 0)}
+    assert results_by_partition(broker.fetch(epoch=2)) == {1: (0, 1, 0)}
     waiting = broker.fetch((1, 1), epoch=3)
     await asyncio.sleep(0)
     broker.partitions[1].commit()
     await asyncio.sleep(0)
-    assert not waiting.done(), "nobody waits for the high watermark of a follower"
+    assert not waiting.done(), "a high watermark alone ends no wait"
     broker.partitions[1].append()
     assert await soon(waiting) == {1: (0, 1, 1)}
     broker.partitions[2].commit()
-    assert told(broker.fetch((1, 2), epoch=4, wait_ms=0)) == {}, "it is the same as before"
+    assert results_by_partition(broker.fetch((1, 2), epoch=4, wait_ms=0)) == {}, (
+        "it is the same as before"
+    )
     broker.partitions[1].commit()
-    assert told(broker.fetch(epoch=5, wait_ms=0)) == {1: (0, 0, 2)}
+    assert results_by_partition(broker.fetch(epoch=5, wait_ms=0)) == {1: (0, 0, 2)}
     waiting = broker.fetch(epoch=6)
     await asyncio.sleep(0)
     broker.partitions[1].append()
     assert await soon(waiting) == {1: (0, 1, 2)}, "it is still watched"
 
 
-async def test_what_comes_in_before_the_answer_is_made_goes_along() -> None:
+async def test_appends_before_the_response_are_included() -> None:
     broker = FakeBroker(5)
     broker.begin()
     waiting = broker.fetch(epoch=2)
     await asyncio.sleep(0)
     broker.partitions[1].append()
-    # Of the next turn, as a request that had come in already.
+    # In the next turn, as a request that had arrived already.
     asyncio.get_running_loop().call_soon(broker.partitions[1].append)
     asyncio.get_running_loop().call_soon(broker.partitions[2].append)
     assert await soon(waiting) == {1: (0, 2, 0), 2: (0, 1, 0)}
 
 
-async def test_a_position_that_cannot_be_noted_is_refused() -> None:
+async def test_a_fetch_offset_that_cannot_be_recorded_is_refused() -> None:
     broker = FakeBroker(2)
     broker.begin()
     broker.partitions[0].is_assigned = False
-    refused = told(broker.fetch((0, 0), epoch=2))
+    refused = results_by_partition(broker.fetch((0, 0), epoch=2))
     assert refused == {0: (ErrorCode.unknown_topic_or_partition, 0, -1)}
     broker.partitions[0].is_assigned = True
-    assert told(broker.fetch(epoch=3, forgotten=[0], wait_ms=0)) == {}
-    assert told(broker.fetch((0, 0), epoch=4, wait_ms=0)) == {0: (0, 0, 0)}
+    assert results_by_partition(broker.fetch(epoch=3, forgotten=[0], wait_ms=0)) == {}
+    assert results_by_partition(broker.fetch((0, 0), epoch=4, wait_ms=0)) == {0: (0, 0, 0)}
     assert broker.partitions[0].noted == [0, 0]
 
 
-async def test_a_follower_at_rest_is_asked_where_it_is_by_a_leader_that_does_not_know() -> None:
-    """It began to lead anew in the same epoch: its disk was full, and the log was opened again."""
+async def test_a_leader_without_the_fetch_offset_of_an_idle_partition_asks_for_it() -> None:
+    """A leader that reopens a log, for example after a full disk, forgets the fetch offsets."""
     broker = FakeBroker(2)
     broker.begin()
     broker.partitions[0].has_forgotten = True
@@ -244,7 +245,7 @@ async def test_a_follower_at_rest_is_asked_where_it_is_by_a_leader_that_does_not
     broker.partitions[1].append()
     found = await soon(waiting)
     assert found[0] == (ErrorCode.not_leader_or_follower, 0, -1)
-    assert told(broker.fetch((0, 0), epoch=3, wait_ms=0))[0] == (0, 0, 0)
+    assert results_by_partition(broker.fetch((0, 0), epoch=3, wait_ms=0))[0] == (0, 0, 0)
     assert broker.partitions[0].noted == [0, 0]
 
 
@@ -252,11 +253,11 @@ async def test_a_follower_has_one_session_and_others_have_their_own() -> None:
     broker = FakeBroker(2)
     broker.begin()
     other = broker.fetch((0, 0), epoch=0, wait_ms=0, follower=3)
-    assert told(other) == {0: (0, 0, 0)}
+    assert results_by_partition(other) == {0: (0, 0, 0)}
     broker.partitions[1].append()
-    assert told(broker.fetch(epoch=2)) == {1: (0, 1, 0)}
-    # Begun anew: what the former one watched is watched no more.
-    assert told(broker.fetch((0, 0), epoch=0, wait_ms=0)) == {0: (0, 0, 0)}
+    assert results_by_partition(broker.fetch(epoch=2)) == {1: (0, 1, 0)}
+    # A new session: the watches of the former one are gone.
+    assert results_by_partition(broker.fetch((0, 0), epoch=0, wait_ms=0)) == {0: (0, 0, 0)}
     assert not broker.partitions[1].watchers
     assert not broker.partitions[1].append_watchers
     body = memoryview(b"".join(bytes(part) for part in broker.fetch(epoch=3)))

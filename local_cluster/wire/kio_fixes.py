@@ -1,9 +1,9 @@
-"""Messages whose class in kio 0.6.5 cannot hold what Kafka sends, with the field put right.
+"""Replacements for classes of kio 0.6.5 that cannot hold what Kafka sends.
 
-- DescribeTransactionsResponse v0: a transaction that never began has the start time -1, which kio
-  refuses to read; here it is None, as in kio's fields of times that may be absent.
+- DescribeTransactionsResponse v0: a transaction that never started has the start time -1, which
+  kio refuses to read. Here it is None, as in kio's other fields of optional times.
 
-No postponed annotations here: kio looks at the types of the fields.
+No postponed annotations in this module: kio reads the types of the fields.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from local_cluster.wire.api import ApiKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionState:
-    """One transactional id, as its coordinator knows it."""
+    """The state of one transactional id."""
 
     __type__: ClassVar = EntityType.nested
     __version__: ClassVar[i16] = i16(0)
@@ -40,7 +40,7 @@ class TransactionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeTransactionsResponse:
-    """Every transactional id that was asked about."""
+    """The states of the requested transactional ids."""
 
     __type__: ClassVar = EntityType.response
     __version__: ClassVar[i16] = i16(0)

@@ -1,12 +1,11 @@
-"""Walk a message before kio reads it: every length must fit into the bytes that are there.
+"""Walk kio's schema classes: check the lengths in a message before kio reads it.
 
-kio's native reader reserves memory for an array before it has seen its elements; a length of two
-thousand million in a frame of ten bytes ends the process. So lengths are checked first, by a walk
-over the same schema that allocates nothing (CVE-2022-34917 is this mistake in Kafka itself).
+kio's native reader allocates an array before it reads the elements: a length of two billion in a
+frame of ten bytes ends the process (CVE-2022-34917 is this mistake in Kafka). `check_lengths`
+walks the bytes by the same schema first and allocates nothing.
 
-`check(schema, buffer)` raises PeerError where a length runs past the end of the frame, or where
-null stands for an array that cannot be null. It also leaves out the tagged fields that the schema
-does not know, which kio refuses to read: a newer peer may send them (KIP-482).
+It also removes tagged fields that the schema does not know. A newer peer may send them (KIP-482),
+and kio refuses to read them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from local_cluster.wire.primitives import read_unsigned_varint, write_unsigned_v
 
 
 class Edit(NamedTuple):
-    """Bytes to put in place of others: a section of tagged fields without the unknown ones."""
+    """A replacement: a section of tagged fields without the unknown ones."""
 
     start: int
     end: int
@@ -30,7 +29,7 @@ class Edit(NamedTuple):
 
 
 Walk = Callable[[bytes, int, list[Edit]], int]
-"""Steps over one value: (buffer, position, edits found) -> position after it."""
+"""Skips one value: (buffer, position, edits found) -> position after it."""
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
@@ -54,10 +53,11 @@ _FIXED_BYTES: Final = {
 }
 
 
-def check(schema: Any, buffer: bytes) -> bytes:
-    """The buffer without tagged fields that `schema` does not know.
+def check_lengths(schema: Any, buffer: bytes) -> bytes:
+    """Return the buffer without the tagged fields that `schema` does not know.
 
-    Raises PeerError unless every length in it, read as `schema`, fits into it.
+    Raises PeerError for a length that runs past the end of the frame, and for a null array that
+    the schema does not allow.
     """
     edits: list[Edit] = []
     try:
@@ -70,7 +70,7 @@ def check(schema: Any, buffer: bytes) -> bytes:
 
 
 def _edited(buffer: bytes, start: int, end: int, edits: list[Edit]) -> bytes:
-    """The bytes from `start` to `end` after edits, which are in order and do not overlap."""
+    """Return the bytes from `start` to `end` with edits applied; edits are in order, disjoint."""
     out = bytearray()
     for edit in edits:
         out += buffer[start : edit.start] + edit.replacement
@@ -216,14 +216,14 @@ def _past(buffer: bytes, position: int, size: int) -> int:
 
 
 def is_array(hint: Any) -> bool:
-    """Whether a field of kio's is an array, nullable or not."""
+    """Return whether a field of kio's is an array, nullable or not."""
     return getattr(hint, "__origin__", None) is tuple or any(
         getattr(part, "__origin__", None) is tuple for part in get_args(hint)
     )
 
 
 def nested_schema(hint: Any) -> Any:
-    """The class of the struct in a field of kio's, or in its elements; None for primitives."""
+    """Return the class of the struct in a field, or of its elements; None for primitives."""
     if isinstance(hint, type) and is_dataclass(hint):
         return hint
     for part in get_args(hint):

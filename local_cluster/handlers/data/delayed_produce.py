@@ -1,7 +1,8 @@
-"""The answer to a Produce with acks=all: it leaves when every partition's batches are committed.
+"""The response to a Produce with acks=all: it waits until each partition's batches are committed.
 
-Where time is up it says that, or that too few replicas are in sync for it ever to be committed as
-things are; either way the batches are in the leader's log and may be committed later.
+After the client's timeout a partition is REQUEST_TIMED_OUT, or NOT_ENOUGH_REPLICAS_AFTER_APPEND if
+too few replicas are in sync. Either way its batches are in the leader's log and may be committed
+later.
 """
 
 from __future__ import annotations
@@ -13,46 +14,46 @@ from functools import partial
 from local_cluster.handlers.deferred import Deferred
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.errors import ErrorCode
-from local_cluster.wire.produce import PartitionProduced
+from local_cluster.wire.produce import PartitionProduceResponse
 
 Waiting = tuple[int, Partition, int]
-"""(index of the result, its partition, the offset up to which it must be committed)."""
+"""(index of the result, its partition, the high watermark to wait for)."""
 
 
-class Acknowledgement:
-    """Waits for high watermarks, at most as long as the client said."""
+class DelayedProduce:
+    """Waits for high watermarks, at most as long as the client's timeout."""
 
-    __slots__ = ("_encode", "_left", "_results", "_timer", "reply")
+    __slots__ = ("_encode", "_pending", "_results", "_timer", "reply")
 
     def __init__(
         self,
-        results: list[PartitionProduced],
+        results: list[PartitionProduceResponse],
         waiting: Sequence[Waiting],
         timeout_ms: int,
-        encode: Callable[[list[PartitionProduced]], bytes],
+        encode: Callable[[list[PartitionProduceResponse]], bytes],
     ) -> None:
         self.reply = Deferred()
         self._results = results
         self._encode = encode
-        self._left = {index: partition for index, partition, _ in waiting}
+        self._pending = {index: partition for index, partition, _ in waiting}
         self._timer: asyncio.TimerHandle | None = None
         for index, partition, next_offset in waiting:
-            partition.when_committed(next_offset, partial(self._settled, index))
+            partition.when_committed(next_offset, partial(self._on_committed, index))
         if not self.reply.is_done:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(max(timeout_ms, 0) / 1000, self._expired)
+            self._timer = loop.call_later(max(timeout_ms, 0) / 1000, self._on_timeout)
 
-    def _settled(self, index: int, error_code: ErrorCode) -> None:
+    def _on_committed(self, index: int, error_code: ErrorCode) -> None:
         if self.reply.is_done:
             return
-        self._left.pop(index, None)
+        self._pending.pop(index, None)
         if error_code:
             self._fail(index, error_code)
-        if not self._left:
+        if not self._pending:
             self._finish()
 
-    def _expired(self) -> None:
-        for index, partition in self._left.items():
+    def _on_timeout(self) -> None:
+        for index, partition in self._pending.items():
             self._fail(
                 index,
                 ErrorCode.not_enough_replicas_after_append
@@ -63,7 +64,7 @@ class Acknowledgement:
 
     def _fail(self, index: int, error_code: ErrorCode) -> None:
         result = self._results[index]
-        self._results[index] = PartitionProduced(
+        self._results[index] = PartitionProduceResponse(
             result.topic, result.partition, error_code, topic_id=result.topic_id
         )
 

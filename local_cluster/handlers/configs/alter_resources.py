@@ -1,77 +1,100 @@
-"""What AlterConfigs and IncrementalAlterConfigs have in common: resources one after the other."""
+"""The common part of AlterConfigs and IncrementalAlterConfigs: one resource after the other."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from local_cluster.controller.decisions.config_requests import (
     BROKER_RULES,
+    ConfigChange,
     ConfigRules,
     topic_rules,
 )
 from local_cluster.controller.decisions.dynamic_broker_configs import DEFAULT_ENTITY
 from local_cluster.controller.member.config_writer import ConfigPlan
 from local_cluster.controller.model.topic_requests import topic_name_problem
-from local_cluster.handlers.configs import config_resources as kinds
 from local_cluster.handlers.configs.broker_loggers import alter_loggers
-from local_cluster.handlers.registry import RequestContext
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.services import BrokerServices, RequestContext
+from local_cluster.wire.constants import ConfigResourceType
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+if TYPE_CHECKING:
+    from local_cluster.wire.responses.configs import AlterConfigsResourceResponse
+
 ALTER_TIMEOUT_MS: Final = 30_000
-"""The request has no timeout of its own."""
+"""The requests have no timeout of their own."""
+
+
+class Planner(NamedTuple):
+    """What the two requests do differently."""
+
+    plan: Callable[[Sequence[ConfigChange], ConfigRules], ConfigPlan]
+    """Returns how changes are applied to the present configs of a resource."""
+    alters_loggers: bool
+
+
+class AlteredResource(NamedTuple):
+    """A resource with its changes; the type may be an unknown number."""
+
+    type: int
+    name: str
+    changes: Sequence[ConfigChange]
 
 
 async def alter_resources(
     broker: BrokerServices,
     context: RequestContext,
-    request: Any,
-    plan_of: Callable[[Any, ConfigRules], ConfigPlan],
-) -> dict[str, Any]:
-    """Alter each resource by the plan made from it and the rules for it, or say why not."""
-    counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
-    responses = []
-    for resource in request.resources:
-        answer = {
-            "error_code": ErrorCode.none,
-            "error_message": None,
-            "resource_type": resource.resource_type,
-            "resource_name": resource.resource_name,
-        }
+    resources: Sequence[AlteredResource],
+    planner: Planner,
+    *,
+    validate_only: bool,
+) -> list[AlterConfigsResourceResponse]:
+    """Alter each resource by itself."""
+    counts = Counter((each.type, each.name) for each in resources)
+    responses: list[AlterConfigsResourceResponse] = []
+    for resource in resources:
+        code, message = ErrorCode.none, None
         try:
-            if counts[resource.resource_type, resource.resource_name] > 1:
+            if counts[resource.type, resource.name] > 1:
                 raise KafkaError(
                     ErrorCode.invalid_request, "Each resource must appear at most once."
                 )
-            await _alter(broker, context, resource, plan_of, request.validate_only)
+            await _alter(broker, context, resource, planner, validate_only)
         except KafkaError as error:
-            answer |= {"error_code": error.code, "error_message": error.message or None}
-        responses.append(answer)
-    return {"responses": responses}
+            code, message = error.code, error.message or None
+        responses.append(
+            {
+                "error_code": code,
+                "error_message": message,
+                "resource_type": resource.type,
+                "resource_name": resource.name,
+            }
+        )
+    return responses
 
 
 async def _alter(
     broker: BrokerServices,
     context: RequestContext,
-    resource: Any,
-    plan_of: Callable[[Any, ConfigRules], ConfigPlan],
+    resource: AlteredResource,
+    planner: Planner,
     validate_only: bool,
 ) -> None:
-    name = resource.resource_name
-    match resource.resource_type:
-        case kinds.TOPIC:
-            plan = plan_of(resource, topic_rules(broker.settings.config))
+    name = resource.name
+    match resource.type:
+        case ConfigResourceType.TOPIC:
+            plan = planner.plan(resource.changes, topic_rules(broker.settings.config))
             await _alter_topic(broker, context, name, plan, validate_only)
-        case kinds.BROKER:
-            plan = plan_of(resource, BROKER_RULES)
+        case ConfigResourceType.BROKER:
+            plan = planner.plan(resource.changes, BROKER_RULES)
             await _alter_broker(broker, context, name, plan, validate_only)
-        case kinds.BROKER_LOGGER:
+        case ConfigResourceType.BROKER_LOGGER if planner.alters_loggers:
             _require_node_id(name, broker, "Unexpected node id. Expected {}, but received {}")
             _authorize_cluster(broker, context)
-            alter_loggers(resource, validate_only=validate_only)
-        case kinds.CLIENT_METRICS | kinds.GROUP as kind:
+            alter_loggers(resource.changes, validate_only=validate_only)
+        case ConfigResourceType.CLIENT_METRICS | ConfigResourceType.GROUP as kind:
             raise KafkaError(
                 ErrorCode.invalid_request, f"Configs of resource type {kind} cannot be altered."
             )
@@ -105,11 +128,10 @@ async def _alter_broker(
     plan: ConfigPlan,
     validate_only: bool,
 ) -> None:
-    """An empty name stands for all brokers; another one has to be this broker's id."""
+    """An empty name stands for all brokers; any other must be this broker's id."""
     _authorize_cluster(broker, context)
     if name:
-        words = "Unexpected broker id, expected {}, but received {}"
-        _require_node_id(name, broker, words)
+        _require_node_id(name, broker, "Unexpected broker id, expected {}, but received {}")
     await broker.control_plane.alter_broker_configs(
         name or DEFAULT_ENTITY, plan, validate_only=validate_only, timeout_ms=ALTER_TIMEOUT_MS
     )
@@ -120,13 +142,14 @@ def _authorize_cluster(broker: BrokerServices, context: RequestContext) -> None:
         raise KafkaError(ErrorCode.cluster_authorization_failed)
 
 
-def _require_node_id(name: str, broker: BrokerServices, words: str) -> None:
+def _require_node_id(name: str, broker: BrokerServices, message: str) -> None:
+    """`message` has a place for the expected id and one for the received id."""
     try:
-        asked = int(name)
+        node_id = int(name)
     except ValueError:
         raise KafkaError(
             ErrorCode.invalid_request, f"Node id must be an integer, but it is: {name}"
         ) from None
     expected = broker.settings.broker_id
-    if asked != expected:
-        raise KafkaError(ErrorCode.invalid_request, words.format(expected, name))
+    if node_id != expected:
+        raise KafkaError(ErrorCode.invalid_request, message.format(expected, name))
