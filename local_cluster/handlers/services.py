@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from local_cluster.fetch_sessions.sessions import FetchSessions
     from local_cluster.groups.coordinator import GroupCoordinator
     from local_cluster.handlers.registry import RequestContext
-    from local_cluster.log.directory.log_directories import LogDirectories
+    from local_cluster.log.directory.log_store import LogStore
     from local_cluster.replication.replica_set import ReplicaSet
     from local_cluster.server.cold_reads import ColdReads
     from local_cluster.server.log_dir_moves import LogDirMoves
@@ -42,7 +42,7 @@ class BrokerServices(Protocol):
     def replicas(self) -> ReplicaSet: ...
 
     @property
-    def log_directories(self) -> LogDirectories: ...
+    def log_directories(self) -> LogStore: ...
 
     @property
     def log_dir_moves(self) -> LogDirMoves: ...

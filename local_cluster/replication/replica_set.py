@@ -29,8 +29,8 @@ from local_cluster.controller.model.cluster_image import (
 )
 from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.log.config.log_config import LogConfig, stored_config
-from local_cluster.log.directory.log_directories import LogDirectories
 from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.directory.log_store import LogStore
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.replication.live_peers import LivePeers
 from local_cluster.replication.partition import Partition
@@ -69,7 +69,7 @@ class ReplicaSet:
         *,
         broker_id: int,
         broker_config: Mapping[str, str],
-        directories: LogDirectories,
+        directories: LogStore,
         cache: MetadataCache,
         flusher_of: Callable[[LogDirectory], Flusher | None],
         clock: Clock,

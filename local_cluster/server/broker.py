@@ -30,11 +30,11 @@ from local_cluster.fetch_sessions.sessions import SLOTS_MAX_DEFAULT, FetchSessio
 from local_cluster.groups.coordinator import GroupCoordinator
 from local_cluster.handlers.registry import RequestContext
 from local_cluster.log.config.log_config import LogConfig
-from local_cluster.log.directory.log_directories import LogDirectories
 from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.directory.log_store import LogStore
 from local_cluster.log.directory.offset_checkpoints import Checkpoint
+from local_cluster.log.disk.disk_work import Deletion, LogDirectoryError
 from local_cluster.log.disk.files import OsFiles
-from local_cluster.log.disk.tickets import Deletion, LogDirectoryError
 from local_cluster.replication.follower.replica_fetchers import ReplicaFetchers
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
@@ -70,7 +70,7 @@ class Broker:
         self.clock: Clock = clock or SystemClock()
         self.metadata = MetadataCache()
         self.fatal: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
-        self.log_directories = LogDirectories(
+        self.log_directories = LogStore(
             [Path(each) for each in settings.log_dirs],
             OsFiles(),
             broker_id=settings.broker_id,

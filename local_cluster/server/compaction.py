@@ -23,8 +23,8 @@ from local_cluster.compactor import JOB
 from local_cluster.log.compaction.cleanable import is_roll_due
 from local_cluster.log.compaction.compaction_job import CleanedGroup
 from local_cluster.log.compaction.compaction_round import CompactionRound, find_due, plan_round
-from local_cluster.log.compaction.key_offsets import LOAD_FACTOR
-from local_cluster.log.directory.log_directories import LogDirectories
+from local_cluster.log.compaction.offset_map import LOAD_FACTOR
+from local_cluster.log.directory.log_store import LogStore
 from local_cluster.log.disk.disk_health import SPACE_ERRORS
 from local_cluster.log.disk.files import OsFiles
 from local_cluster.replication.partition import Partition
@@ -55,7 +55,7 @@ class Compaction:
         self,
         settings: BrokerSettings,
         replicas: Iterable[Partition],
-        directories: LogDirectories,
+        directories: LogStore,
         clock: Clock,
     ) -> None:
         config = settings.config

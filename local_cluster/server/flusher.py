@@ -21,7 +21,7 @@ from typing import Final
 
 from local_cluster.log.disk.file_system import FileSystem
 from local_cluster.log.disk.sync_choice import SyncChoice
-from local_cluster.log.partition.partition_log import FlushTicket, PartitionLog
+from local_cluster.log.partition.partition_log import FlushJob, PartitionLog
 from local_cluster.replication.partition_flushes import PartitionFlushes
 from local_cluster.wire.errors import ErrorCode
 
@@ -34,7 +34,7 @@ RETRY_SECONDS: Final = 1.0
 
 _log = logging.getLogger(__name__)
 
-Round = Sequence[tuple[PartitionFlushes, PartitionLog, FlushTicket]]
+Round = Sequence[tuple[PartitionFlushes, PartitionLog, FlushJob]]
 
 
 class GroupCommit:
@@ -132,7 +132,7 @@ class GroupCommit:
                 error = raised
             self._loop.call_soon_threadsafe(self._end, tickets, error)
 
-    def _sync(self, tickets: list[FlushTicket], choice: SyncChoice) -> None:
+    def _sync(self, tickets: list[FlushJob], choice: SyncChoice) -> None:
         files_count = sum(len(ticket.files) for ticket in tickets)
         began = time.monotonic()
         is_whole = choice.is_whole(files_count, began)
@@ -147,7 +147,7 @@ class GroupCommit:
         ended = time.monotonic()
         choice.took(files_count, ended - began, ended, is_whole=is_whole)
 
-    def _sync_whole(self, tickets: list[FlushTicket]) -> None:
+    def _sync_whole(self, tickets: list[FlushJob]) -> None:
         assert self._file_system is not None, "chosen only where there is one"
         try:
             self._file_system.sync()
@@ -159,6 +159,6 @@ class GroupCommit:
             ticket.is_covered()
 
 
-def _run_all(tickets: list[FlushTicket]) -> None:
+def _run_all(tickets: list[FlushJob]) -> None:
     for ticket in tickets:
         ticket.run()

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Final
 
 from local_cluster.clock import Clock
-from local_cluster.log.directory.log_directories import LogDirectories
 from local_cluster.log.directory.log_directory import LogDirectory
-from local_cluster.log.disk.tickets import LogDirectoryError
+from local_cluster.log.directory.log_store import LogStore
+from local_cluster.log.disk.disk_work import LogDirectoryError
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import KafkaError
@@ -42,7 +42,7 @@ class Housekeeping:
     def __init__(
         self,
         settings: BrokerSettings,
-        directories: LogDirectories,
+        directories: LogStore,
         replicas: ReplicaSet,
         clock: Clock,
     ) -> None:

@@ -30,9 +30,9 @@ from local_cluster.controller.decisions.dynamic_broker_configs import (
     broker_overrides,
 )
 from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
-from local_cluster.log.directory.log_directories import LogDirectories
 from local_cluster.log.directory.log_directory import LogDirectory
-from local_cluster.log.disk.tickets import LogDirectoryError
+from local_cluster.log.directory.log_store import LogStore
+from local_cluster.log.disk.disk_work import LogDirectoryError
 from local_cluster.log.partition.partition_log import LogSlice, PartitionLog
 from local_cluster.records.header import BatchHeader
 from local_cluster.replication.follower.following import read_whole_batches
@@ -88,7 +88,7 @@ class LogDirMoves:
     def __init__(
         self,
         broker_id: int,
-        directories: LogDirectories,
+        directories: LogStore,
         replicas: Replicas,
         metadata: MetadataCache,
         clock: Clock,

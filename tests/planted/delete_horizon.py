@@ -45,5 +45,8 @@ def _refuse(module: ModuleType) -> None:
 
 FAULT = PlantedFault(
     "a batch with a delete horizon is copied with the horizon as its base timestamp",
-    {"mirror_maker.copy.passthrough": _copy_bytes, "local_cluster.log.partition.validate": _refuse},
+    {
+        "mirror_maker.copy.passthrough": _copy_bytes,
+        "local_cluster.log.partition.batch_checks": _refuse,
+    },
 )

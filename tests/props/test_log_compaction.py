@@ -17,7 +17,7 @@ from local_cluster.log.disk.files import OsFiles
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.records.batch import Record
 from local_cluster.wire.errors import KafkaError
-from tests.unit.local_cluster.log.compaction.compacting import NoThrottle, compact, put
+from tests.unit.local_cluster.log.compaction.compaction_samples import NoThrottle, compact, put
 from tests.unit.local_cluster.log.samples import NOW_MS, create, read_all, records_of, reopen
 
 RETENTION_MS = 1000

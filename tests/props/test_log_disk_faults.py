@@ -22,13 +22,13 @@ from local_cluster.log.compaction.compaction_job import Compacted, run_job
 from local_cluster.log.compaction.compaction_round import plan_round
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.disk.disk_work import LogDirectoryError
 from local_cluster.log.disk.files import OsFiles
-from local_cluster.log.disk.tickets import LogDirectoryError
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.control import EndMarker
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.unit.local_cluster.log.compaction.compacting import NoThrottle
+from tests.unit.local_cluster.log.compaction.compaction_samples import NoThrottle
 from tests.unit.local_cluster.log.faulty_files import FaultyFiles
 from tests.unit.local_cluster.log.samples import NOW_MS, append, records_of
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from local_cluster.log.config.config_table import TOPIC_CONFIGS
+from local_cluster.log.config.topic_configs import TOPIC_CONFIGS
 from topology.file.problems import Finding, Location, nearest_name
 from topology.model import Cluster
 

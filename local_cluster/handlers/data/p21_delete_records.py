@@ -17,7 +17,7 @@ from typing import Any, Final
 from local_cluster.controller.model.cluster_image import INTERNAL_TOPICS
 from local_cluster.handlers.registry import Reply, RequestContext, handles
 from local_cluster.handlers.services import BrokerServices
-from local_cluster.log.disk.tickets import LogDirectoryError
+from local_cluster.log.disk.disk_work import LogDirectoryError
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from local_cluster.log.compaction.key_offsets import KeyOffsets
-from local_cluster.log.compaction.retained_records import (
+from local_cluster.log.compaction.offset_map import OffsetMap
+from local_cluster.log.compaction.record_filter import (
     LastBatch,
     Round,
     Totals,
@@ -165,7 +165,7 @@ def _learn(
     dirty: Iterable[SourceSegment],
     aborted: dict[int, list[tuple[int, int]]],
     throttle: Throttle,
-) -> tuple[KeyOffsets, int]:
+) -> tuple[OffsetMap, int]:
     """The keys of the dirty part, and how far they go: all of it unless the map gets full."""
     records_count = 0
     dirty = list(dirty)
@@ -173,7 +173,7 @@ def _learn(
         file = files.open(_path(job, source, LOG_SUFFIX))
         for _, header in iter_file_headers(file, 0, source.size_bytes):
             records_count += header.records_count
-    keys = KeyOffsets(job.key_bytes_max, records_count, job.load_factor)
+    keys = OffsetMap(job.key_bytes_max, records_count, job.load_factor)
     for source in dirty:
         file = files.open(_path(job, source, LOG_SUFFIX))
         for buffer, position, header, _ in iter_batches(file, source.size_bytes, throttle):

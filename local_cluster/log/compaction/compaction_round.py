@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from local_cluster.log.compaction.cleanable import Cleanable, find_cleanable, group_segments
 from local_cluster.log.compaction.compaction_job import CleanedGroup, CompactionJob, SourceSegment
-from local_cluster.log.compaction.key_offsets import LOAD_FACTOR
-from local_cluster.log.compaction.retained_records import NO_OFFSET
-from local_cluster.log.disk.tickets import Deletion
+from local_cluster.log.compaction.offset_map import LOAD_FACTOR
+from local_cluster.log.compaction.record_filter import NO_OFFSET
+from local_cluster.log.disk.disk_work import Deletion
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.log.segment.segment import Segment
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from local_cluster.log.config.config_table import TOPIC_CONFIGS, ConfigType, TopicConfig
+from local_cluster.log.config.topic_configs import TOPIC_CONFIGS, ConfigType, TopicConfig
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 PRODUCER_ID_EXPIRATION: Final = "producer.id.expiration.ms"

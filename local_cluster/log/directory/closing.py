@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Final
 
-from local_cluster.log.disk.tickets import FlushTicket
+from local_cluster.log.disk.disk_work import FlushJob
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.wire.errors import KafkaError
 
@@ -25,7 +25,7 @@ def close_logs(logs: Iterable[PartitionLog]) -> None:
     rest = iter(logs)
     with ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="close") as pool:
         while some := list(islice(rest, LOGS_AT_ONCE_MAX)):
-            tickets: list[tuple[PartitionLog, FlushTicket]] = []
+            tickets: list[tuple[PartitionLog, FlushJob]] = []
             for log in some:
                 try:
                     ticket = log.begin_close()
@@ -37,7 +37,7 @@ def close_logs(logs: Iterable[PartitionLog]) -> None:
             _run(pool, tickets)
 
 
-def _run(pool: ThreadPoolExecutor, tickets: Sequence[tuple[PartitionLog, FlushTicket]]) -> None:
+def _run(pool: ThreadPoolExecutor, tickets: Sequence[tuple[PartitionLog, FlushJob]]) -> None:
     running = [(log, ticket, pool.submit(ticket.run)) for log, ticket in tickets]
     for log, ticket, future in running:
         error = future.exception()

@@ -27,8 +27,8 @@ from local_cluster.log.directory.offset_checkpoints import Checkpoint, OffsetChe
 from local_cluster.log.directory.owner import DirectoryOwner
 from local_cluster.log.directory.stray_logs import StrayLogs, StrayNotes
 from local_cluster.log.disk.disk_health import PROBE_NAME, DiskState, Probe, is_out_of_space
+from local_cluster.log.disk.disk_work import Deletion, DirectoryNotOursError, LogDirectoryError
 from local_cluster.log.disk.files import Files, LogFile
-from local_cluster.log.disk.tickets import Deletion, DirectoryNotOursError, LogDirectoryError
 from local_cluster.log.partition.partition_directory import (
     DELETE_SUFFIX,
     FUTURE_SUFFIX,

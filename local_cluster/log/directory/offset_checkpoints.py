@@ -26,8 +26,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from local_cluster.log.disk.disk_work import LogDirectoryError
 from local_cluster.log.disk.files import Files
-from local_cluster.log.disk.tickets import LogDirectoryError
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.log.state import checkpoints as c
 

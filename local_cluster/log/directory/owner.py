@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from local_cluster.log.disk.disk_work import DirectoryNotOursError, LogDirectoryError
 from local_cluster.log.disk.files import Files
-from local_cluster.log.disk.tickets import DirectoryNotOursError, LogDirectoryError
 from local_cluster.log.state import checkpoints as c
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from local_cluster.log.disk.disk_work import FlushJob
 from local_cluster.log.disk.files import Files, Syncable
-from local_cluster.log.disk.tickets import FlushTicket
 
 
 class FlushState:
@@ -46,7 +46,7 @@ class FlushState:
 
     def make_ticket(
         self, end_offset: int, active: Syncable, on_failure: Callable[[str], None]
-    ) -> FlushTicket:
+    ) -> FlushJob:
         """A ticket for everything below `end_offset`. Raises OSError."""
         files = [active]
         for path in self._unsynced:
@@ -55,7 +55,7 @@ class FlushState:
             except FileNotFoundError:
                 # Removed meanwhile: what is no longer there need not be on the disk.
                 continue
-        return FlushTicket(
+        return FlushJob(
             end_offset=end_offset,
             generation=self._generation,
             sequence=self._sequence,
@@ -67,7 +67,7 @@ class FlushState:
         """Of what was flushed no more counts than this, until the next flush is complete."""
         self.flushed_end_offset = min(self.flushed_end_offset, end_offset)
 
-    def complete(self, ticket: FlushTicket) -> None:
+    def complete(self, ticket: FlushJob) -> None:
         """Take over what a ticket flushed; ignored if the log was truncated meanwhile."""
         assert ticket.is_done, "the flush did not run, or failed"
         if ticket.generation != self._generation:

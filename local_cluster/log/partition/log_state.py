@@ -14,7 +14,7 @@ from local_cluster.log.disk.files import Files
 from local_cluster.log.partition.flushing import FlushState
 from local_cluster.log.partition.recovery import OpenedFiles
 from local_cluster.log.segment.segment import LOG_SUFFIX, Segment
-from local_cluster.log.segment.segments import Segments
+from local_cluster.log.segment.segment_list import SegmentList
 from local_cluster.log.state.producer_state import ProducerState
 from local_cluster.log.state.snapshot_files import ProducerSnapshots
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -54,7 +54,7 @@ class LogState:
         self.recovered_cut_bytes = opened.cut_bytes
         self.failure: str | None = None
         """Why the log is finished until a restart, None while it is not."""
-        self._segments = Segments(files, directory, opened.segments, opened.hidden)
+        self._segments = SegmentList(files, directory, opened.segments, opened.hidden)
         self._snapshots = snapshots
         self._flushing = FlushState(files, flushed_end_offset, opened.unsynced)
         self._latest_epoch = opened.epochs.latest

@@ -20,15 +20,15 @@ from uuid import UUID
 
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.disk.disk_health import DiskState, is_out_of_space
+from local_cluster.log.disk.disk_work import FlushJob
 from local_cluster.log.disk.files import Files
-from local_cluster.log.disk.tickets import FlushTicket
 from local_cluster.log.partition import recovery
-from local_cluster.log.partition.follower_appends import FollowerAppends
-from local_cluster.log.partition.leader_appends import AppendResult, LeaderAppends
-from local_cluster.log.partition.log_cuts import LogCuts
-from local_cluster.log.partition.log_reads import LogReads
+from local_cluster.log.partition.follower_appender import FollowerAppends
+from local_cluster.log.partition.leader_appender import AppendResult, LeaderAppends
+from local_cluster.log.partition.log_reader import LogReads
 from local_cluster.log.partition.log_state import storage_error
 from local_cluster.log.partition.relocation import Relocation
+from local_cluster.log.partition.truncation import LogCuts
 from local_cluster.log.segment.segment import LogSlice
 from local_cluster.log.state.checkpoints import PARTITION_METADATA, encode_partition_metadata
 from local_cluster.log.state.producer_state import ProducerState
@@ -36,7 +36,7 @@ from local_cluster.log.state.snapshot_files import ProducerSnapshots
 from local_cluster.records.batch import CorruptRecordError
 from local_cluster.records.compress import CompressionError
 
-__all__ = ["AppendResult", "FlushTicket", "LogSlice", "PartitionLog"]
+__all__ = ["AppendResult", "FlushJob", "LogSlice", "PartitionLog"]
 
 
 class PartitionLog(LeaderAppends, FollowerAppends, LogReads, Relocation, LogCuts):
@@ -176,7 +176,7 @@ class PartitionLog(LeaderAppends, FollowerAppends, LogReads, Relocation, LogCuts
             ticket.run()
             self.complete_flush(ticket)
 
-    def begin_close(self) -> FlushTicket | None:
+    def begin_close(self) -> FlushJob | None:
         """Write what a clean restart wants to find; what is returned makes it durable.
 
         None where everything is there already, as after a clean start without any append, or

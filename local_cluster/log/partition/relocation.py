@@ -11,8 +11,8 @@ unmark            the other one is gone
 
 from __future__ import annotations
 
-from local_cluster.log.disk.tickets import FlushTicket
-from local_cluster.log.partition.log_flushes import LogFlushes
+from local_cluster.log.disk.disk_work import FlushJob
+from local_cluster.log.partition.log_flusher import LogFlushes
 from local_cluster.log.partition.partition_directory import MOVED_HERE
 from local_cluster.log.state.epochs import LeaderEpochs
 
@@ -39,7 +39,7 @@ class Relocation(LogFlushes):
             raise self._write_error("its mark stays", error) from error
         self._flushing.add(self.directory)
 
-    def begin_sync(self) -> FlushTicket:
+    def begin_sync(self) -> FlushJob:
         """A flush, also where no record waits for one."""
         if self.failure is not None or self.corruption is not None:
             raise self._refusal()

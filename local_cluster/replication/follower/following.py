@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from local_cluster.log.disk.tickets import Deletion
+from local_cluster.log.disk.disk_work import Deletion
 from local_cluster.records.header import CRC_START, LOG_OVERHEAD_BYTES, BatchHeader, complete_header
 from local_cluster.replication.follower.follower_decisions import (
     Append,

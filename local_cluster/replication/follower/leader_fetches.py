@@ -25,7 +25,7 @@ from typing import Final
 
 from local_cluster.clock import Clock
 from local_cluster.controller.model.metadata_cache import MetadataCache
-from local_cluster.log.disk.tickets import Deletion
+from local_cluster.log.disk.disk_work import Deletion
 from local_cluster.network import OpenLine
 from local_cluster.replication.follower.disk_waits import DiskWaits, note_end, undurable
 from local_cluster.replication.follower.fetch_turns import FetchTurns

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from local_cluster.clock import Clock
 from local_cluster.controller.model.metadata_cache import MetadataCache
-from local_cluster.log.disk.tickets import Deletion
+from local_cluster.log.disk.disk_work import Deletion
 from local_cluster.network import OpenLine, open_line
 from local_cluster.replication.follower.disk_waits import DiskWaits
 from local_cluster.replication.follower.leader_fetches import FetchContext, LeaderFetches

@@ -6,7 +6,7 @@ import asyncio
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from local_cluster.log.disk.tickets import LogDirectoryError
+from local_cluster.log.disk.disk_work import LogDirectoryError
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.replication.partition_flushes import PartitionFlushes
 from local_cluster.wire.errors import ErrorCode

@@ -15,7 +15,7 @@ from local_cluster import compactor
 from local_cluster.compactor import JOB
 from local_cluster.log.compaction.compaction_round import CompactionRound, plan_round
 from local_cluster.log.config.log_config import LogConfig
-from tests.unit.local_cluster.log.compaction.compacting import NoThrottle, put
+from tests.unit.local_cluster.log.compaction.compaction_samples import NoThrottle, put
 from tests.unit.local_cluster.log.faulty_files import FaultyFiles
 from tests.unit.local_cluster.log.samples import NOW_MS, create
 

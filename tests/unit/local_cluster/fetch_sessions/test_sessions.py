@@ -10,7 +10,7 @@ import pytest
 from local_cluster.fetch_sessions.sessions import EVICTION_MS, FetchContext, FetchSessions
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import FetchPartition, ForgottenPartition, PartitionFetched
-from tests.unit.local_cluster.moving import Thing
+from tests.unit.local_cluster.fetch_sessions.watched_partition import WatchedPartition
 
 FULL, FINAL = 0, -1
 
@@ -223,7 +223,7 @@ def test_what_was_read_to_its_end_is_looked_at_again_when_it_moved() -> None:
     client = Client()
     names = ["a", "b", "c"]
     session = client.begin(*names)
-    things = {name: Thing() for name in names}
+    things = {name: WatchedPartition() for name in names}
     context = client.open(session, 1)
     assert context.session is not None
     for name in names:
@@ -246,11 +246,11 @@ def test_what_was_read_to_its_end_is_looked_at_again_when_it_moved() -> None:
 @pytest.mark.parametrize("epoch", [FULL, FINAL])
 def test_a_session_that_ends_watches_nothing(epoch: int) -> None:
     client = Client()
-    session, thing = client.begin("a", "b"), Thing()
+    session, thing = client.begin("a", "b"), WatchedPartition()
     context = client.open(session, 1)
     assert context.session is not None
     context.session.watches.add(("a", 0), thing)
-    context.session.watches.add(("b", 0), Thing())
+    context.session.watches.add(("b", 0), WatchedPartition())
     client.open(session, 2, gone=("b",))
     assert len(context.session.watches) == 1
     client.open(session, epoch, asked("a"))

@@ -10,8 +10,8 @@ from uuid import UUID
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.disk.disk_health import DiskState
 from local_cluster.log.disk.files import LogFile, OsFile, OsFiles, Syncable
+from local_cluster.log.partition.batch_checks import check_produced
 from local_cluster.log.partition.partition_log import AppendResult, PartitionLog
-from local_cluster.log.partition.validate import check_produced
 from local_cluster.records.batch import NewRecord, Record, encode_batch, iter_records
 
 TOPIC_ID = UUID(int=7)

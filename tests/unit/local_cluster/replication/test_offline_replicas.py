@@ -21,7 +21,7 @@ from local_cluster.controller.model.cluster_image import (
 )
 from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.controller.zk.coordination import CoordinationUnavailable
-from local_cluster.log.directory.log_directories import LogDirectories
+from local_cluster.log.directory.log_store import LogStore
 from local_cluster.log.disk.files import OsFiles
 from local_cluster.log.segment.segment import Segment
 from local_cluster.log.state import checkpoints
@@ -31,7 +31,7 @@ from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.server.replica_watch import ReplicaWatch
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.support.replicas import eventually
-from tests.unit.local_cluster.log.directory.log_directories import StandingClock
+from tests.unit.local_cluster.log.directory.directory_samples import StandingClock
 from tests.unit.local_cluster.log.samples import append, batch, flush
 
 TOPIC_ID = uuid.UUID(int=1)
@@ -53,7 +53,7 @@ class Broker:
     """The replicas of broker 1 in directories a and b, and a controller that tells it things."""
 
     def __init__(self, root: Path) -> None:
-        self.directories = LogDirectories(
+        self.directories = LogStore(
             [root / "a", root / "b"], OsFiles(), broker_id=1, clock=StandingClock()
         )
         self.directories.open(cluster_id="c")
@@ -258,7 +258,7 @@ async def test_a_deletion_that_a_disk_refuses_holds_up_nothing_else(
         raise KafkaError(ErrorCode.kafka_storage_error, "injected")
 
     with monkeypatch.context() as refusing:
-        refusing.setattr(LogDirectories, "delete_topic", refuse)
+        refusing.setattr(LogStore, "delete_topic", refuse)
         broker.hear(deleted=True)
         assert broker.replicas.report() == ReplicaReport(undeleted=frozenset({TOPIC_ID}))
         broker.replicas.resume()

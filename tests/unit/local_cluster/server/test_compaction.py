@@ -14,12 +14,12 @@ import pytest
 
 from local_cluster.log.compaction.compaction_round import plan_round
 from local_cluster.log.config.log_config import LogConfig
-from local_cluster.log.directory.log_directories import LogDirectories
+from local_cluster.log.directory.log_store import LogStore
 from local_cluster.log.disk.files import OsFile, OsFiles
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.server import compaction
 from local_cluster.server.compaction import UNCLEANABLE_RETRY_MS, Compaction
-from tests.unit.local_cluster.log.compaction.compacting import put
+from tests.unit.local_cluster.log.compaction.compaction_samples import put
 from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, records_of
 
 WAIT_SECONDS_MAX = 60.0
@@ -59,10 +59,10 @@ class BadSector(OsFiles):
         super().replace(path, content, durable=durable)
 
 
-def filled(path: Path, files: OsFiles, clock: HandClock) -> LogDirectories:
+def filled(path: Path, files: OsFiles, clock: HandClock) -> LogStore:
     """Two logs with closed dirty segments, after a clean stop: no segment is open."""
     for is_first in (True, False):
-        directories = LogDirectories([path], files, broker_id=1, clock=clock)
+        directories = LogStore([path], files, broker_id=1, clock=clock)
         directories.open(cluster_id="c", config=CONFIG)
         for partition in (0, 1):
             log = directories.get_or_create("t", TOPIC_ID, partition, CONFIG)
@@ -76,7 +76,7 @@ def filled(path: Path, files: OsFiles, clock: HandClock) -> LogDirectories:
 
 @asynccontextmanager
 async def compacting(
-    directories: LogDirectories, logs: list[PartitionLog], clock: HandClock
+    directories: LogStore, logs: list[PartitionLog], clock: HandClock
 ) -> AsyncIterator[Compaction]:
     settings = SimpleNamespace(
         config={},
@@ -99,7 +99,7 @@ async def compacting(
             directory.close(clean=False)
 
 
-async def until_compacted(directories: LogDirectories, log: PartitionLog) -> None:
+async def until_compacted(directories: LogStore, log: PartitionLog) -> None:
     async with asyncio.timeout(WAIT_SECONDS_MAX):
         while not directories.cleaned_offset("t", log.partition):
             await asyncio.sleep(0.01)

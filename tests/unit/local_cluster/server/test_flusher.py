@@ -11,8 +11,8 @@ from typing import cast
 
 import pytest
 
+from local_cluster.log.disk.disk_work import FlushJob, LogDirectoryError
 from local_cluster.log.disk.file_system import FileSystem
-from local_cluster.log.disk.tickets import FlushTicket, LogDirectoryError
 from local_cluster.replication.partition_flushes import PartitionFlushes
 from local_cluster.server import flusher
 from local_cluster.server.flusher import GroupCommit
@@ -63,13 +63,13 @@ class DirtyPartition:
     def needs_flush(self) -> bool:
         return self.flushed_end_offset < self.end_offset
 
-    def begin_flush(self) -> FlushTicket | None:
+    def begin_flush(self) -> FlushJob | None:
         if self.refusals:
             self.refusals -= 1
             return None
         if not self.needs_flush:
             return None
-        return FlushTicket(
+        return FlushJob(
             end_offset=self.end_offset,
             generation=0,
             sequence=0,
@@ -77,7 +77,7 @@ class DirtyPartition:
             on_failure=lambda reason: setattr(self, "failure", reason),
         )
 
-    def complete_flush(self, ticket: FlushTicket) -> None:
+    def complete_flush(self, ticket: FlushJob) -> None:
         assert ticket.is_done
         self.flushed_end_offset = ticket.end_offset
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from local_cluster.log.config.log_config import LogConfig
-from local_cluster.log.directory.log_directories import LogDirectories
+from local_cluster.log.directory.log_store import LogStore
 from local_cluster.log.disk.files import OsFiles
 from local_cluster.server import housekeeping
 from local_cluster.server.housekeeping import Housekeeping
@@ -33,7 +33,7 @@ async def test_the_first_records_of_a_log_are_flushed_long_before_the_next_ones(
     monkeypatch.setattr(housekeeping, "FIRST_FLUSH_INTERVAL_MS", 10)
     monkeypatch.setattr(housekeeping, "PAGE_CACHE_FLUSH_INTERVAL_MS", 3_600_000)
     clock = StandingClock()
-    directories = LogDirectories([tmp_path], OsFiles(), broker_id=1, clock=clock)
+    directories = LogStore([tmp_path], OsFiles(), broker_id=1, clock=clock)
     directories.open(cluster_id="c", flushes=False)
     replicas: list[Any] = []
     settings = SimpleNamespace(flush="page_cache", config_int=lambda name, default: default)

@@ -13,12 +13,12 @@ import pytest
 from local_cluster.clock import SystemClock
 from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.log.config.log_config import LogConfig
-from local_cluster.log.directory.log_directories import LogDirectories
 from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.directory.log_store import LogStore
 from local_cluster.log.disk.files import OsFiles
+from local_cluster.log.partition.batch_checks import check_produced
 from local_cluster.log.partition.partition_log import PartitionLog
-from local_cluster.log.partition.validate import check_produced
-from local_cluster.log.segment.segments import Segments
+from local_cluster.log.segment.segment_list import SegmentList
 from local_cluster.log.state.snapshot_files import ProducerSnapshots
 from local_cluster.replication.partition import Partition
 from local_cluster.server import log_dir_moves
@@ -41,7 +41,7 @@ class Broker:
 
     def __init__(self, root: Path) -> None:
         self.failed: list[BaseException] = []
-        self.directories = LogDirectories(
+        self.directories = LogStore(
             [root / "a", root / "b"],
             OsFiles(),
             broker_id=1,
@@ -203,7 +203,7 @@ async def test_a_swap_that_is_refused_leaves_the_replica_its_producers(
 
     where, name = {
         "snapshot": (ProducerSnapshots, "write"),
-        "renaming": (Segments, "move_to"),
+        "renaming": (SegmentList, "move_to"),
     }[refused]
     held = getattr(where, name)
     monkeypatch.setattr(where, name, refuse)

@@ -9,7 +9,7 @@ import pytest
 
 from local_cluster.log.compaction.compaction_job import CleanedGroup, run_job
 from local_cluster.log.compaction.compaction_round import plan_round
-from local_cluster.log.compaction.key_offsets import KeyOffsets
+from local_cluster.log.compaction.offset_map import OffsetMap
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.disk.files import OsFiles
 from local_cluster.log.partition.partition_log import PartitionLog
@@ -24,7 +24,7 @@ from local_cluster.records.header import (
     iter_headers,
     read_header,
 )
-from tests.unit.local_cluster.log.compaction.compacting import (
+from tests.unit.local_cluster.log.compaction.compaction_samples import (
     KEY_BYTES_MAX,
     NoThrottle,
     compact,
@@ -437,7 +437,7 @@ def test_snapshots_of_segments_that_are_gone_go_too(log: PartitionLog) -> None:
 
 
 def test_the_key_map_is_a_dict_of_bounded_size() -> None:
-    keys = KeyOffsets(24 * 1009, 10_000)
+    keys = OffsetMap(24 * 1009, 10_000)
     model: dict[bytes, int] = {}
     for index in range(5000):
         key = b"%d" % (index * 7919 % 1500)

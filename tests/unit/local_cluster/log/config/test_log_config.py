@@ -6,7 +6,6 @@ import dataclasses
 
 import pytest
 
-from local_cluster.log.config.config_table import TOPIC_CONFIGS
 from local_cluster.log.config.log_config import (
     ConfigSource,
     LogConfig,
@@ -14,6 +13,7 @@ from local_cluster.log.config.log_config import (
     stored_config,
     validate_topic_configs,
 )
+from local_cluster.log.config.topic_configs import TOPIC_CONFIGS
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 

@@ -10,12 +10,12 @@ from uuid import UUID
 import pytest
 
 from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.disk.disk_work import LogDirectoryError
 from local_cluster.log.disk.files import OsFiles
-from local_cluster.log.disk.tickets import LogDirectoryError
 from local_cluster.log.partition.partition_directory import parse_log_name
 from local_cluster.log.state import checkpoints
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.unit.local_cluster.log.directory.log_directories import StandingClock, made, opened
+from tests.unit.local_cluster.log.directory.directory_samples import StandingClock, made, opened
 from tests.unit.local_cluster.log.samples import TOPIC_ID, FailingFiles, append, batch, flush
 
 

@@ -11,14 +11,14 @@ import pytest
 
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.disk.disk_work import LogDirectoryError
 from local_cluster.log.disk.files import OsFile, OsFiles
-from local_cluster.log.disk.tickets import LogDirectoryError
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.log.segment.segment import Segment
 from local_cluster.log.state import checkpoints as c
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.unit.local_cluster.log.compaction.compacting import compact, put
-from tests.unit.local_cluster.log.directory.log_directories import StandingClock, opened
+from tests.unit.local_cluster.log.compaction.compaction_samples import compact, put
+from tests.unit.local_cluster.log.directory.directory_samples import StandingClock, opened
 from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, flush, records_of
 
 DAY_MS = 24 * 3600 * 1000

@@ -10,7 +10,7 @@ from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.directory.log_directory import LogDirectory
 from local_cluster.log.directory.stray_logs import KEPT_MS
 from local_cluster.log.disk.files import OsFiles
-from tests.unit.local_cluster.log.directory.log_directories import made, opened
+from tests.unit.local_cluster.log.directory.directory_samples import made, opened
 from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, append, batch, offsets_of
 
 

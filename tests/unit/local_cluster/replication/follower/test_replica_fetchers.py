@@ -16,7 +16,7 @@ from local_cluster.controller.model.cluster_image import BrokerEndpoints, Cluste
 from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.disk.disk_health import DiskState
-from local_cluster.log.disk.tickets import Deletion
+from local_cluster.log.disk.disk_work import Deletion
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.replication.follower import leader_fetches
 from local_cluster.replication.follower.follower_request import encode_follower_request

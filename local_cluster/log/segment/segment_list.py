@@ -7,8 +7,8 @@ import logging
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
+from local_cluster.log.disk.disk_work import DeletedSegment, Deletion
 from local_cluster.log.disk.files import Files
-from local_cluster.log.disk.tickets import DeletedSegment, Deletion
 from local_cluster.log.segment.index import IndexCorruptError
 from local_cluster.log.segment.segment import (
     DELETED_SUFFIX,
@@ -24,7 +24,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 _log = logging.getLogger(__name__)
 
 
-class Segments:
+class SegmentList:
     """At least one segment; the last one, `active`, is appended to.
 
     Every method raises OSError where the disk fails; unless it says otherwise, what is in memory

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from local_cluster.log.partition.log_writes import LogWrites
+from local_cluster.log.partition.log_writer import LogWrites
 from local_cluster.log.segment.index import RELATIVE_OFFSET_MAX
 from local_cluster.log.state.producer_state import NO_OFFSET
 from local_cluster.records.batch import CorruptRecordError

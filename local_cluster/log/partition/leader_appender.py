@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from local_cluster.log.partition.log_writes import LogWrites
+from local_cluster.log.partition.log_writer import LogWrites
 from local_cluster.log.state.producer_state import ProducerEntry, SequencedBatch
 from local_cluster.records.control import EndMarker, encode_marker
 from local_cluster.records.header import (

@@ -34,7 +34,7 @@ class DirectoryNotOursError(LogDirectoryError):
 
 
 @dataclass(slots=True, kw_only=True)
-class FlushTicket:
+class FlushJob:
     """Everything that must reach the disk before offsets below `end_offset` count as flushed."""
 
     end_offset: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-class Thing:
+class WatchedPartition:
     """A partition that moves when the test says so."""
 
     def __init__(self) -> None:

@@ -25,8 +25,8 @@ from uuid import UUID
 from local_cluster.clock import Clock
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.disk.disk_work import DirectoryNotOursError, LogDirectoryError
 from local_cluster.log.disk.files import Files
-from local_cluster.log.disk.tickets import DirectoryNotOursError, LogDirectoryError
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -36,7 +36,7 @@ PREFERRED_MAX: Final = 100_000
 _log = logging.getLogger(__name__)
 
 
-class LogDirectories:
+class LogStore:
     """Every log directory of a broker: `open` first, `close` each that is live last."""
 
     def __init__(

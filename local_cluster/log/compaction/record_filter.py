@@ -1,6 +1,6 @@
 """What of a batch survives compaction, and the bytes of what is left. Pure.
 
-A round reads the batches of closed segments, oldest first, twice: `KeyOffsets` learns the last
+A round reads the batches of closed segments, oldest first, twice: `OffsetMap` learns the last
 offset of every key of the dirty part, then `Round.compact` is asked about every batch from the log
 start on. As Kafka's Cleaner and MemoryRecords.filterTo with KIP-534:
 
@@ -36,7 +36,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from local_cluster.log.compaction.key_offsets import KeyOffsets
+from local_cluster.log.compaction.offset_map import OffsetMap
 from local_cluster.records.batch import CorruptRecordError
 from local_cluster.records.compress import compress, decompress
 from local_cluster.records.header import (
@@ -103,7 +103,7 @@ class Totals:
 class Round:
     """One pass over a log, oldest batch first."""
 
-    keys: KeyOffsets
+    keys: OffsetMap
     end_offset: int
     """Records from here on are not in `keys` and stay."""
     now_ms: int
@@ -218,7 +218,7 @@ class Round:
 
 
 def learn_keys(
-    keys: KeyOffsets,
+    keys: OffsetMap,
     buffer: Buffer,
     position: int,
     header: BatchHeader,

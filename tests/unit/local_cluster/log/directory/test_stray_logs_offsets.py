@@ -14,11 +14,11 @@ import pytest
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.directory.log_directory import LogDirectory
 from local_cluster.log.directory.offset_checkpoints import STRAY_OFFSETS
+from local_cluster.log.disk.disk_work import LogDirectoryError
 from local_cluster.log.disk.files import Files, OsFiles
-from local_cluster.log.disk.tickets import LogDirectoryError
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.sim.broker.sim_disk import SimDisk
-from tests.unit.local_cluster.log.directory.log_directories import StandingClock, made
+from tests.unit.local_cluster.log.directory.directory_samples import StandingClock, made
 from tests.unit.local_cluster.log.faulty_files import FaultyFile, FaultyFiles
 from tests.unit.local_cluster.log.samples import TOPIC_ID, append, batch, flush, offsets_of
 

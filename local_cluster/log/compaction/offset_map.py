@@ -23,7 +23,7 @@ _OFFSET: Final = struct.Struct(">q")
 _EMPTY: Final = bytes(HASH_BYTES)
 
 
-class KeyOffsets:
+class OffsetMap:
     """key -> last offset. `is_full` says that no new key may be put."""
 
     def __init__(self, bytes_max: int, keys_max: int, load_factor: float = LOAD_FACTOR) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from local_cluster.log.disk.tickets import Deletion
-from local_cluster.log.partition.log_writes import LogWrites
+from local_cluster.log.disk.disk_work import Deletion
+from local_cluster.log.partition.log_writer import LogWrites
 from local_cluster.log.segment.retention import decide_expired
 from local_cluster.log.segment.segment import DELETED_SUFFIX, Segment
 from local_cluster.records.header import BatchHeader

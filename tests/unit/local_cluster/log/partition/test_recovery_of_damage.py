@@ -10,7 +10,7 @@ from local_cluster.log.directory.log_directory import LogDirectory
 from local_cluster.log.disk.files import OsFiles
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.log.state import checkpoints
-from tests.unit.local_cluster.log.directory.log_directories import StandingClock, made, opened
+from tests.unit.local_cluster.log.directory.directory_samples import StandingClock, made, opened
 from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, append, batch, flush, offsets_of
 
 

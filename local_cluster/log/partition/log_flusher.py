@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from local_cluster.log.disk.tickets import FlushTicket
+from local_cluster.log.disk.disk_work import FlushJob
 from local_cluster.log.partition.log_state import LogState
 from local_cluster.log.state.checkpoints import LEADER_EPOCHS, encode_epochs
 from local_cluster.wire.errors import KafkaError
@@ -29,7 +29,7 @@ class LogFlushes(LogState):
             and self.flushed_end_offset < self.log_end_offset
         )
 
-    def begin_flush(self) -> FlushTicket | None:
+    def begin_flush(self) -> FlushJob | None:
         """What a worker must flush for everything appended so far.
 
         None if there is nothing, if the log is finished (failed, deleted), or if the disk is too
@@ -50,11 +50,11 @@ class LogFlushes(LogState):
             self._flush_refusals = 0
         return ticket
 
-    def complete_flush(self, ticket: FlushTicket) -> None:
+    def complete_flush(self, ticket: FlushJob) -> None:
         """Take over what a ticket flushed; ignored if the log was truncated meanwhile."""
         self._flushing.complete(ticket)
 
-    def _make_ticket(self) -> FlushTicket:
+    def _make_ticket(self) -> FlushJob:
         active = self._segments.active
         # Readers that follow the flushed end come by exactly this boundary.
         active.remember(self.log_end_offset, active.size_bytes)

@@ -10,7 +10,7 @@ from local_cluster.log.directory.log_directory import LogDirectory
 from local_cluster.log.disk.files import OsFiles
 from local_cluster.log.state import checkpoints
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.unit.local_cluster.log.directory.log_directories import StandingClock, made, opened
+from tests.unit.local_cluster.log.directory.directory_samples import StandingClock, made, opened
 from tests.unit.local_cluster.log.samples import TOPIC_ID, append, batch, flush, offsets_of
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from local_cluster.log.config.log_config import LogConfig
-from local_cluster.log.directory.log_directories import LogDirectories
 from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.directory.log_store import LogStore
+from local_cluster.log.disk.disk_work import FlushJob, LogDirectoryError
 from local_cluster.log.disk.files import OsFiles
-from local_cluster.log.disk.tickets import FlushTicket, LogDirectoryError
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.log.state import checkpoints as c
 from local_cluster.records.header import iter_headers
-from tests.unit.local_cluster.log.directory.log_directories import StandingClock
+from tests.unit.local_cluster.log.directory.directory_samples import StandingClock
 from tests.unit.local_cluster.log.samples import (
     NOW_MS,
     TOPIC_ID,
@@ -31,10 +31,8 @@ FUTURE = f"t-0.{TOPIC_ID.hex}-future"
 PRODUCER = (5, 0, 0)
 
 
-def started(root: Path) -> LogDirectories:
-    directories = LogDirectories(
-        [root / "a", root / "b"], OsFiles(), broker_id=1, clock=StandingClock()
-    )
+def started(root: Path) -> LogStore:
+    directories = LogStore([root / "a", root / "b"], OsFiles(), broker_id=1, clock=StandingClock())
     directories.open(cluster_id="c")
     return directories
 
@@ -93,7 +91,7 @@ class Move:
         headers = [header for _, header in iter_headers(memoryview(content))]
         self.copy.append_as_follower(memoryview(content), headers, now_ms=NOW_MS)
 
-    def _synced(self, log: PartitionLog) -> FlushTicket:
+    def _synced(self, log: PartitionLog) -> FlushJob:
         ticket = log.begin_sync()
         ticket.run()
         return ticket

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from local_cluster.log.partition import lookup
 from local_cluster.log.partition.log_state import LogState
+from local_cluster.log.partition.timestamp_lookup import (
+    TimestampedOffset,
+    find_max_timestamp,
+    find_timestamp,
+)
 from local_cluster.log.segment.segment import LogSlice
 from local_cluster.log.segment.transaction_index import AbortedTransaction, collect_aborted
 from local_cluster.log.state.epochs import EpochEnd
@@ -36,20 +40,20 @@ class LogReads(LogState):
         except OSError as error:
             raise self._error("cannot be read", error) from error
 
-    def offset_for_timestamp(self, timestamp_ms: int) -> lookup.TimestampedOffset | None:
+    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampedOffset | None:
         """The first record whose time is `timestamp_ms` or later, exactly; None if there is none.
 
         Opens a batch. Raises KafkaError(corrupt_message, kafka_storage_error).
         """
         try:
-            return lookup.find_timestamp(self._segments.all, timestamp_ms, self.log_start_offset)
+            return find_timestamp(self._segments.all, timestamp_ms, self.log_start_offset)
         except OSError as error:
             raise self._error("cannot be read", error) from error
 
-    def max_timestamp(self) -> lookup.TimestampedOffset | None:
+    def max_timestamp(self) -> TimestampedOffset | None:
         """The record with the largest time; None if no record has one. Opens a batch."""
         try:
-            return lookup.find_max_timestamp(self._segments.all)
+            return find_max_timestamp(self._segments.all)
         except OSError as error:
             raise self._error("cannot be read", error) from error
 

@@ -10,13 +10,13 @@ from uuid import UUID
 import pytest
 
 from local_cluster.log.config.log_config import LogConfig
-from local_cluster.log.directory.log_directories import LogDirectories
 from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.directory.log_store import LogStore
+from local_cluster.log.disk.disk_work import DirectoryNotOursError, LogDirectoryError
 from local_cluster.log.disk.files import OsFiles
-from local_cluster.log.disk.tickets import DirectoryNotOursError, LogDirectoryError
 from local_cluster.log.state import checkpoints
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.unit.local_cluster.log.directory.log_directories import StandingClock
+from tests.unit.local_cluster.log.directory.directory_samples import StandingClock
 from tests.unit.local_cluster.log.samples import TOPIC_ID, append, batch, flush, offsets_of
 
 OTHER_ID = UUID(int=7)
@@ -25,7 +25,7 @@ OTHER_ID = UUID(int=7)
 class Setup:
     def __init__(self, root: Path, names: str = "ab", *, cluster_id: str = "c") -> None:
         self.failed: list[LogDirectory] = []
-        self.directories = LogDirectories(
+        self.directories = LogStore(
             [root / name for name in names],
             OsFiles(),
             broker_id=1,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.directory.log_directory import LogDirectory
-from tests.unit.local_cluster.log.directory.log_directories import StandingClock
+from tests.unit.local_cluster.log.directory.directory_samples import StandingClock
 from tests.unit.local_cluster.log.faulty_files import FaultyFile, FaultyFiles
 from tests.unit.local_cluster.log.samples import TOPIC_ID, append, batch, flush, offsets_of
 

@@ -10,7 +10,7 @@ import pytest
 
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.disk.disk_health import DiskState
-from local_cluster.log.disk.tickets import LogDirectoryError
+from local_cluster.log.disk.disk_work import LogDirectoryError
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.log.samples import (
     NOW_MS,

@@ -29,7 +29,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from local_cluster.log.partition.record_times import (
+from local_cluster.log.partition.record_checks import (
     RecordsRefusedError,
     TimestampLimits,
     out_of_range,
