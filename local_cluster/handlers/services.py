@@ -66,7 +66,7 @@ class BrokerServices(Protocol):
     def follower_sessions(self) -> FollowerSessions: ...
 
     async def checkpoint(self, partitions: Collection[tuple[str, int]]) -> None:
-        """Have the offsets of these partitions on the disk. Raises LogDirectoryError."""
+        """Have the offsets of these partitions on the disk. Raises OSError."""
         ...
 
     def authorize(

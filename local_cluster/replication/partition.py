@@ -90,7 +90,7 @@ class Partition(PartitionFlushes):
     def last_stable_offset(self) -> int:
         """Where read_committed readers stop: the high watermark, or the first offset of the
         oldest transaction whose end is not committed yet."""
-        return self.log.last_stable_offset(self._high_watermark)
+        return self.log.reader.last_stable_offset(self._high_watermark)
 
     # -- leadership -------------------------------------------------------------------------
 
@@ -266,7 +266,7 @@ class Partition(PartitionFlushes):
         """
         if self.is_leader:
             raise KafkaError(ErrorCode.not_leader_or_follower, f"{self.log} leads here")
-        self.log.append_as_follower(buffer, headers, now_ms=self._now_ms())
+        self.log.as_follower.append(buffer, headers, now_ms=self._now_ms())
         if self._flusher is not None:
             self._flusher.request(self)
 
@@ -275,7 +275,7 @@ class Partition(PartitionFlushes):
         end_offset = self.log.log_end_offset
         raised = min(high_watermark, end_offset)
         if log_start_offset > self.log.log_start_offset and log_start_offset <= raised:
-            self.log.advance_log_start(log_start_offset)
+            self.log.cleanup.advance_log_start(log_start_offset)
         if raised > self._high_watermark:
             self._high_watermark = raised
             self._wake()
@@ -292,7 +292,7 @@ class Partition(PartitionFlushes):
         if not self.is_leader:
             raise KafkaError(ErrorCode.not_leader_or_follower)
         end_before = self.log.log_end_offset
-        result = self.log.append_as_leader(
+        result = self.log.as_leader.append(
             buffer, headers, leader_epoch=self.leader_epoch, now_ms=self._now_ms()
         )
         self._appended(end_before)
@@ -309,7 +309,7 @@ class Partition(PartitionFlushes):
         if not self.is_leader:
             raise KafkaError(ErrorCode.not_leader_or_follower)
         end_before = self.log.log_end_offset
-        result = self.log.append_marker(
+        result = self.log.as_leader.append_marker(
             marker,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
@@ -333,7 +333,7 @@ class Partition(PartitionFlushes):
             before_offset = self._high_watermark
         if not 0 <= before_offset <= self._high_watermark:
             raise KafkaError(ErrorCode.offset_out_of_range, f"{before_offset}")
-        self.log.advance_log_start(before_offset)
+        self.log.cleanup.advance_log_start(before_offset)
         self.log_start_moved()
         return self.log.log_start_offset
 
@@ -358,7 +358,7 @@ class Partition(PartitionFlushes):
             raise KafkaError(ErrorCode.offset_out_of_range)
         if offset >= offset_limit:
             return None
-        piece = self.log.read(
+        piece = self.log.reader.read(
             offset,
             bytes_max=bytes_max,
             offset_limit=offset_limit,
@@ -378,7 +378,7 @@ class Partition(PartitionFlushes):
         if latest == UNDEFINED_EPOCH or latest < epoch:
             known = epoch if latest == UNDEFINED_EPOCH or epoch == self.leader_epoch else latest
             return EpochEnd(known, self.log.log_end_offset)
-        return self.log.epoch_end_offset(epoch)
+        return self.log.reader.epoch_end_offset(epoch)
 
     # -- inside -----------------------------------------------------------------------------
 

@@ -222,7 +222,7 @@ class ReplicaSet:
                 continue
             self._unserved.set_well(key)
             if partition.log.config != config:
-                partition.log.update_config(config)
+                partition.log.state.update_config(config)
             if partition.log.corruption is not None:
                 self._unserved.set_damaged(key, partition)
                 # Leading with it would spread the damage, or serve less than was acknowledged.

@@ -224,7 +224,7 @@ class Broker:
                 self.log_directories.fail(directory, error)
 
     async def checkpoint(self, partitions: Collection[tuple[str, int]]) -> None:
-        """Have the offsets of these partitions on the disk. Raises LogDirectoryError."""
+        """Have the offsets of these partitions on the disk. Raises OSError."""
         homes = dict.fromkeys(self.log_directories.of(*each) for each in partitions)
         for directory in homes:
             if directory is not None:

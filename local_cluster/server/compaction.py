@@ -23,7 +23,7 @@ from local_cluster.compactor import JOB
 from local_cluster.log.compaction.cleanable import is_roll_due
 from local_cluster.log.compaction.compaction_job import CleanedGroup
 from local_cluster.log.compaction.compaction_round import CompactionRound, find_due, plan_round
-from local_cluster.log.compaction.offset_map import LOAD_FACTOR
+from local_cluster.log.compaction.key_offset_map import LOAD_FACTOR
 from local_cluster.log.directory.log_store import LogStore
 from local_cluster.log.disk.disk_health import SPACE_ERRORS
 from local_cluster.log.disk.files import OsFiles
@@ -139,12 +139,12 @@ class Compaction:
         now_ms = self._clock.now_ms()
         if self._left_alone_until_ms.get((log.topic, log.partition), 0) > now_ms:
             return None
-        if is_roll_due(log.segments[-1], log.config, now_ms):
-            log.roll(now_ms)
+        if is_roll_due(log.segments.all[-1], log.config, now_ms):
+            log.writer.roll(now_ms)
         cleanable = find_due(
             log,
             cleaned_offset=self._cleaned_offset(partition),
-            last_stable_offset=log.last_stable_offset(partition.high_watermark),
+            last_stable_offset=log.reader.last_stable_offset(partition.high_watermark),
             now_ms=now_ms,
         )
         return None if cleanable is None else cleanable.dirty_ratio
@@ -162,7 +162,7 @@ class Compaction:
             planned = plan_round(
                 log,
                 cleaned_offset=self._cleaned_offset(partition),
-                last_stable_offset=log.last_stable_offset(partition.high_watermark),
+                last_stable_offset=log.reader.last_stable_offset(partition.high_watermark),
                 now_ms=self._clock.now_ms(),
                 key_bytes_max=self._key_bytes_max,
                 load_factor=self._load_factor,
@@ -188,7 +188,7 @@ class Compaction:
                 if home is not None:
                     self._directories.fail(home, error)
                 return
-            if planned.truncations == log.truncations and log.failure is None:
+            if planned.truncations == log.state.truncations and log.failure is None:
                 self._directories.set_cleaned_offset(*key, end_offset)
             if end_offset >= planned.job.end_offset:
                 return

@@ -2,7 +2,7 @@
 
 Appends mark their partition dirty. One thread of its own syncs, a round at a time; while it does,
 the next appends gather, so the number of rounds follows the disk and not the number of requests,
-and the loop is woken once a round. How the dirty files are synced is told by log/sync_choice.py.
+and the loop is woken once a round. log/disk/file_system.py chooses how the dirty files are synced.
 
 A sync error is never retried (the kernel may have dropped the dirty pages): it is fatal to the log
 directory, whose replicas go offline.
@@ -19,8 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Final
 
-from local_cluster.log.disk.file_system import FileSystem
-from local_cluster.log.disk.sync_choice import SyncChoice
+from local_cluster.log.disk.file_system import FileSystem, SyncChoice
 from local_cluster.log.partition.partition_log import FlushJob, PartitionLog
 from local_cluster.replication.partition_flushes import PartitionFlushes
 from local_cluster.wire.errors import ErrorCode
@@ -90,10 +89,10 @@ class GroupCommit:
                 # It moved to another log directory, or does now, and is flushed with that one.
                 partition.request_flush()
                 continue
-            ticket = partition.log.begin_flush()
+            ticket = partition.log.flusher.begin_flush()
             if ticket is not None:
                 tickets.append((partition, partition.log, ticket))
-            elif partition.log.needs_flush:
+            elif partition.log.flusher.needs_flush:
                 # No space or no descriptor for it just now; its producers wait.
                 self._loop.call_later(RETRY_SECONDS, self.request, partition)
         self._is_busy = bool(tickets)
@@ -106,7 +105,7 @@ class GroupCommit:
             return
         for partition, log, ticket in done:
             # Of the log that it was made for: the partition may have another one by now.
-            log.complete_flush(ticket)
+            log.flusher.complete_flush(ticket)
             partition.flushed()
         if self._dirty and not self._is_stopped:
             self._begin()
@@ -145,7 +144,7 @@ class GroupCommit:
             for done in [self._pool.submit(_run_all, share) for share in shares]:
                 done.result()
         ended = time.monotonic()
-        choice.took(files_count, ended - began, ended, is_whole=is_whole)
+        choice.record(files_count, ended - began, ended, is_whole=is_whole)
 
     def _sync_whole(self, tickets: list[FlushJob]) -> None:
         assert self._file_system is not None, "chosen only where there is one"
@@ -156,7 +155,7 @@ class GroupCommit:
                 ticket.failed(error)
             raise tickets[0].failed(error) from error
         for ticket in tickets:
-            ticket.is_covered()
+            ticket.mark_done()
 
 
 def _run_all(tickets: list[FlushJob]) -> None:

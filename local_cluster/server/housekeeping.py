@@ -86,7 +86,7 @@ class Housekeeping:
         while True:
             await asyncio.sleep(interval_ms / 1000)
             for directory in self._directories.live:
-                await self._guarded(directory, directory.prepare_stray_notes().run)
+                await self._guarded(directory, directory.strays.prepare_notes().run)
                 await self._remove_old(directory)
 
     async def _remove_old(self, directory: LogDirectory) -> None:
@@ -94,7 +94,7 @@ class Housekeeping:
             if self._directories.of(partition.topic, partition.partition) is not directory:
                 continue
             try:
-                deletion = partition.log.apply_retention(
+                deletion = partition.log.cleanup.apply_retention(
                     self._clock.now_ms(), partition.high_watermark
                 )
             except KafkaError as error:
@@ -139,7 +139,7 @@ class Housekeeping:
                     continue
                 log = partition.log
                 home = self._directories.of(partition.topic, partition.partition)
-                ticket = log.begin_flush()
+                ticket = log.flusher.begin_flush()
                 if ticket is None:
                     continue
                 try:
@@ -150,7 +150,7 @@ class Housekeeping:
                         self._directories.fail(home, error)
                     continue
                 # The partition may have another log by now, in another log directory.
-                log.complete_flush(ticket)
+                log.flusher.complete_flush(ticket)
 
     async def _guarded(self, directory: LogDirectory, run: Callable[[], object]) -> bool:
         """Run in a worker thread; an error of the disk itself there ends the directory."""

@@ -96,7 +96,7 @@ class LogDirMoves:
         flusher_of: Callable[[LogDirectory], Flusher | None],
         checkpoint: Callable[[LogDirectory], Awaitable[None]],
     ) -> None:
-        """`checkpoint` has the offsets of a directory on the disk; raises LogDirectoryError."""
+        """`checkpoint` has the offsets of a directory on the disk; raises OSError."""
         self._broker_id = broker_id
         self._directories = directories
         self._replicas = replicas
@@ -229,24 +229,24 @@ class LogDirMoves:
             case Level():
                 return False
             case BeginAt(offset):
-                deletion = copy.truncate_fully(offset, self._clock.now_ms())
+                deletion = copy.truncation.truncate_fully(offset, self._clock.now_ms())
                 await asyncio.to_thread(deletion.run)
             case CutTo(offset):
-                deletion = copy.truncate_to(offset, self._clock.now_ms())
+                deletion = copy.truncation.truncate_to(offset, self._clock.now_ms())
                 await asyncio.to_thread(deletion.run)
             case CopyFrom(offset):
                 if is_throttled and self._quota.is_exceeded(self._clock.monotonic_ms()):
                     await asyncio.sleep(THROTTLE_PAUSE_MS / 1000)
                     return True
-                truncations = replica.truncations
-                piece = replica.read(
+                truncations = replica.state.truncations
+                piece = replica.reader.read(
                     offset,
                     bytes_max=CHUNK_BYTES,
                     offset_limit=replica.log_end_offset,
                     at_least_one_batch=True,
                 )
                 chunk, headers = await asyncio.to_thread(_read, piece)
-                if self._require(move) is not replica or replica.truncations != truncations:
+                if self._require(move) is not replica or replica.state.truncations != truncations:
                     return True  # what was read may be no part of it any more
                 if not headers:
                     raise KafkaError(ErrorCode.kafka_storage_error, f"nothing is at {offset}")
@@ -255,21 +255,21 @@ class LogDirMoves:
 
     def _append(self, copy: PartitionLog, chunk: memoryview, headers: list[BatchHeader]) -> None:
         now_ms = self._clock.now_ms()
-        copy.begin_with(headers[0], now_ms)
+        copy.truncation.start_over_with(headers[0], now_ms)
         size_bytes = sum(header.size_bytes for header in headers)
-        copy.append_as_follower(chunk[:size_bytes], headers, now_ms=now_ms)
+        copy.as_follower.append(chunk[:size_bytes], headers, now_ms=now_ms)
         self._quota.record(size_bytes, self._clock.monotonic_ms())
 
     async def _flush(self, log: PartitionLog, home: LogDirectory) -> None:
         """Have all of a log on the disk, its directory too. Raises KafkaError."""
-        ticket = log.begin_sync()
+        ticket = log.flusher.begin_full_flush()
         try:
             await asyncio.to_thread(ticket.run)
         except LogDirectoryError as error:
             # A failed fsync is final: the pages may be gone.
             self._directories.fail(home, error)
             raise
-        log.complete_flush(ticket)
+        log.flusher.complete_flush(ticket)
 
     async def _end(self, move: _Move) -> None:
         """Give the copy what is missing, while no more is acknowledged, and swap."""
@@ -287,12 +287,12 @@ class LogDirMoves:
             move.partition.resume_flushes()
 
     def _swap(self, move: _Move, former: PartitionLog) -> None:
-        move.copy.take_over(former)
+        move.copy.relocation.take_over(former.relocation)
         home, released = self._directories.swap(*move.key)
         assert released is former, "the replica is where it is served from"
-        move.copy.succeed(former)
+        move.copy.relocation.succeed(former.relocation)
         move.partition.relocate(move.copy, self._flusher_of(move.target))
-        former.fail("it was moved to another log directory")
+        former.state.fail("it was moved to another log directory")
         _log.info("%s was moved from %s to %s", move.copy, home.path, move.target.path)
         finishing = asyncio.create_task(self._finish(move, home, former), name=f"moved {former}")
         self._finishing[move.key] = finishing
@@ -305,7 +305,7 @@ class LogDirMoves:
             await self._checkpoint(move.target)
             home.discard(former)
             await asyncio.to_thread(home.sync)
-            move.copy.unmark()
+            move.copy.relocation.unmark()
         except (KafkaError, OSError) as error:
             _log.error("what is left of %s in %s goes later: %s", former, home.path, error)
 

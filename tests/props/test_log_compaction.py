@@ -10,7 +10,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_cluster.log.compaction.compaction_job import Compacted, run_job
+from local_cluster.log.compaction.cleaner import run_job
+from local_cluster.log.compaction.compaction_job import Compacted
 from local_cluster.log.compaction.compaction_round import plan_round
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.disk.files import OsFiles
@@ -70,8 +71,8 @@ def test_any_mix_keeps_the_latest_values_and_every_offset(
                 for index, (key, value) in enumerate(one):
                     written[base + index] = Record(base + index, now_ms, key, value)
             elif one == "roll":
-                if log.segments[-1].size_bytes:
-                    log.roll(now_ms)
+                if log.segments.all[-1].size_bytes:
+                    log.writer.roll(now_ms)
             elif one.startswith("compact"):
                 bytes_max = 24 * 7 if one == "compact small" else 1 << 16
                 done = compact(log, cleaned_offset=cleaned, now_ms=now_ms, key_bytes_max=bytes_max)
@@ -128,13 +129,13 @@ def test_a_second_round_changes_nothing() -> None:
         log = fill(root)
         # Segments that shrank fit together in the next round, so it takes a few.
         sizes: list[int] = []
-        while sizes != (sizes := [segment.size_bytes for segment in log.segments]):
+        while sizes != (sizes := [segment.size_bytes for segment in log.segments.all]):
             assert compact(log) is not None
         assert len(sizes) == 3
         once = read_all(log)
         assert compact(log) is not None
         assert read_all(log) == once
-        assert [segment.size_bytes for segment in log.segments] == sizes
+        assert [segment.size_bytes for segment in log.segments.all] == sizes
     finally:
         shutil.rmtree(root)
 

@@ -18,7 +18,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from local_cluster.clock import SystemClock
-from local_cluster.log.compaction.compaction_job import Compacted, run_job
+from local_cluster.log.compaction.cleaner import run_job
+from local_cluster.log.compaction.compaction_job import Compacted
 from local_cluster.log.compaction.compaction_round import plan_round
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.directory.log_directory import LogDirectory
@@ -116,14 +117,14 @@ class World:
     def do(self, what: str) -> None:
         log = self.log("plain")
         if what == "flush":
-            ticket = log.begin_flush()
+            ticket = log.flusher.begin_flush()
             if ticket is not None:
                 ticket.run()
-                log.complete_flush(ticket)
+                log.flusher.complete_flush(ticket)
         elif what == "roll":
-            log.roll(NOW_MS)
+            log.writer.roll(NOW_MS)
         elif what == "marker":
-            log.append_marker(
+            log.as_leader.append_marker(
                 EndMarker(is_commit=True, coordinator_epoch=0),
                 producer_id=PRODUCER_ID + 1,
                 producer_epoch=0,
@@ -131,7 +132,7 @@ class World:
                 now_ms=NOW_MS,
             )
         elif what == "retain":
-            deletion = log.apply_retention(NOW_MS, log.log_end_offset)
+            deletion = log.cleanup.apply_retention(NOW_MS, log.log_end_offset)
             start = log.log_start_offset
             self.must["plain"] = {at: v for at, v in self.must["plain"].items() if at >= start}
             deletion.run()
@@ -140,7 +141,7 @@ class World:
             # From here on the records beyond may be gone, whether or not it succeeds.
             self.must["plain"] = {at: v for at, v in self.must["plain"].items() if at < offset}
             self.was_cut = True
-            log.truncate_to(offset, NOW_MS).run()
+            log.truncation.truncate_to(offset, NOW_MS).run()
             self.may["plain"] = {at: v for at, v in self.may["plain"].items() if at < offset}
         elif what == "compact":
             self.compact()
@@ -158,7 +159,7 @@ class World:
         log = self.log("compacted")
         planned = plan_round(
             log,
-            cleaned_offset=self.directory.cleaned_offset("compacted", 0),
+            cleaned_offset=self.directory.offsets.cleaned(("compacted", 0)),
             last_stable_offset=log.log_end_offset,
             now_ms=NOW_MS,
             key_bytes_max=1 << 16,
@@ -167,7 +168,7 @@ class World:
             return
         for result in run_job(planned.job, self.files, NoThrottle()):
             if isinstance(result, Compacted):
-                self.directory.set_cleaned_offset("compacted", 0, result.end_offset)
+                self.directory.offsets.set_cleaned(("compacted", 0), result.end_offset)
             else:
                 deletion = planned.take_over(result)
                 assert deletion is not None

@@ -41,8 +41,8 @@ def written_log() -> Iterator[tuple[Path, Path, list[tuple[int, int]]]]:
                 batch(count, timestamp_ms=NOW_MS + index, producer=(9, 0, sum(SIZES[:index]))),
                 epoch=index // 2,
             )
-        path = Path(log.active_path)
-        position, base = 0, log.segment_base_offsets[-1]
+        path = Path(log.segments.active.log_path)
+        position, base = 0, log.segments.base_offsets[-1]
         next_offset = 0
         for count in SIZES:
             next_offset += count
@@ -164,7 +164,9 @@ def test_arbitrary_bytes_as_an_index_or_snapshot_after_a_crash(content: bytes, s
         assert log.log_end_offset == ends[-1][1]
         assert offsets_of(log) == list(range(ends[-1][1]))
         for offset in range(ends[-1][1]):
-            piece = log.read(offset, bytes_max=1, offset_limit=ends[-1][1], at_least_one_batch=True)
+            piece = log.reader.read(
+                offset, bytes_max=1, offset_limit=ends[-1][1], at_least_one_batch=True
+            )
             assert piece.size_bytes
         assert append(log, batch(4, producer=(9, 0, sum(SIZES[:5])))).is_duplicate
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from local_cluster.log.config.log_config import ConfigEntry, ConfigSource, ConfigSynonym
-from local_cluster.log.config.topic_configs import LONG_MAX, ConfigType, TopicConfig
+from local_cluster.log.config.definition import LONG_MAX, ConfigType, TopicConfig
+from local_cluster.log.config.description import ConfigEntry, ConfigSource, ConfigSynonym
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 DEFAULT_ENTITY: Final = "<default>"

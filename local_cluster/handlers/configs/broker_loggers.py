@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from local_cluster.controller.decisions.config_requests import AlterOperation
-from local_cluster.log.config.log_config import ConfigEntry, ConfigSource
-from local_cluster.log.config.topic_configs import ConfigType
+from local_cluster.log.config.definition import ConfigType
+from local_cluster.log.config.description import ConfigEntry, ConfigSource
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 ROOT: Final = "root"

@@ -16,8 +16,9 @@ from local_cluster.handlers.configs.broker_loggers import logger_entries
 from local_cluster.handlers.configs.config_resources import BROKER, BROKER_LOGGER, TOPIC
 from local_cluster.handlers.registry import Reply, RequestContext, handles
 from local_cluster.handlers.services import BrokerServices
-from local_cluster.log.config.log_config import ConfigEntry, ConfigSource, describe
-from local_cluster.log.config.topic_configs import TOPIC_CONFIGS, ConfigType
+from local_cluster.log.config.definition import ConfigType
+from local_cluster.log.config.description import ConfigEntry, ConfigSource, describe
+from local_cluster.log.config.topic_configs import TOPIC_CONFIGS
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 

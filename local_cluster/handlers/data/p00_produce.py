@@ -40,8 +40,12 @@ from local_cluster.handlers.transactions.joining import (
     join,
     verify_here,
 )
-from local_cluster.log.partition.batch_checks import check_keys, check_produced, check_records
-from local_cluster.log.partition.record_checks import RecordsRefusedError
+from local_cluster.log.partition.batch_checks import check_produced
+from local_cluster.log.partition.record_checks import (
+    RecordsRefusedError,
+    check_keys,
+    check_records,
+)
 from local_cluster.records.header import HEADER_BYTES, BatchHeader, read_header
 from local_cluster.replication.partition import Partition
 from local_cluster.transactions.requests import AddRequest

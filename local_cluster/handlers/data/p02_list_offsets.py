@@ -129,13 +129,13 @@ def _find(
         start = partition.log.log_start_offset
         if start == partition.log.log_end_offset:
             return start, -1, partition.leader_epoch  # which begins here, though without a record
-        return start, -1, partition.log.epoch_at(start)
+        return start, -1, partition.log.leader_epochs.epoch_of(start)
     if timestamp_ms in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return -1, -1, -1
     if timestamp_ms == MAX_TIMESTAMP:
-        found = partition.log.max_timestamp()
+        found = partition.log.reader.max_timestamp()
     else:
-        found = partition.log.offset_for_timestamp(timestamp_ms)
+        found = partition.log.reader.offset_for_timestamp(timestamp_ms)
     if found is None or found[0] >= limit:
         _require_commits(partition, version)
         return -1, -1, -1

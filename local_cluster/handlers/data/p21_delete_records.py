@@ -17,7 +17,6 @@ from typing import Any, Final
 from local_cluster.controller.model.cluster_image import INTERNAL_TOPICS
 from local_cluster.handlers.registry import Reply, RequestContext, handles
 from local_cluster.handlers.services import BrokerServices
-from local_cluster.log.disk.disk_work import LogDirectoryError
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -65,7 +64,7 @@ async def _made_last(
                 if entry["error_code"] is ErrorCode.none
             ]
         )
-    except LogDirectoryError:
+    except OSError:
         # It is deleted here and now, but a crash may bring it back: not what was asked for.
         for entry in deleted:
             entry |= _answer(entry["partition_index"], ErrorCode.kafka_storage_error)

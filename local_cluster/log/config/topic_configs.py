@@ -1,35 +1,24 @@
-"""Every topic config that this broker knows: name, type, default, bounds, broker-level names.
+"""Every topic config that this broker knows.
 
 Names, types, defaults and synonyms are those of Kafka 4.3's LogConfig, TopicConfig and
-ServerTopicConfigSynonyms. Looser than Kafka: segment.bytes may be as small as Kafka 3.9 allowed.
+ServerTopicConfigSynonyms. There is one looser bound: segment.bytes may be as small as in Kafka 3.9.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from enum import IntEnum
 from typing import Final
 
-INT_MAX: Final = (1 << 31) - 1
-LONG_MAX: Final = (1 << 63) - 1
-DAY_MS: Final = 24 * 60 * 60 * 1000
+from local_cluster.log.config.definition import (
+    LONG_MAX,
+    ConfigType,
+    Synonym,
+    TopicConfig,
+)
 
+MESSAGE_BYTES_MAX: Final = 1_048_588
+"""Kafka's default of message.max.bytes: one MiB and the overhead of a batch in the log."""
 
-class ConfigType(IntEnum):
-    """Types of configs by their number in DescribeConfigs."""
-
-    BOOLEAN = 1
-    STRING = 2
-    INT = 3
-    LONG = 5
-    DOUBLE = 6
-    LIST = 7
-
-
-def _same(value: str) -> str:
-    return value
+_DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
 def _hours_to_ms(value: str) -> str:
@@ -38,84 +27,6 @@ def _hours_to_ms(value: str) -> str:
 
 def _minutes_to_ms(value: str) -> str:
     return str(int(value) * 60_000)
-
-
-@dataclass(frozen=True, slots=True)
-class Synonym:
-    """A broker config that gives the default of a topic config."""
-
-    name: str
-    convert: Callable[[str], str] = _same
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicConfig:
-    """One topic config. `minimum` and `maximum` bound numbers, `choices` strings and lists."""
-
-    name: str
-    type: ConfigType
-    default: str
-    synonyms: tuple[Synonym, ...]
-    doc: str
-    minimum: float | None = None
-    maximum: float | None = None
-    choices: frozenset[str] | None = None
-    is_replica_list: bool = False
-    """A list of partition:broker, or `*` (KIP-73)."""
-
-    def problem(self, value: str) -> str | None:
-        """What is wrong with a value, None if nothing is."""
-        match self.type:
-            case ConfigType.BOOLEAN:
-                return (
-                    None
-                    if value.lower() in ("true", "false")
-                    else "Expected value to be either true or false"
-                )
-            case ConfigType.INT | ConfigType.LONG:
-                return self._number_problem(value)
-            case ConfigType.DOUBLE:
-                try:
-                    return self._range_problem(float(value))
-                except ValueError:
-                    return "Not a number of type DOUBLE"
-            case ConfigType.STRING:
-                return self._choice_problem([value])
-            case ConfigType.LIST:
-                parts = [part.strip() for part in value.split(",")] if value.strip() else []
-                if self.is_replica_list and not _names_replicas(parts):
-                    return (
-                        f"{self.name} must be the literal '*' or a list of replicas in the "
-                        "following format: [partitionId]:[brokerId],[partitionId]:[brokerId],..."
-                    )
-                return self._choice_problem(parts)
-        raise AssertionError(self.type)
-
-    def _number_problem(self, value: str) -> str | None:
-        try:
-            number = int(value)
-        except ValueError:
-            return f"Not a number of type {self.type.name}"
-        limit = INT_MAX if self.type is ConfigType.INT else LONG_MAX
-        if not -limit - 1 <= number <= limit:
-            return f"Not a number of type {self.type.name}"
-        return self._range_problem(number)
-
-    def _range_problem(self, number: float) -> str | None:
-        if self.minimum is not None and not number >= self.minimum:
-            return f"Value must be at least {self.minimum:g}"
-        if self.maximum is not None and not number <= self.maximum:
-            return f"Value must be no more than {self.maximum:g}"
-        return None
-
-    def _choice_problem(self, parts: list[str]) -> str | None:
-        if self.choices is None or all(part in self.choices for part in parts):
-            return None
-        return f"String must be one of: {', '.join(sorted(self.choices))}"
-
-
-def _names_replicas(parts: list[str]) -> bool:
-    return parts == ["*"] or all(re.fullmatch("([0-9]+:[0-9]+)?", part) for part in parts)
 
 
 def _boolean(name: str, default: bool, synonym: str, doc: str) -> TopicConfig:
@@ -170,8 +81,8 @@ _ALL: Final = (
         "delete",
         "compact delete",
         "log.cleanup.policy",
-        "What becomes of old segments: delete drops them by age and size, compact keeps the newest"
-        " record of every key.",
+        "How old records are removed: delete removes segments by age and size, compact keeps the"
+        " latest record of every key.",
     ),
     _choice(
         ConfigType.STRING,
@@ -179,7 +90,7 @@ _ALL: Final = (
         "producer",
         "uncompressed zstd lz4 snappy gzip producer",
         "compression.type",
-        "Kept for tools; batches always stay in the compression of their producer.",
+        "Has no effect: batches keep the compression of their producer.",
     ),
     *(
         _number(
@@ -187,7 +98,7 @@ _ALL: Final = (
             f"compression.{codec}.level",
             default,
             f"compression.{codec}.level",
-            "Kept for tools; batches always stay in the compression of their producer.",
+            "Has no effect: batches keep the compression of their producer.",
             lowest,
             highest,
         )
@@ -200,9 +111,9 @@ _ALL: Final = (
     _number(
         _L,
         "delete.retention.ms",
-        DAY_MS,
+        _DAY_MS,
         "log.cleaner.delete.retention.ms",
-        "How long tombstones of a compacted topic are kept.",
+        "How long a compacted topic keeps tombstones.",
         0,
     ),
     _number(
@@ -210,7 +121,7 @@ _ALL: Final = (
         "file.delete.delay.ms",
         60_000,
         "log.segment.delete.delay.ms",
-        "Kept for tools; readers hold deleted segments open, so files go at once.",
+        "Has no effect: segment files are deleted at once; a reader keeps its file open.",
         0,
     ),
     _number(
@@ -218,7 +129,7 @@ _ALL: Final = (
         "flush.messages",
         LONG_MAX,
         "log.flush.interval.messages",
-        "Kept for tools; the flush mode of the broker decides.",
+        "Has no effect: the flush mode of the broker decides.",
         1,
     ),
     _number(
@@ -226,7 +137,7 @@ _ALL: Final = (
         "flush.ms",
         LONG_MAX,
         (Synonym("log.flush.interval.ms"), Synonym("log.flush.scheduler.interval.ms")),
-        "Kept for tools; the flush mode of the broker decides.",
+        "Has no effect: the flush mode of the broker decides.",
         0,
     ),
     *(
@@ -235,8 +146,8 @@ _ALL: Final = (
             type=ConfigType.LIST,
             default="",
             synonyms=(),
-            doc="Replicas (partition:broker,... or *) that are throttled while not in sync, where"
-            f" their broker is the {side}.",
+            doc=f"Replicas whose replication traffic their {side} throttles while they are not in"
+            " sync: partition:broker,... or *.",
             is_replica_list=True,
         )
         for side in ("follower", "leader")
@@ -247,15 +158,15 @@ _ALL: Final = (
         "header",
         "header full",
         "heliograph.log.record.check",
-        "header: produced batches are judged by header and CRC; full: every record is opened and"
-        " compared with its header, as Kafka does, at the cost of a decode in Python.",
+        "What is checked in produced batches. header: the header and the CRC. full: every record"
+        " too, as in Kafka, which costs a decode in Python.",
     ),
     _number(
         _I,
         "index.interval.bytes",
         4096,
         "log.index.interval.bytes",
-        "Bytes of the log between two entries of the sparse index.",
+        "Bytes of the log between two entries of an index.",
         0,
     ),
     *(
@@ -264,7 +175,7 @@ _ALL: Final = (
             f"local.retention.{unit}",
             -2,
             f"log.local.retention.{unit}",
-            "Kept for tools; without tiered storage everything is local.",
+            "Has no effect: there is no tiered storage.",
             -2,
         )
         for unit in ("bytes", "ms")
@@ -274,15 +185,15 @@ _ALL: Final = (
         "max.compaction.lag.ms",
         LONG_MAX,
         "log.cleaner.max.compaction.lag.ms",
-        "The longest that a record may stay uncompacted.",
+        "The longest time that a record may stay uncompacted.",
         1,
     ),
     _number(
         _I,
         "max.message.bytes",
-        1_048_588,
+        MESSAGE_BYTES_MAX,
         "message.max.bytes",
-        "The largest record batch, after compression, that the topic takes.",
+        "The largest record batch that the topic accepts, in bytes after compression.",
         0,
     ),
     _number(
@@ -290,7 +201,7 @@ _ALL: Final = (
         "message.timestamp.after.max.ms",
         3_600_000,
         "log.message.timestamp.after.max.ms",
-        "How far the time of a record may lie ahead of the broker's clock (CreateTime).",
+        "How far a record's timestamp may be ahead of the broker's clock (CreateTime only).",
         0,
     ),
     _number(
@@ -298,7 +209,7 @@ _ALL: Final = (
         "message.timestamp.before.max.ms",
         LONG_MAX,
         "log.message.timestamp.before.max.ms",
-        "How far the time of a record may lie behind the broker's clock (CreateTime).",
+        "How far a record's timestamp may be behind the broker's clock (CreateTime only).",
         0,
     ),
     _choice(
@@ -307,14 +218,14 @@ _ALL: Final = (
         "CreateTime",
         "CreateTime LogAppendTime",
         "log.message.timestamp.type",
-        "Whether records keep the time of their producer or get that of the broker.",
+        "Whether records keep the producer's timestamp or get the broker's time of the append.",
     ),
     _number(
         ConfigType.DOUBLE,
         "min.cleanable.dirty.ratio",
         0.5,
         "log.cleaner.min.cleanable.ratio",
-        "The share of uncompacted bytes that makes a log worth compacting.",
+        "The share of uncompacted bytes from which on a log is compacted.",
         0,
         1,
     ),
@@ -331,11 +242,11 @@ _ALL: Final = (
         "min.insync.replicas",
         1,
         "min.insync.replicas",
-        "In-sync replicas that must have a record before acks=all is answered.",
+        "How many replicas must be in sync for a produce request with acks=all.",
         1,
     ),
     _boolean(
-        "preallocate", False, "log.preallocate", "Kept for tools; files are never preallocated."
+        "preallocate", False, "log.preallocate", "Has no effect: files are never preallocated."
     ),
     *(
         TopicConfig(
@@ -343,7 +254,7 @@ _ALL: Final = (
             type=ConfigType.BOOLEAN,
             default="false",
             synonyms=(),
-            doc="Kept for tools; there is no tiered storage.",
+            doc="Has no effect: there is no tiered storage.",
         )
         for name in (
             "remote.log.copy.disable",
@@ -356,18 +267,18 @@ _ALL: Final = (
         "retention.bytes",
         -1,
         "log.retention.bytes",
-        "Size of a partition beyond which old segments are deleted; -1 for no limit.",
+        "The size of a partition above which old segments are deleted; -1 for no limit.",
     ),
     _number(
         _L,
         "retention.ms",
-        7 * DAY_MS,
+        7 * _DAY_MS,
         (
             Synonym("log.retention.ms"),
             Synonym("log.retention.minutes", _minutes_to_ms),
             Synonym("log.retention.hours", _hours_to_ms),
         ),
-        "Age, by the largest timestamp, beyond which segments are deleted; -1 for no limit.",
+        "The age above which segments are deleted, by their largest timestamp; -1 for no limit.",
         -1,
     ),
     _number(
@@ -375,7 +286,7 @@ _ALL: Final = (
         "segment.bytes",
         1 << 30,
         "log.segment.bytes",
-        "Size at which a new segment begins.",
+        "The size at which a segment is closed and a new one starts.",
         14,
     ),
     _number(
@@ -383,7 +294,7 @@ _ALL: Final = (
         "segment.index.bytes",
         10 << 20,
         "log.index.size.max.bytes",
-        "Size of an index at which a new segment begins.",
+        "The size of an index at which a new segment starts.",
         4,
     ),
     _number(
@@ -397,16 +308,17 @@ _ALL: Final = (
     _number(
         _L,
         "segment.ms",
-        7 * DAY_MS,
+        7 * _DAY_MS,
         (Synonym("log.roll.ms"), Synonym("log.roll.hours", _hours_to_ms)),
-        "Span of record time after which a new segment begins.",
+        "The span of record timestamps after which a new segment starts.",
         1,
     ),
     _boolean(
         "unclean.leader.election.enable",
         False,
         "unclean.leader.election.enable",
-        "Whether a replica that may lack committed records may lead when no other can.",
+        "Whether a replica that is not in sync may lead if no other can; committed records may be"
+        " lost.",
     ),
 )
 

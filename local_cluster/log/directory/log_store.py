@@ -1,15 +1,14 @@
-"""The log directories of one broker as one place (JBOD, KIP-112): who has what, who is lost.
+"""All logs of one broker, in all its log directories (JBOD, KIP-112).
 
-    new partition     the live directory with the fewest partitions (Kafka's rule), the first of
-                      several; one whose disk is full only where all are
-    failed directory  its logs are over until a restart, and nothing is made in its stead: what it
-                      held is not here any more, but on a disk that may come back
-    failed at start   what it holds is not known (`has_unread`); the others are used
-    two copies        of one partition in two directories: the one that was moved here is right
-                      and the other one goes; where that is not said nobody knows which to believe,
-                      and the broker does not start
+    new partition     goes to the live directory with the fewest partitions (Kafka's rule), the
+                      first of several; to one whose disk is full only if all are full
+    failed directory  its logs have failed until a restart, and nothing is created in their place:
+                      their disk may come back
+    failed at start   nobody knows what it holds (`has_unread`); the others are used
+    two copies        of one partition in two directories: the one that was moved here is right,
+                      and the other is deleted; if neither is marked so, the broker does not start
 
-Guarantees: a directory fails once and for all until a restart; `on_failed` is told once for each.
+Guarantees: a directory fails once and until a restart; `on_failed` is called once for each.
 Not here: what becomes of the replicas (replication/replica_set.py).
 """
 
@@ -28,16 +27,17 @@ from local_cluster.log.directory.log_directory import LogDirectory
 from local_cluster.log.disk.disk_work import DirectoryNotOursError, LogDirectoryError
 from local_cluster.log.disk.files import Files
 from local_cluster.log.partition.partition_log import PartitionLog
+from local_cluster.log.state.checkpoints import Key
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 PREFERRED_MAX: Final = 100_000
-"""Partitions that are not here, and of which is remembered where somebody wants them."""
+"""Preferred directories that are remembered for partitions that are not here yet."""
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class LogStore:
-    """Every log directory of a broker: `open` first, `close` each that is live last."""
+    """The log directories of a broker: `open` first, `close` each live one last."""
 
     def __init__(
         self,
@@ -48,29 +48,29 @@ class LogStore:
         clock: Clock,
         on_failed: Callable[[LogDirectory, BaseException], None] | None = None,
     ) -> None:
-        """`on_failed` is told of a directory that cannot be used any more, after its logs ended."""
+        """`on_failed` is called with a directory that failed, after its logs have failed."""
         assert paths, "a broker has a log directory"
         self._on_failed = on_failed
         self.all = tuple(
             LogDirectory(path, files, broker_id=broker_id, clock=clock, on_failed=self.fail)
             for path in paths
         )
-        """In the order of the settings, those that failed among them."""
+        """In the order of the settings, failed ones included."""
         self._failed: dict[LogDirectory, str] = {}
         self._homes: dict[str, dict[int, LogDirectory]] = {}
-        """Where each partition of a topic is, also where that directory failed since."""
-        self._preferred: dict[tuple[str, int], LogDirectory] = {}
-        """Where somebody wants partitions that are not here yet."""
+        """The directory of each partition by topic, even if that directory failed since."""
+        self._preferred: dict[Key, LogDirectory] = {}
+        """The directories where partitions that are not here yet shall be created."""
         self.has_unread = False
         """Whether a directory could not be read at the start: nobody knows what it holds."""
 
     @property
     def live(self) -> tuple[LogDirectory, ...]:
-        """Those that can be used."""
+        """The directories that have not failed."""
         return tuple(each for each in self.all if each not in self._failed)
 
     def failure(self, directory: LogDirectory) -> str | None:
-        """Why a directory cannot be used, None while it can."""
+        """Return why a directory failed; None while it has not."""
         return self._failed.get(directory)
 
     def open(
@@ -82,8 +82,8 @@ class LogStore:
     ) -> None:
         """Open every directory; see LogDirectory.open. Blocks.
 
-        One whose disk fails is left out. Raises LogDirectoryError where all of them fail, where
-        one is in use or another broker's, or where two hold the same partition.
+        A directory whose disk fails is left out. Raises LogDirectoryError where all of them fail,
+        where one is in use or belongs to another broker, or where two hold the same partition.
         """
         last: LogDirectoryError | None = None
         try:
@@ -106,9 +106,9 @@ class LogStore:
             raise
 
     def bind_cluster_id(self, cluster_id: str) -> None:
-        """Make all of them directories of a cluster. Blocks.
+        """Bind every directory to a cluster. Blocks.
 
-        Raises LogDirectoryError where one is another cluster's, or the last one fails.
+        Raises LogDirectoryError where one belongs to another cluster, or the last one fails.
         """
         for directory in self.live:
             try:
@@ -121,7 +121,7 @@ class LogStore:
                     raise
 
     def fail(self, directory: LogDirectory, error: BaseException) -> None:
-        """A directory cannot be trusted any more: its logs are over, the others go on."""
+        """Fail a directory and its logs; the others continue."""
         if directory in self._failed:
             return
         self._failed[directory] = str(error)
@@ -136,15 +136,15 @@ class LogStore:
             yield from directory
 
     def of(self, topic: str, partition: int) -> LogDirectory | None:
-        """The directory that has a partition, None where none has; it may have failed since."""
+        """Return the directory of a partition, None where there is none; it may have failed."""
         return self._homes.get(topic, {}).get(partition)
 
     def partitions_of(self, topic: str) -> tuple[int, ...]:
-        """The partitions of a topic that some directory has."""
+        """Return the partitions of a topic that some directory has."""
         return tuple(self._homes.get(topic, ()))
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:
-        """The log of a partition, None if there is none in a live directory."""
+        """Return the log of a partition; None if there is none in a live directory."""
         directory = self.of(topic, partition)
         if directory is None or directory in self._failed:
             return None
@@ -153,7 +153,10 @@ class LogStore:
     def get_or_create(
         self, topic: str, topic_id: UUID, partition: int, config: LogConfig
     ) -> PartitionLog:
-        """The log of a partition, made if it is nowhere. Raises as LogDirectory.get_or_create."""
+        """Return the log of a partition, created if no directory has it.
+
+        Raises as LogDirectory.get_or_create.
+        """
         directory = self.of(topic, partition)
         if directory is not None and directory in self._failed:
             raise KafkaError(ErrorCode.kafka_storage_error, self._failed[directory])
@@ -161,36 +164,39 @@ class LogStore:
             directory = self._stray_home(topic, partition, topic_id) or self._choose(
                 (topic, partition)
             )
-        log = directory.get_or_create(topic, topic_id, partition, config)
+        found = directory.get_or_create(topic, topic_id, partition, config)
         self._homes.setdefault(topic, {})[partition] = directory
         self._preferred.pop((topic, partition), None)
-        return log
+        return found
 
     def high_watermark(self, topic: str, partition: int) -> int:
-        """As it was checkpointed last, 0 if it never was."""
+        """Return the high watermark that was checkpointed last, 0 if none was."""
         directory = self.of(topic, partition)
-        return 0 if directory is None else directory.high_watermark(topic, partition)
+        return 0 if directory is None else directory.offsets.high_watermark((topic, partition))
 
     def cleaned_offset(self, topic: str, partition: int) -> int:
-        """How far the log was compacted, 0 if it never was."""
+        """Return how far the log was compacted, 0 if it never was."""
         directory = self.of(topic, partition)
-        return 0 if directory is None else directory.cleaned_offset(topic, partition)
+        return 0 if directory is None else directory.offsets.cleaned((topic, partition))
 
     def set_cleaned_offset(self, topic: str, partition: int, offset: int) -> None:
-        """See LogDirectory.set_cleaned_offset."""
+        """Note how far the log was compacted, if it is still here; the next checkpoint writes it.
+
+        The swap must be on the disk.
+        """
         directory = self.of(topic, partition)
-        if directory is not None:
-            directory.set_cleaned_offset(topic, partition, offset)
+        if directory is not None and directory.get(topic, partition) is not None:
+            directory.offsets.set_cleaned((topic, partition), offset)
 
     def reopen_offline(self) -> None:
-        """Try again to open what could not be opened. Blocks."""
+        """Open again what is offline or failed. Blocks."""
         for directory in self.live:
             directory.reopen_offline()
 
     def delete_topic(self, topic: str, topic_id: UUID) -> bool:
-        """Take out every log of one incarnation of a topic; whether nothing is left of it.
+        """Take out every log of one incarnation of a topic; return whether nothing is left of it.
 
-        What lies in a directory that failed stays there, and is deleted when it is back.
+        Logs in a failed directory stay there; they are deleted when it is back.
         Raises KafkaError(kafka_storage_error).
         """
         for directory in self.live:
@@ -206,7 +212,7 @@ class LogStore:
         return not kept and not self.has_unread
 
     def delete_replica(self, topic: str, partition: int) -> None:
-        """Take out one log that was moved to other brokers.
+        """Take out one log whose replica was reassigned to other brokers.
 
         Raises KafkaError(kafka_storage_error).
         """
@@ -217,8 +223,7 @@ class LogStore:
             self._forget(topic, partition)
 
     def set_aside(self, topic: str, partition: int) -> str:
-        """Take out one log of a topic that is no more: where its files are now. See
-        LogDirectory.set_aside.
+        """Set one log aside as a stray; return where its files are. See LogDirectory.set_aside.
 
         Raises KafkaError(kafka_storage_error).
         """
@@ -230,22 +235,21 @@ class LogStore:
     # -- moves between log directories (KIP-113) ---------------------------------------------
 
     def find(self, path: str) -> LogDirectory | None:
-        """The directory with an absolute path, None where the settings name none."""
+        """Return the directory with an absolute path; None where the settings name none."""
         return next((each for each in self.all if str(Path(each.path).absolute()) == path), None)
 
     def prefer(self, topic: str, partition: int, directory: LogDirectory) -> None:
-        """Make a partition that is not here in this directory, should it come. Forgotten by a
-        restart."""
+        """Create a partition that is not here yet in this directory. A restart forgets that."""
         if len(self._preferred) >= PREFERRED_MAX:
             del self._preferred[next(iter(self._preferred))]
         self._preferred[topic, partition] = directory
 
     def future_home(self, topic: str, partition: int) -> LogDirectory | None:
-        """The directory where a copy of a replica is made, None where none is."""
+        """Return the directory with the copy of a replica; None where there is no copy."""
         return next((each for each in self.live if each.futures.get((topic, partition))), None)
 
-    def interrupted_moves(self) -> list[tuple[tuple[str, int], UUID, LogDirectory]]:
-        """(partition, topic id, directory) of copies that a former run did not finish."""
+    def interrupted_moves(self) -> list[tuple[Key, UUID, LogDirectory]]:
+        """Return (partition, topic id, directory) of the copies a former process left."""
         return [
             (key, topic_id, directory)
             for directory in self.live
@@ -258,11 +262,11 @@ class LogStore:
             directory.drop_future(topic, partition)
 
     def swap(self, topic: str, partition: int) -> tuple[LogDirectory, PartitionLog]:
-        """Have the copy of a replica in its place; the replica that it replaces, and where it is.
+        """Replace a replica by its copy; return the former directory and the former log.
 
-        What is acknowledged from now on is in the copy, whose next flush covers its renaming. The
-        other one's files are to be discarded when that is done, and not before.
-        Raises KafkaError(kafka_storage_error): everything is as it was.
+        Everything acknowledged from now on is in the copy, and the copy's next flush covers its
+        rename. The caller discards the former log after that flush, not before.
+        Raises KafkaError(kafka_storage_error); nothing has changed then.
         """
         home, target = self._homes[topic][partition], self.future_home(topic, partition)
         assert target is not None, "there is a copy"
@@ -280,10 +284,10 @@ class LogStore:
 
     def _stray_home(self, topic: str, partition: int, topic_id: UUID) -> LogDirectory | None:
         return next(
-            (each for each in self.live if each.has_stray(topic, partition, topic_id)), None
+            (each for each in self.live if each.strays.has(topic, partition, topic_id)), None
         )
 
-    def _choose(self, key: tuple[str, int]) -> LogDirectory:
+    def _choose(self, key: Key) -> LogDirectory:
         if not self.live:
             raise KafkaError(ErrorCode.kafka_storage_error, "every log directory failed")
         preferred = self._preferred.get(key)
@@ -296,34 +300,32 @@ class LogStore:
         self.has_unread = True
         self._failed[directory] = str(error)
         directory.close(clean=False)
-        _log.critical("a log directory is left out until the next start: %s", error)
+        log.critical("a log directory is left out until the next start: %s", error)
 
     def _take_in(self, directory: LogDirectory) -> None:
-        keys = [*((log.topic, log.partition) for log in directory), *directory.offline]
+        keys = [*((each.topic, each.partition) for each in directory), *directory.offline]
         for topic, index in keys:
             other = self._homes.setdefault(topic, {}).setdefault(index, directory)
             if other is not directory:
                 self._homes[topic][index] = self._resolve((topic, index), other, directory)
 
-    def _resolve(
-        self, key: tuple[str, int], first: LogDirectory, second: LogDirectory
-    ) -> LogDirectory:
-        """Which of two directories has the replica, where a move was interrupted."""
-        moved = [each for each in (first, second) if each.was_moved_here(*key)]
+    def _resolve(self, key: Key, first: LogDirectory, second: LogDirectory) -> LogDirectory:
+        """Return which of two directories has the replica, after an interrupted move."""
+        moved = [each for each in (first, second) if each.futures.was_moved_here(key)]
         right = moved[0] if len(moved) == 1 else None
         wrong = second if right is first else first
-        log = None if right is None else right.get(*key)
+        copy = None if right is None else right.get(*key)
         former = wrong.get(*key)
-        if right is None or log is None or former is None:
+        if right is None or copy is None or former is None:
             name = f"{key[0]}-{key[1]}"
             raise DirectoryNotOursError(
                 f"{name} is in {first.path} and in {second.path}: nobody knows which is"
                 " right; move one of them away"
             )
-        if log.log_start_offset < former.log_start_offset <= log.log_end_offset:
-            # What was deleted before the move stays deleted: only the checkpoint there said so.
-            log.advance_log_start(former.log_start_offset)
-        _log.warning("%s was moved to %s: what is left in %s goes", log, right.path, wrong.path)
+        if copy.log_start_offset < former.log_start_offset <= copy.log_end_offset:
+            # Records deleted before the move stay deleted: only the checkpoint there shows them.
+            copy.cleanup.advance_log_start(former.log_start_offset)
+        log.warning("%s was moved to %s: its rest in %s is deleted", copy, right.path, wrong.path)
         try:
             wrong.discard(wrong.release(*key))
         except KafkaError as error:
@@ -331,17 +333,24 @@ class LogStore:
         return right
 
     def _end_moves(self) -> None:
-        """No replica is twice any more: their marks go, unless one may lie where nothing can be
-        read. Raises LogDirectoryError."""
+        """Remove the marks of moved logs, because no replica exists twice any more.
+
+        A directory that could not be read may hold a second one; then the marks stay.
+        Raises LogDirectoryError.
+        """
         if self.has_unread:
             return
         for directory in self.live:
-            moved = [log for log in directory if directory.was_moved_here(log.topic, log.partition)]
+            moved = [
+                each
+                for each in directory
+                if directory.futures.was_moved_here((each.topic, each.partition))
+            ]
             if not moved:
                 continue
-            # What they replaced is to be gone for good before.
+            # The replaced logs must be gone from the disk before.
             for other in self.live:
                 other.sync()
-            for log in moved:
+            for each in moved:
                 with contextlib.suppress(KafkaError):
-                    log.unmark()
+                    each.relocation.unmark()

@@ -1,8 +1,8 @@
-"""Work of a log that blocks and so runs in a worker thread: flushing and removing files.
+"""Work of a log that blocks on the disk, and so runs in a worker thread.
 
-The loop makes a ticket, a worker runs it, the loop completes it. A flush ticket holds open files
-and no paths, so it neither looks at the log, which goes on meanwhile, nor touches a directory that
-was deleted and made anew under the same name.
+The event loop makes the work, a worker runs it, the loop completes it. A flush job holds open files
+and no paths. So it does not look at the log, which continues meanwhile. Nor can it touch a
+directory that was deleted and re-created under the same name.
 """
 
 from __future__ import annotations
@@ -15,22 +15,19 @@ from local_cluster.log.disk.files import Files, Syncable
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 
-class LogDirectoryError(KafkaError, OSError):
-    """The log directory cannot be used, or no longer: its replicas go offline.
+class LogDirectoryError(KafkaError):
+    """The log directory cannot be used any more: its replicas go offline.
 
-    An OSError as well, so that a shell that stops on a disk error need not know this one.
-
-    After a failed fsync the kernel may have dropped the dirty pages and marked them clean, so a
-    second fsync that succeeds proves nothing: the log directory is finished until a restart.
+    After a failed fsync the kernel may have dropped the dirty pages and marked them clean. A
+    second fsync that succeeds proves nothing, so the directory fails until a restart.
     """
 
-    def __init__(self, message: str, errno: int | None = None) -> None:
+    def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.kafka_storage_error, message)
-        self.errno = errno
 
 
 class DirectoryNotOursError(LogDirectoryError):
-    """The log directory is well, but somebody else's, or in doubt: nothing may be done to it."""
+    """The log directory works, but it belongs to another owner, or that is in doubt."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,8 +35,10 @@ class FlushJob:
     """Everything that must reach the disk before offsets below `end_offset` count as flushed."""
 
     end_offset: int
-    generation: int
+    truncations: int
+    """`LogState.truncations` when the job was made."""
     sequence: int
+    """The last change that the job covers."""
     files: Sequence[Syncable]
     on_failure: Callable[[str], None]
     is_done: bool = field(default=False, init=False)
@@ -53,12 +52,12 @@ class FlushJob:
             raise self.failed(error) from error
         self.is_done = True
 
-    def is_covered(self) -> None:
-        """Take note that the whole file system was synced since the ticket was made."""
+    def mark_done(self) -> None:
+        """Note that the whole file system was synced since the job was made."""
         self.is_done = True
 
     def failed(self, error: OSError) -> LogDirectoryError:
-        """Take note that the disk failed; what to raise."""
+        """Fail the log; return the error to raise."""
         message = f"flush failed: {error}"
         self.on_failure(message)
         return LogDirectoryError(message)
@@ -66,7 +65,7 @@ class FlushJob:
 
 @dataclass(frozen=True, slots=True)
 class DeletedSegment:
-    """A segment that retention or a truncation took out of its log."""
+    """A segment that retention, compaction or a truncation took out of its log."""
 
     base_offset: int
     size_bytes: int
@@ -76,7 +75,7 @@ class DeletedSegment:
 class Deletion:
     """Segments that left a log, and their files, already renamed to `.deleted`.
 
-    A file that `run` does not get to is removed by the next start.
+    The next start deletes the files that `run` did not reach.
     """
 
     segments: Sequence[DeletedSegment] = ()
@@ -89,13 +88,13 @@ class Deletion:
         return len(self.segments)
 
     def run(self) -> None:
-        """Remove the files. Blocks; may run in any thread. Raises OSError."""
+        """Delete the files. Blocks; may run in any thread. Raises OSError."""
         for path in self.paths:
             try:
                 self.port.remove(path)
             except FileNotFoundError:
                 continue
         for path in self.trees:
-            # The name may have been used, and removed, twice.
+            # The same name may have been used, and deleted, twice.
             with contextlib.suppress(FileNotFoundError):
                 self.port.remove_tree(path)

@@ -1,4 +1,4 @@
-"""Writing to the active segment: rolling, and what every batch that was written leaves behind."""
+"""Writing to the active segment of one log: rolling, and noting what the batches contain."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from local_cluster.log.partition.log_flusher import LogFlusher
 from local_cluster.log.partition.log_state import LogState
 from local_cluster.log.segment.index import RELATIVE_OFFSET_MAX
-from local_cluster.log.state.snapshot_files import aborted_transaction
+from local_cluster.log.state.snapshot_files import ProducerSnapshots, aborted_transaction
 from local_cluster.records.control import EndMarker
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -17,10 +18,15 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 _NO_MARKERS: Final[Mapping[int, EndMarker]] = MappingProxyType({})
 
 
-class LogWrites(LogState):
-    """One write call per append; after an error the log is as it was."""
+class LogWriter:
+    """One write call per append. After an error the log is unchanged."""
 
-    def _write(
+    def __init__(self, state: LogState, flusher: LogFlusher, snapshots: ProducerSnapshots) -> None:
+        self._state = state
+        self._flusher = flusher
+        self._snapshots = snapshots
+
+    def write(
         self,
         buffer: bytearray | memoryview,
         size_bytes: int,
@@ -29,31 +35,37 @@ class LogWrites(LogState):
         max_timestamp: int,
         now_ms: int,
     ) -> None:
-        if self._disk.refusal is not None:
-            raise KafkaError(ErrorCode.kafka_storage_error, f"{self}: {self._disk.refusal}")
-        segment = self._segments.active
-        if self._is_due(segment.size_bytes, size_bytes, last_offset, max_timestamp, now_ms):
-            # A follower's batch may lie further ahead than an index can say (compaction).
-            self.roll(now_ms, max(headers[0].base_offset, self.log_end_offset))
-            segment = self._segments.active
+        """Append whole batches with their final offsets; roll the active segment first if due.
+
+        `size_bytes`, `last_offset` and `max_timestamp` describe the whole buffer.
+        Raises KafkaError(kafka_storage_error).
+        """
+        state = self._state
+        if state.disk.refusal is not None:
+            raise KafkaError(ErrorCode.kafka_storage_error, f"{state}: {state.disk.refusal}")
+        segment = state.segments.active
+        if self._is_roll_due(segment.size_bytes, size_bytes, last_offset, max_timestamp, now_ms):
+            # After compaction a follower's batch may lie further ahead than an index can express.
+            self.roll(now_ms, max(headers[0].base_offset, state.log_end_offset))
+            segment = state.segments.active
         try:
             segment.append(buffer, size_bytes, headers, last_offset, max_timestamp)
         except OSError as error:
             if segment.is_ragged:
-                raise self._broken("cannot be cut back", error) from error
-            raise self._write_error("cannot be appended to", error) from error
-        self.log_end_offset = self.producers.end_offset = last_offset + 1
+                raise state.broken("cannot be truncated to its end", error) from error
+            raise state.write_error("cannot be appended to", error) from error
+        state.log_end_offset = state.producers.end_offset = last_offset + 1
 
-    def _is_due(
+    def _is_roll_due(
         self, held_bytes: int, size_bytes: int, last_offset: int, max_timestamp: int, now_ms: int
     ) -> bool:
-        """Whether the active segment must be closed before an append, as LogSegment.shouldRoll."""
-        segment = self._segments.active
+        # Source: Kafka's LogSegment.shouldRoll.
+        segment = self._state.segments.active
         if last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
             return True
         if not held_bytes:
             return False
-        config = self.config
+        config = self._state.config
         return (
             held_bytes + size_bytes > config.segment_bytes
             or segment.waited_ms(now_ms, max_timestamp) > config.segment_ms - self._jitter_ms()
@@ -61,42 +73,46 @@ class LogWrites(LogState):
         )
 
     def _jitter_ms(self) -> int:
-        jitter_ms = self.config.segment_jitter_ms
-        if not jitter_ms:
+        config = self._state.config
+        if not config.segment_jitter_ms:
             return 0
-        # The same on every broker and after every restart, where Kafka rolls dice.
-        seed = zlib.crc32(f"{self}-{self._segments.active.base_offset}".encode())
-        return seed % min(jitter_ms, self.config.segment_ms)
+        # Kafka draws a random number; this one is the same on every broker and after a restart.
+        seed = zlib.crc32(f"{self._state}-{self._state.segments.active.base_offset}".encode())
+        return seed % min(config.segment_jitter_ms, config.segment_ms)
 
     def roll(self, now_ms: int, base_offset: int | None = None) -> None:
-        """Close the active segment and begin a new one, at the log end offset or at `base_offset`
-        beyond it.
+        """Close the active segment and start a new one at the log end offset.
 
-        Nothing to do where the active one is empty and begins there already.
-        Raises KafkaError(kafka_storage_error) with the old segment still in use.
+        `base_offset` starts it further ahead. Nothing happens where the active segment is empty
+        and already starts there. Raises KafkaError(kafka_storage_error); the old segment is then
+        still active.
         """
-        base_offset = self.log_end_offset if base_offset is None else base_offset
-        if self._segments.active.base_offset == base_offset:
+        state = self._state
+        base_offset = state.log_end_offset if base_offset is None else base_offset
+        if state.segments.active.base_offset == base_offset:
             return
         try:
-            self._flushing.add(self._snapshots.write(self.producers))
-            self._flushing.add(*self._segments.roll(base_offset, now_ms))
+            self._flusher.add(self._snapshots.write(state.producers))
+            self._flusher.add(*state.segments.roll(base_offset, now_ms))
         except OSError as error:
-            raise self._write_error("cannot roll", error) from error
+            raise state.write_error("cannot roll", error) from error
 
-    def _take_over(
+    def record_batches(
         self,
         headers: Sequence[BatchHeader],
         now_ms: int,
         markers: Mapping[int, EndMarker] = _NO_MARKERS,
     ) -> None:
-        """Note the epochs, producers and transactions of batches that were written; `markers` are
-        the transaction markers among them, by offset."""
+        """Note the epochs, producers and transactions of batches that were written.
+
+        `markers` holds the transaction markers among them, by offset.
+        """
+        state = self._state
         for header in headers:
-            if header.partition_leader_epoch != self._latest_epoch:
-                self._assign_epoch(header.partition_leader_epoch, header.base_offset)
+            if header.partition_leader_epoch != state.leader_epochs.latest:
+                self.assign_epoch(header.partition_leader_epoch, header.base_offset)
             if header.producer_id >= 0:
-                ended = self.producers.record(
+                ended = state.producers.record(
                     header,
                     header.base_offset,
                     header.max_timestamp,
@@ -104,10 +120,10 @@ class LogWrites(LogState):
                     markers.get(header.base_offset),
                 )
                 if ended is not None and ended.is_aborted:
-                    entry = aborted_transaction(ended, self.producers)
-                    self._segments.active.aborted.append(entry)
+                    entry = aborted_transaction(ended, state.producers)
+                    state.segments.active.transactions.entries.append(entry)
 
-    def _assign_epoch(self, epoch: int, start_offset: int) -> None:
-        if self.leader_epochs.assign(epoch, start_offset):
-            self._latest_epoch = epoch
-            self._epochs_unwritten = True
+    def assign_epoch(self, epoch: int, start_offset: int) -> None:
+        """Note the first offset of a leader epoch."""
+        if self._state.leader_epochs.assign(epoch, start_offset):
+            self._state.epochs_unwritten = True

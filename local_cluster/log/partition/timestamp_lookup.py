@@ -1,6 +1,6 @@
-"""ListOffsets by time: the only reads that open batches. Exact to the record, as Kafka's.
+"""Offsets by time, for ListOffsets: the only reads that open batches. Exact to the record.
 
-Blocks on the disk where the segments are cold; decoding is bounded by the codecs' limit.
+They block on the disk where the segments are cold. The limit of the codecs bounds the decoding.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 
 
 class TimestampedOffset(NamedTuple):
-    """A record found by its time; the epoch is that of its batch."""
+    """A record found by its time, and the leader epoch of its batch."""
 
     offset: int
     timestamp_ms: int
@@ -27,10 +27,10 @@ class TimestampedOffset(NamedTuple):
 def find_timestamp(
     segments: Sequence[Segment], timestamp_ms: int, log_start_offset: int
 ) -> TimestampedOffset | None:
-    """The first record at or after `log_start_offset` whose time is `timestamp_ms` or later.
+    """Return the first record from `log_start_offset` on whose time is `timestamp_ms` or later.
 
     Control batches count by their header. Raises KafkaError(corrupt_message) for a batch that
-    cannot be opened.
+    cannot be opened, OSError.
     """
     for segment in segments:
         if segment.max_timestamp < timestamp_ms or segment.next_offset <= log_start_offset:
@@ -39,7 +39,7 @@ def find_timestamp(
         position = segment.position_of(start)
         if position is None:
             continue
-        for at, header in iter_file_headers(segment.file, position, segment.size_bytes):
+        for at, header in iter_file_headers(segment.file.open(), position, segment.size_bytes):
             if header.max_timestamp < timestamp_ms:
                 continue
             found = _first_record(segment, at, header, timestamp_ms, log_start_offset)
@@ -49,20 +49,20 @@ def find_timestamp(
 
 
 def find_max_timestamp(segments: Sequence[Segment]) -> TimestampedOffset | None:
-    """The first record that has the largest time of the log (KIP-734)."""
+    """Return the first record with the largest time of the log (KIP-734). Raises as above."""
     newest = max(segments, key=lambda segment: segment.max_timestamp, default=None)
     if newest is None or newest.max_timestamp < 0:
         return None
     position = newest.position_of(newest.max_timestamp_offset)
     if position is None:
         return None
-    for at, header in iter_file_headers(newest.file, position, newest.size_bytes):
+    for at, header in iter_file_headers(newest.file.open(), position, newest.size_bytes):
         return _first_record(newest, at, header, newest.max_timestamp, header.base_offset)
     return None
 
 
 def _is_as_produced(header: BatchHeader) -> bool:
-    """Whether no record was compacted away and the base timestamp is the first record's."""
+    """Return whether all records are there and the base timestamp is the first record's."""
     return header.records_count == header.last_offset_delta + 1 and not header.has_base_of_no_record
 
 
@@ -86,6 +86,6 @@ def _first_record(
 
 def _records(segment: Segment, position: int, header: BatchHeader) -> list[Record]:
     try:
-        return decode_batch(segment.file.pread(header.size_bytes, position), 0, header)
+        return decode_batch(segment.file.open().pread(header.size_bytes, position), 0, header)
     except (CompressionError, CorruptRecordError) as error:
         raise KafkaError(ErrorCode.corrupt_message, str(error)) from error

@@ -1,4 +1,4 @@
-"""The segments of one log, oldest first: reading across them, rolling, dropping, cutting."""
+"""The segments of one log, oldest first: reading across them, rolling, dropping, truncating."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ from collections.abc import Iterator, Sequence
 
 from local_cluster.log.disk.disk_work import DeletedSegment, Deletion
 from local_cluster.log.disk.files import Files
-from local_cluster.log.segment.index import IndexCorruptError
-from local_cluster.log.segment.segment import (
-    DELETED_SUFFIX,
-    LOG_SUFFIX,
+from local_cluster.log.segment.batch_lookup import (
     Boundary,
-    LogSlice,
-    Segment,
+    batch_at,
+    ends_before,
+    find_boundary,
+    last_batch_before,
 )
+from local_cluster.log.segment.file_names import DELETED_SUFFIX
+from local_cluster.log.segment.index import IndexCorruptError
+from local_cluster.log.segment.segment import LogSlice, Segment
 from local_cluster.log.segment.swap import swap_steps
 from local_cluster.log.segment.transaction_index import AbortedTransaction
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class SegmentList:
     """At least one segment; the last one, `active`, is appended to.
 
-    Every method raises OSError where the disk fails; unless it says otherwise, what is in memory
-    may then differ from the disk and the log must not go on.
+    Every method raises OSError where the disk fails. Unless it says otherwise, memory may then
+    differ from the disk, and the log must not be written any more.
     """
 
     def __init__(
@@ -38,16 +40,17 @@ class SegmentList:
         segments: list[Segment],
         hidden: list[Segment],
     ) -> None:
+        """`hidden` are segments behind a corrupt place: kept on disk, never read."""
         self._files = files
         self.directory = directory
         self._segments = segments
         self._hidden = hidden
-        """Segments behind a corrupt place: kept on disk, shown to nobody."""
         self._bases = [segment.base_offset for segment in segments]
         self.active = segments[-1]
 
     @property
     def all(self) -> Sequence[Segment]:
+        """The segments to look at, the active one last."""
         return self._segments
 
     @property
@@ -62,11 +65,13 @@ class SegmentList:
     def size_bytes(self) -> int:
         return sum(segment.size_bytes for segment in self._segments)
 
-    def read(self, offset: int, bytes_max: int, limit: int, at_least_one_batch: bool) -> LogSlice:
-        """The slice of `PartitionLog.read`; offset and limit lie inside the log.
+    # -- reading ----------------------------------------------------------------------------
 
-        Raises KafkaError(corrupt_message) where a damaged length ends the way to a batch: what is
-        behind it must not be passed over, nor be told where it is not committed.
+    def read(self, offset: int, bytes_max: int, limit: int, at_least_one_batch: bool) -> LogSlice:
+        """Return the slice of `LogReader.read`; offset and limit lie inside the log.
+
+        Raises KafkaError(corrupt_message) where a damaged length is in the way to a batch. The
+        batches behind it must not be skipped, nor served where they are not committed.
         """
         index = len(self._bases) - 1
         if offset < self._bases[index]:
@@ -75,9 +80,9 @@ class SegmentList:
             position = segment.position_of(offset)
             if position is not None:
                 return self._slice(segment, position, offset, bytes_max, limit, at_least_one_batch)
-            if not segment.ends_before(offset):
+            if not ends_before(segment, offset):
                 raise _damaged(segment, offset)
-        return LogSlice(self.active.file, 0, 0, offset)
+        return LogSlice(self.active.file.open(), 0, 0, offset)
 
     def _slice(
         self,
@@ -94,51 +99,60 @@ class SegmentList:
             limit_position = segment.position_of(limit)
             if limit_position is not None:
                 end, next_offset = limit_position, limit
-            elif not segment.ends_before(limit):
+            elif not ends_before(segment, limit):
                 raise _damaged(segment, limit)
+        file = segment.file.open()
         if end <= position:
-            return LogSlice(segment.file, position, 0, offset)
+            return LogSlice(file, position, 0, offset)
         if end - position > bytes_max:
-            last = segment.last_before(position, position + bytes_max)
+            last = last_batch_before(segment, position, position + bytes_max)
             if last is None:
                 if not at_least_one_batch:
-                    return LogSlice(segment.file, position, 0, offset)
-                last = segment.batch_at(position)
+                    return LogSlice(file, position, 0, offset)
+                last = batch_at(segment, position)
                 if last is None:
                     raise _damaged(segment, offset)
             if last.following_position < end:
                 end, next_offset = last.following_position, last.next_offset
         segment.remember(next_offset, end)
-        return LogSlice(segment.file, position, end - position, next_offset)
+        return LogSlice(file, position, end - position, next_offset)
 
     def aborted_from(self, offset: int) -> Iterator[Sequence[AbortedTransaction]]:
-        """The aborted transactions of the segment that holds `offset` and of all later ones."""
+        """Yield the aborted transactions of the segment of `offset` and of each later one."""
         for index in range(max(bisect_right(self._bases, offset) - 1, 0), len(self._segments)):
-            yield self._segments[index].aborted
+            yield self._segments[index].transactions.entries
+
+    # -- growing ----------------------------------------------------------------------------
 
     def roll(self, base_offset: int, now_ms: int) -> list[str]:
-        """Begin a new segment at the end of the log or beyond; returns the paths that must be
-        flushed.
+        """Start a new segment at the end of the log or beyond; return the paths to flush.
 
-        On OSError the old segment is still the active one, and can be appended to.
+        On OSError the old segment is still active and can be appended to.
         """
         old = self.active
         finished = old.finish()
         new = self._new(base_offset)
         new.create(now_ms)
         old.close_for_appends()
-        # Also where that lies beyond its last batch, as every start has it.
+        # It may lie beyond the last batch: a restart sets it in the same way.
         old.next_offset = base_offset
         self._segments.append(new)
         self._bases.append(base_offset)
         self.active = new
         return [*finished, self.directory]
 
+    def set_index_interval(self, index_interval_bytes: int) -> None:
+        """Apply index.interval.bytes to everything written after this call."""
+        for segment in self._segments:
+            segment.index_interval_bytes = index_interval_bytes
+
+    # -- removing ---------------------------------------------------------------------------
+
     def drop_oldest(self, count: int) -> Deletion:
         """Take out the oldest segments, never all of them.
 
-        Where the disk refuses after the first of them those stay for another time; an OSError
-        leaves everything as it was.
+        If the disk refuses one after the first, the rest stay for now. An OSError has changed
+        nothing.
         """
         assert count < len(self._segments), "the active segment stays"
         segments: list[DeletedSegment] = []
@@ -149,7 +163,7 @@ class SegmentList:
             except OSError as error:
                 if not segments:
                     raise
-                _log.warning("%s: old segments stay for now: %s", self.directory, error)
+                log.warning("%s: old segments stay for now: %s", self.directory, error)
                 break
             segments.append(DeletedSegment(segment.base_offset, segment.size_bytes))
         del self._segments[: len(segments)]
@@ -159,7 +173,7 @@ class SegmentList:
     def swap_compacted(self, replaced: Sequence[Segment]) -> Deletion:
         """Put the `.cleaned` segment that was written for some closed segments in their place.
 
-        Slices of the old ones stay readable.
+        Slices of the old segments stay readable.
         """
         first, last = replaced[0], replaced[-1]
         index = self._segments.index(first)
@@ -179,16 +193,14 @@ class SegmentList:
             for _, new_name in steps
             if new_name.endswith(DELETED_SUFFIX)
         ]
-        deleted = [DeletedSegment(item.base_offset, item.size_bytes) for item in replaced]
-        return Deletion(segments=deleted, paths=paths, port=self._files)
+        return Deletion(segments=_deleted(replaced), paths=paths, port=self._files)
 
-    def cut(self, offset: int) -> tuple[Deletion, Boundary]:
-        """Cut off every batch that reaches to `offset` or beyond, what lies behind a damaged length
-        before it, and the hidden segments; also says where that was.
+    def truncate(self, offset: int) -> tuple[Deletion, Boundary]:
+        """Remove every batch that reaches `offset`, and the hidden segments; return the boundary.
 
-        The files end behind the last batch then; a log that ends beyond it must be rolled. A
-        segment that begins at `offset` stays, empty: it says where the log ends, though compaction
-        may have left nothing of what came right before.
+        The files then end behind the last batch. A log that ends beyond it must be rolled by the
+        caller. A segment that begins at `offset` stays, empty: it preserves the log end offset,
+        though compaction may have left nothing right before it.
         """
         keep = max(1, bisect_right(self._bases, offset))
         deletion = self._delete([*self._segments[keep:], *self._hidden])
@@ -196,12 +208,12 @@ class SegmentList:
         del self._segments[keep:]
         del self._bases[keep:]
         self.active = active = self._segments[-1]
-        boundary = active.boundary_before(offset)
-        active.cut(boundary.position, boundary.next_offset)
+        boundary = find_boundary(active, offset)
+        active.truncate(boundary.position, boundary.next_offset)
         return deletion, boundary
 
     def replace_all(self, base_offset: int, now_ms: int) -> Deletion:
-        """Throw everything away and begin again at `base_offset`."""
+        """Remove everything and start over at `base_offset`."""
         deletion = self._delete([*self._segments, *self._hidden])
         self._hidden = []
         new = self._new(base_offset)
@@ -210,17 +222,15 @@ class SegmentList:
         return deletion
 
     def move_to(self, directory: str) -> Deletion:
-        """Rename the directory to one that will be removed."""
+        """Rename the directory; return the deletion of it, for a log that is deleted.
+
+        On OSError nothing has changed.
+        """
         self._files.rename(self.directory, directory)
         self.directory = directory
         for segment in self._segments:
             segment.move_to(directory)
-        deleted = [DeletedSegment(item.base_offset, item.size_bytes) for item in self._segments]
-        return Deletion(segments=deleted, trees=[directory], port=self._files)
-
-    def set_index_interval(self, index_interval_bytes: int) -> None:
-        for segment in self._segments:
-            segment.index_interval_bytes = index_interval_bytes
+        return Deletion(segments=_deleted(self._segments), trees=[directory], port=self._files)
 
     def _new(self, base_offset: int) -> Segment:
         return Segment(
@@ -232,15 +242,18 @@ class SegmentList:
 
     def _delete(self, segments: Sequence[Segment]) -> Deletion:
         paths: list[str] = []
-        # The newest first: what is left after a failure or a crash is a log without a gap.
+        # The newest first: a failure or a crash then leaves a log without a gap.
         for segment in reversed(segments):
             paths += segment.mark_deleted()
-        deleted = [DeletedSegment(item.base_offset, item.size_bytes) for item in segments]
-        return Deletion(segments=deleted, paths=paths, port=self._files)
+        return Deletion(segments=_deleted(segments), paths=paths, port=self._files)
+
+
+def _deleted(segments: Sequence[Segment]) -> list[DeletedSegment]:
+    return [DeletedSegment(segment.base_offset, segment.size_bytes) for segment in segments]
 
 
 def _damaged(segment: Segment, offset: int) -> KafkaError:
     return KafkaError(
         ErrorCode.corrupt_message,
-        f"{segment.path(LOG_SUFFIX)}: a damaged batch is in the way to offset {offset}",
+        f"{segment.log_path}: a damaged batch is in the way to offset {offset}",
     )

@@ -83,7 +83,7 @@ def take_answer(
                     answer.records, epoch_max=asked.leader_epoch
                 )
                 if headers:
-                    deletion = log.begin_with(headers[0], now_ms)
+                    deletion = log.truncation.start_over_with(headers[0], now_ms)
                     if deletion is not None:
                         partition.cut_high_watermark()
                     partition.append_fetched(answer.records[:size_bytes], headers)
@@ -99,12 +99,12 @@ def take_answer(
                 )
             elif offset < log.log_end_offset:
                 _log.info("%s is cut back from %d to %d", log, log.log_end_offset, offset)
-            deletion = log.truncate_to(offset, now_ms)
+            deletion = log.truncation.truncate_to(offset, now_ms)
             partition.cut_high_watermark()
             return Followed(decided, deletion)
         case StartAnew(offset):
             _log.warning("%s begins anew at %d, the leader's log start", log, offset)
-            deletion = log.truncate_fully(offset, now_ms)
+            deletion = log.truncation.truncate_fully(offset, now_ms)
             partition.cut_high_watermark()
             return Followed(decided, deletion)
         case Wait() | Retry():

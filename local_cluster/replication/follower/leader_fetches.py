@@ -335,7 +335,9 @@ class LeaderFetches:
             log = partition.log
             _log.warning("%s is damaged and fetched anew: %s", log, log.corruption)
             try:
-                deletion = log.truncate_fully(log.log_start_offset, self._context.clock.now_ms())
+                deletion = log.truncation.truncate_fully(
+                    log.log_start_offset, self._context.clock.now_ms()
+                )
             except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
                 defect = None if isinstance(error, KafkaError) else error
                 _log.error("%s stays as it is: %s", log, error, exc_info=defect)

@@ -103,7 +103,7 @@ def with_transactions(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 epoch=turn // 15,
             )
         for producer_id in (9, 10, 11):
-            log.append_marker(
+            log.as_leader.append_marker(
                 EndMarker(is_commit=producer_id != 10, coordinator_epoch=0),
                 producer_id=producer_id,
                 producer_epoch=0,

@@ -48,12 +48,12 @@ class SimFlusher:
             if not partition.is_flushed_by(self):
                 # It changes its log directory just now, and asks again.
                 continue
-            ticket = partition.log.begin_flush()
+            ticket = partition.log.flusher.begin_flush()
             if ticket is not None:
                 tickets.append((partition, partition.log, ticket))
             elif partition.log.failure is not None:
                 partition.fail_parked(ErrorCode.kafka_storage_error)
-            elif partition.log.needs_flush:
+            elif partition.log.flusher.needs_flush:
                 asyncio.get_running_loop().call_later(RETRY_SECONDS, self.request, partition)
         self._is_busy = bool(tickets)
         if tickets:
@@ -71,7 +71,7 @@ class SimFlusher:
         for partition, log, ticket in tickets:
             if ticket.is_done:
                 # Of the log that it was made for: the partition may have another one by now.
-                log.complete_flush(ticket)
+                log.flusher.complete_flush(ticket)
                 partition.flushed()
             else:
                 partition.fail_parked(ErrorCode.kafka_storage_error)

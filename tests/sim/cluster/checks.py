@@ -100,7 +100,7 @@ class ClusterChecks:
     def _look_at_replica(self, broker: SimBroker, partition: Partition, at: At) -> None:
         seen = self._seen.get((broker.id, at))
         log = partition.log
-        begins = (log.log_start_offset, log.first_base_offset)
+        begins = (log.log_start_offset, log.segments.first_base_offset)
         is_new = seen is None or seen.replica is not partition
         if is_new and log.corruption is not None and not self._was_damaged(broker, at, seen):
             raise Anomaly(f"{at}: sound, but {log.corruption}")
@@ -129,7 +129,7 @@ class ClusterChecks:
 
     def _begin(self, broker: SimBroker, partition: Partition, at: At, seen: _Seen | None) -> _Seen:
         """A replica that was not looked at yet, or whose log begins elsewhere than it did."""
-        begins = partition.log.log_start_offset, partition.log.first_base_offset
+        begins = partition.log.log_start_offset, partition.log.segments.first_base_offset
         log_start, base = begins
         may_begin = self.committed_of(Log(at, partition.topic_id)).may_begin
         if not base <= log_start <= min(may_begin, partition.high_watermark):
@@ -323,7 +323,7 @@ def read_log(partition: Partition, offset: int, end: int) -> bytes:
     """Whole batches of the log from an offset up to another."""
     parts = []
     while offset < end:
-        piece = partition.log.read(
+        piece = partition.log.reader.read(
             offset, bytes_max=READ_BYTES, offset_limit=end, at_least_one_batch=True
         )
         if piece is None or not piece.size_bytes:

@@ -31,7 +31,7 @@ def planned(directory: Path, batches: int, records: int, value_bytes: int) -> Co
     for index in range(batches):
         pairs = [(b"%d-%d" % (index, at), os.urandom(value_bytes)) for at in range(records)]
         put(log, *pairs)
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     found = plan_round(
         log,
         cleaned_offset=0,

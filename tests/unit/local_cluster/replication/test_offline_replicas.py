@@ -210,7 +210,7 @@ async def test_a_damaged_log_is_reported_until_it_was_fetched_anew(tmp_path: Pat
     append(log, batch(1))
     flush(log)
     broker.directories.all[0].checkpoint({("t", 0): 1})
-    path = Path(log.active_path)
+    path = Path(log.segments.active.log_path)
     broker.close()
     path.write_bytes(path.read_bytes()[:-1] + b"!")
     again = Broker(tmp_path)
@@ -222,7 +222,7 @@ async def test_a_damaged_log_is_reported_until_it_was_fetched_anew(tmp_path: Pat
     assert again.replicas.report().offline == {("t", 0)}
     replica = again.replicas.get("t", 0)
     assert replica is not None
-    replica.log.truncate_fully(0, 0)
+    replica.log.truncation.truncate_fully(0, 0)
     assert again.replicas.report() == ALL_WELL
     again.close()
 
@@ -285,7 +285,7 @@ async def test_a_log_that_a_full_disk_ended_in_a_cut_is_opened_again_when_there_
     with monkeypatch.context() as full:
         full.setattr(Segment, "create", refuse)
         with pytest.raises(KafkaError, match="cannot be truncated"):
-            follower.log.truncate_fully(9, 0)
+            follower.log.truncation.truncate_fully(9, 0)
     assert follower.log.failure is not None
     broker.replicas.resume()
     assert broker.replicas.report() == ALL_WELL

@@ -18,14 +18,13 @@ class FakeLog:
     """Only what a Partition looks at; `written` and `flushed` are moved by the test."""
 
     def __init__(self) -> None:
+        self.as_leader = self.reader = self
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.flushed_end_offset = 0
         self.reads: list[tuple[int, int]] = []
 
-    def append_as_leader(
-        self, buffer: Any, headers: Any, *, leader_epoch: int, now_ms: int
-    ) -> None:
+    def append(self, buffer: Any, headers: Any, *, leader_epoch: int, now_ms: int) -> None:
         self.log_end_offset += len(headers)
 
     def read(

@@ -15,7 +15,7 @@ import pytest
 from local_cluster.log.compaction.compaction_round import plan_round
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.directory.log_store import LogStore
-from local_cluster.log.disk.files import OsFile, OsFiles
+from local_cluster.log.disk.files import LogFile, OsFiles
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.server import compaction
 from local_cluster.server.compaction import UNCLEANABLE_RETRY_MS, Compaction
@@ -50,7 +50,7 @@ class BadSector(OsFiles):
             if "/t-0/" in path and path.endswith(suffix):
                 raise OSError(number, "injected", path)
 
-    def open(self, path: str, *, create: bool = False) -> OsFile:
+    def open(self, path: str, *, create: bool = False) -> LogFile:
         self._check(path)
         return super().open(path, create=create)
 
@@ -116,7 +116,7 @@ async def test_a_log_that_cannot_be_read_or_rolled_is_left_alone_for_a_while_and
     directories = filled(tmp_path, files, clock)
     logs = [directories.get_or_create("t", TOPIC_ID, each, CONFIG) for each in (0, 1)]
     if suffix == ".snapshot":
-        logs[0].update_config(LogConfig(is_compacted=True, max_compaction_lag_ms=1))
+        logs[0].state.update_config(LogConfig(is_compacted=True, max_compaction_lag_ms=1))
         clock.ms += 1000
     files.errors = {suffix: error}
     async with compacting(directories, logs, clock):

@@ -46,10 +46,11 @@ class Disk:
 
 
 class DirtyPartition:
-    """Partition and log in one: an end offset, and how far it is flushed."""
+    """Partition, log and its flusher in one: an end offset, and how far it is flushed."""
 
     def __init__(self, disk: Disk) -> None:
         self.log = self
+        self.flusher = self
         self.disk = disk
         self.end_offset = 0
         self.flushed_end_offset = 0
@@ -71,7 +72,7 @@ class DirtyPartition:
             return None
         return FlushJob(
             end_offset=self.end_offset,
-            generation=0,
+            truncations=0,
             sequence=0,
             files=[self.disk],
             on_failure=lambda reason: setattr(self, "failure", reason),

@@ -271,7 +271,7 @@ async def test_a_copy_follows_a_replica_that_is_cut_back(
     assert copy is not None
     await until(lambda: copy.log_end_offset > 10)
     partition.resign(2, 2)
-    partition.log.truncate_to(10, NOW_MS)
+    partition.log.truncation.truncate_to(10, NOW_MS)
     partition.cut_high_watermark()
     partition.become_leader(3)
     broker.acknowledged = 10

@@ -23,7 +23,7 @@ from local_cluster.controller.decisions.fsm import step
 from local_cluster.controller.member.config_writer import write_broker_configs
 from local_cluster.controller.model import znodes
 from local_cluster.controller.model.cluster_state import ClusterState
-from local_cluster.log.config.log_config import ConfigSource
+from local_cluster.log.config.description import ConfigSource
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeCoordination, FakeZooKeeper
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from local_cluster.log.compaction.compaction_job import Compacted, run_job
+from local_cluster.log.compaction.cleaner import run_job
+from local_cluster.log.compaction.compaction_job import Compacted
 from local_cluster.log.compaction.compaction_round import plan_round
 from local_cluster.log.disk.files import OsFiles
 from local_cluster.log.partition.partition_log import PartitionLog

@@ -6,13 +6,8 @@ import dataclasses
 
 import pytest
 
-from local_cluster.log.config.log_config import (
-    ConfigSource,
-    LogConfig,
-    describe,
-    stored_config,
-    validate_topic_configs,
-)
+from local_cluster.log.config.description import ConfigSource, describe
+from local_cluster.log.config.log_config import LogConfig, stored_config, validate_topic_configs
 from local_cluster.log.config.topic_configs import TOPIC_CONFIGS
 from local_cluster.wire.errors import ErrorCode, KafkaError
 

@@ -53,24 +53,28 @@ class Move:
         self.copy = self.target.create_future("t", TOPIC_ID, 0, LogConfig())
 
     def copy_half(self) -> None:
-        self._append(self.log.read(0, bytes_max=1, offset_limit=3, at_least_one_batch=True).read())
+        self._append(
+            self.log.reader.read(0, bytes_max=1, offset_limit=3, at_least_one_batch=True).read()
+        )
 
     def copy_rest(self) -> None:
-        piece = self.log.read(3, bytes_max=1 << 20, offset_limit=RECORDS, at_least_one_batch=True)
+        piece = self.log.reader.read(
+            3, bytes_max=1 << 20, offset_limit=RECORDS, at_least_one_batch=True
+        )
         self._append(piece.read())
-        self.copy.complete_flush(self._synced(self.copy))
+        self.copy.flusher.complete_flush(self._synced(self.copy))
 
     def swap(self) -> None:
-        self.copy.take_over(self.log)
+        self.copy.relocation.take_over(self.log.relocation)
         assert self.directories.swap("t", 0) == (self.source, self.log)
-        self.log.fail("moved")
+        self.log.state.fail("moved")
 
     def write(self) -> None:
         """What is acknowledged after the swap."""
         append(self.copy, batch(1), epoch=2)
 
     def make_durable(self) -> None:
-        self.copy.complete_flush(self._synced(self.copy))
+        self.copy.flusher.complete_flush(self._synced(self.copy))
 
     def checkpoint(self) -> None:
         self.target.checkpoint({("t", 0): RECORDS})
@@ -82,17 +86,17 @@ class Move:
         self.source.sync()
 
     def unmark(self) -> None:
-        self.copy.unmark()
+        self.copy.relocation.unmark()
 
     def clean(self) -> None:
         self.source.collect_garbage().run()
 
     def _append(self, content: bytes) -> None:
         headers = [header for _, header in iter_headers(memoryview(content))]
-        self.copy.append_as_follower(memoryview(content), headers, now_ms=NOW_MS)
+        self.copy.as_follower.append(memoryview(content), headers, now_ms=NOW_MS)
 
     def _synced(self, log: PartitionLog) -> FlushJob:
-        ticket = log.begin_sync()
+        ticket = log.flusher.begin_full_flush()
         ticket.run()
         return ticket
 
@@ -164,7 +168,7 @@ def swapped_with_deletions(root: Path) -> Move:
     move = Move(root)
     for step in move.steps[:SWAP]:
         step()
-    move.log.advance_log_start(5)
+    move.log.cleanup.advance_log_start(5)
     move.source.checkpoint({("t", 0): RECORDS})
     move.swap()
     return move

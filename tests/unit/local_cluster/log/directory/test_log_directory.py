@@ -79,7 +79,7 @@ def test_a_new_log_is_not_opened_by_the_offsets_of_one_that_had_its_name(
     append(log, batch(3))
     append(log, batch(3))
     flush(log)
-    log.advance_log_start(4)
+    log.cleanup.advance_log_start(4)
     directory.checkpoint({("t", 0): 6})
     directory.delete_topic("t", TOPIC_ID)
     if is_restarted:
@@ -98,7 +98,7 @@ def test_a_new_log_is_not_opened_by_the_offsets_of_one_that_had_its_name(
     assert reopened.corruption is None
     assert (reopened.log_start_offset, reopened.log_end_offset) == (0, 4)
     assert reopened.flushed_end_offset == 0, "nothing of it is known to be on the disk"
-    assert again.high_watermark("t", 0) == 0
+    assert again.offsets.high_watermark(("t", 0)) == 0
     again.close()
 
 
@@ -132,14 +132,14 @@ def test_a_flush_in_flight_does_not_care_that_its_topic_goes(tmp_path: Path) -> 
     directory = opened(tmp_path, files=FailingFiles())
     log = made(directory)
     append(log, batch(1), epoch=3)
-    ticket = log.begin_flush()
+    ticket = log.flusher.begin_flush()
     assert ticket is not None
     directory.delete_topic("t", TOPIC_ID)
     made(directory, topic_id=UUID(int=8))
     directory.collect_garbage().run()
     ticket.run()
-    log.complete_flush(ticket)
-    assert log.begin_flush() is None
+    log.flusher.complete_flush(ticket)
+    assert log.flusher.begin_flush() is None
     assert not (tmp_path / "t-0" / checkpoints.LEADER_EPOCHS).exists()
     directory.close()
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.disk.files import LogFile
 from tests.unit.local_cluster.log.directory.directory_samples import StandingClock
-from tests.unit.local_cluster.log.faulty_files import FaultyFile, FaultyFiles
+from tests.unit.local_cluster.log.faulty_files import FaultyFiles
 from tests.unit.local_cluster.log.samples import TOPIC_ID, append, batch, flush, offsets_of
 
 PARTITIONS = 30
@@ -24,7 +25,7 @@ class CountingFiles(FaultyFiles):
         self.opened: Counter[str] = Counter()
         self.asked = 0
 
-    def open(self, path: str, *, create: bool = False) -> FaultyFile:
+    def open(self, path: str, *, create: bool = False) -> LogFile:
         self.opened[path] += 1
         return super().open(path, create=create)
 
@@ -53,7 +54,7 @@ def written(root: Path, *, clean: bool) -> None:
         log = directory.get_or_create("t", TOPIC_ID, index, CONFIG)
         for _ in range(SEGMENTS):
             append(log, batch(1, value=b"x" * 150, producer=(-1, -1, -1)))
-        assert len(log.segments) == SEGMENTS
+        assert len(log.segments.all) == SEGMENTS
         flush(log)
         append(log, batch(1, value=b"y"))
     directory.checkpoint()
@@ -68,7 +69,7 @@ def test_a_clean_start_writes_nothing_and_opens_no_closed_segment(tmp_path: Path
     # The clean-shutdown marker goes, and the directory says so durably: once, not by partition.
     assert files.calls == ["remove", "sync"]
     opened_logs = [path for path in files.opened if path.endswith(".log")]
-    active = {log.active_path for log in directory}
+    active = {log.segments.active.log_path for log in directory}
     assert set(opened_logs) <= active
     assert max(files.opened[path] for path in opened_logs) == 1
     assert files.asked <= PARTITIONS * (8 + 5 * SEGMENTS)
@@ -98,7 +99,7 @@ def test_after_a_crash_only_what_was_not_flushed_is_read(tmp_path: Path) -> None
     directory = opened(tmp_path, files)
     assert not directory.was_clean
     read = {path for path in files.opened if path.endswith(".log")}
-    assert read == {log.active_path for log in directory}
+    assert read == {log.segments.active.log_path for log in directory}
     assert {len(offsets_of(log)) for log in directory} == {SEGMENTS + 1}
 
 

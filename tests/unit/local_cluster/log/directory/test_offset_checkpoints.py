@@ -11,8 +11,7 @@ import pytest
 
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.directory.log_directory import LogDirectory
-from local_cluster.log.disk.disk_work import LogDirectoryError
-from local_cluster.log.disk.files import OsFile, OsFiles
+from local_cluster.log.disk.files import LogFile, OsFiles
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.log.segment.segment import Segment
 from local_cluster.log.state import checkpoints as c
@@ -33,7 +32,7 @@ class FullDisk(OsFiles):
     fits_calls: int | None = None
     """How many such calls it takes before it is full; None for any number."""
 
-    def open(self, path: str, *, create: bool = False) -> OsFile:
+    def open(self, path: str, *, create: bool = False) -> LogFile:
         if create and not self.exists(path):
             self._check()
         return super().open(path, create=create)
@@ -70,7 +69,7 @@ def append_value_and_tombstone(log: PartitionLog) -> None:
     for value in (b"v1", b"other", None, b"another"):
         key = b"k" if value in (b"v1", None) else value
         put(log, (key, value), (b"filler", b"x"))
-        log.roll(NOW_MS)
+        log.writer.roll(NOW_MS)
 
 
 def compacted(path: Path, files: OsFiles | None = None) -> LogDirectory:
@@ -81,7 +80,7 @@ def compacted(path: Path, files: OsFiles | None = None) -> LogDirectory:
     done = compact(log)
     assert done is not None
     assert done.end_offset == 8
-    directory.set_cleaned_offset(*KEY, done.end_offset)
+    directory.offsets.set_cleaned(KEY, done.end_offset)
     directory.checkpoint({KEY: 8})
     return directory
 
@@ -89,7 +88,7 @@ def compacted(path: Path, files: OsFiles | None = None) -> LogDirectory:
 def assert_nothing_is_clean_after_a_kill(directory: LogDirectory) -> None:
     """What is in the log was never compacted, whatever was before it."""
     directory = killed(directory)
-    assert directory.cleaned_offset(*KEY) == 0
+    assert directory.offsets.cleaned(KEY) == 0
     directory.close()
 
 
@@ -97,7 +96,7 @@ def test_a_key_that_was_deleted_stays_so_where_a_replica_was_fetched_anew(tmp_pa
     """The leader may have compacted nothing yet, and the process may be killed at any time."""
     directory = compacted(tmp_path)
     log = log_of(directory)
-    deletion = log.truncate_fully(0, NOW_MS)
+    deletion = log.truncation.truncate_fully(0, NOW_MS)
     checkpoint = directory.prepare_checkpoint({KEY: 0})
     deletion.run()
     checkpoint.run()
@@ -105,15 +104,15 @@ def test_a_key_that_was_deleted_stays_so_where_a_replica_was_fetched_anew(tmp_pa
     directory = killed(directory)
     log = log_of(directory)
     put(log, (b"newer", b"x"))
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     now_ms = NOW_MS
     for _ in range(3):
         now_ms += 2 * DAY_MS
-        done = compact(log, cleaned_offset=directory.cleaned_offset(*KEY), now_ms=now_ms)
+        done = compact(log, cleaned_offset=directory.offsets.cleaned(KEY), now_ms=now_ms)
         if done is not None:
-            directory.set_cleaned_offset(*KEY, done.end_offset)
+            directory.offsets.set_cleaned(KEY, done.end_offset)
         put(log, (b"newer", b"x"), now_ms=now_ms)
-        log.roll(now_ms)
+        log.writer.roll(now_ms)
     assert [record.value for record in records_of(log) if record.key == b"k"] in ([], [None])
     directory.close()
 
@@ -122,18 +121,18 @@ def test_what_is_left_by_a_cut_stays_clean(tmp_path: Path) -> None:
     directory = compacted(tmp_path)
     log = log_of(directory)
     put(log, (b"newer", b"x"))
-    log.truncate_to(8, NOW_MS).run()
+    log.truncation.truncate_to(8, NOW_MS).run()
     directory.checkpoint()
-    assert directory.cleaned_offset(*KEY) == 8
-    log.truncate_to(5, NOW_MS).run()
+    assert directory.offsets.cleaned(KEY) == 8
+    log.truncation.truncate_to(5, NOW_MS).run()
     directory.checkpoint()
-    assert 0 < directory.cleaned_offset(*KEY) == log.log_end_offset < 8
+    assert 0 < directory.offsets.cleaned(KEY) == log.log_end_offset < 8
     directory.close()
 
 
 def test_a_kill_before_the_checkpoint_of_a_cut_is_seen_by_the_next_start(tmp_path: Path) -> None:
     directory = compacted(tmp_path)
-    log_of(directory).truncate_fully(0, NOW_MS).run()
+    log_of(directory).truncation.truncate_fully(0, NOW_MS).run()
     directory = killed(directory)
     append_value_and_tombstone(log_of(directory))
     # Killed again, before any checkpoint of that run.
@@ -144,9 +143,9 @@ def test_a_checkpoint_that_a_full_disk_refuses_is_written_by_the_next(tmp_path: 
     files = FullDisk()
     directory = compacted(tmp_path, files)
     log = log_of(directory)
-    log.truncate_fully(0, NOW_MS).run()
+    log.truncation.truncate_fully(0, NOW_MS).run()
     files.is_full = True
-    with pytest.raises(LogDirectoryError):
+    with pytest.raises(OSError, match="injected"):
         directory.checkpoint()
     files.is_full = False
     directory.checkpoint()
@@ -173,7 +172,7 @@ def test_a_log_that_ended_in_a_cut_is_not_taken_for_clean_when_it_is_opened_agai
 def test_a_start_on_a_full_disk_waits_for_space_with_what_it_must_note(tmp_path: Path) -> None:
     files = FullDisk()
     directory = compacted(tmp_path, files)
-    log_of(directory).truncate_fully(0, NOW_MS).run()
+    log_of(directory).truncation.truncate_fully(0, NOW_MS).run()
     files.is_full = True
     directory.close(clean=False)
     directory = LogDirectory(tmp_path, files, broker_id=1, clock=StandingClock())
@@ -188,7 +187,7 @@ def test_a_start_on_a_full_disk_waits_for_space_with_what_it_must_note(tmp_path:
 
 def test_a_new_log_is_not_taken_for_clean_by_a_checkpoint_under_way(tmp_path: Path) -> None:
     directory = compacted(tmp_path)
-    directory.set_cleaned_offset(*KEY, 8)
+    directory.offsets.set_cleaned(KEY, 8)
     under_way = directory.prepare_checkpoint()
     directory.delete_topic("t", TOPIC_ID)
     under_way.run()
@@ -201,7 +200,7 @@ def test_deleted_records_stay_so_when_a_log_is_opened_again(tmp_path: Path) -> N
     directory = opened(tmp_path, files=files)
     log = log_of(directory)
     append_value_and_tombstone(log)
-    log.advance_log_start(5)
+    log.cleanup.advance_log_start(5)
     directory.checkpoint()
     end_in_a_swap(files, log)
     directory.reopen_offline()
@@ -225,7 +224,7 @@ def test_what_nobody_flushed_does_not_count_as_flushed_when_a_log_is_opened_agai
     directory = killed(directory, files)
     log = log_of(directory)
     assert log.flushed_end_offset == 8
-    log.truncate_to(4, NOW_MS).run()
+    log.truncation.truncate_to(4, NOW_MS).run()
     directory.checkpoint()
     append_value_and_tombstone(log)
     end_in_a_swap(files, log)
@@ -233,7 +232,7 @@ def test_what_nobody_flushed_does_not_count_as_flushed_when_a_log_is_opened_agai
     again = log_of(directory)
     assert again.log_end_offset == 12
     assert again.flushed_end_offset == 4
-    assert again.needs_flush
+    assert again.flusher.needs_flush
     directory.close()
 
 
@@ -245,7 +244,7 @@ def test_what_is_known_of_a_log_that_cannot_be_opened_again_is_kept(
     log = log_of(directory)
     append_value_and_tombstone(log)
     flush(log)
-    log.advance_log_start(5)
+    log.cleanup.advance_log_start(5)
     end_in_a_swap(files, log)
     with monkeypatch.context() as failing:
         failing.setattr(PartitionLog, "open", refuse_to_open)
@@ -276,9 +275,9 @@ def test_the_recovery_point_of_a_log_that_ended_in_a_cut_is_not_beyond_its_end(
 
 
 CHANGES: dict[str, Callable[[PartitionLog], object]] = {
-    "cut": lambda log: log.truncate_to(3, NOW_MS).run(),
-    "begun anew": lambda log: log.truncate_fully(5, NOW_MS).run(),
-    "emptied": lambda log: log.truncate_fully(0, NOW_MS).run(),
+    "cut": lambda log: log.truncation.truncate_to(3, NOW_MS).run(),
+    "begun anew": lambda log: log.truncation.truncate_fully(5, NOW_MS).run(),
+    "emptied": lambda log: log.truncation.truncate_fully(0, NOW_MS).run(),
     "compacted": compact,
 }
 
@@ -295,7 +294,7 @@ def test_a_log_is_opened_again_by_what_held_when_any_call_of_a_change_was_refuse
         append_value_and_tombstone(log)
         flush(log)
         put(log, (b"unflushed", b"x"))
-        log.advance_log_start(3)
+        log.cleanup.advance_log_start(3)
         before = {record.offset: record for record in records_of(log)}
         files.fits_calls = fits_calls
         with contextlib.suppress(KafkaError):
@@ -346,4 +345,4 @@ def refuse_creation_once(monkeypatch: pytest.MonkeyPatch, log: PartitionLog) -> 
     with monkeypatch.context() as full:
         full.setattr(Segment, "create", refuse)
         with pytest.raises(KafkaError, match="cannot be truncated"):
-            log.truncate_fully(0, NOW_MS)
+            log.truncation.truncate_fully(0, NOW_MS)

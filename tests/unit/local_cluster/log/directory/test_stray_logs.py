@@ -49,14 +49,14 @@ def is_kept_at(at_ms: int, directory: LogDirectory, clock: HandClock) -> bool:
     """Whether the log that was set aside is there at that time of the run, if it is kept 100 ms."""
     clock.at_ms = at_ms
     directory.drop_old_strays(100)
-    return directory.has_stray("t", 0, TOPIC_ID)
+    return directory.strays.has("t", 0, TOPIC_ID)
 
 
 def test_what_was_set_aside_is_deleted_after_its_time(tmp_path: Path) -> None:
     clock = HandClock()
     directory = run_that_sets_aside(tmp_path, clock)
     assert directory.get("t", 0) is None
-    assert directory.has_stray("t", 0, TOPIC_ID)
+    assert directory.strays.has("t", 0, TOPIC_ID)
     assert directory.partitions_count == 0
     assert is_kept_at(99, directory, clock)
     directory.collect_garbage().run()
@@ -74,7 +74,7 @@ def test_a_start_goes_on_counting_for_how_long_it_is_kept(tmp_path: Path) -> Non
     clock = HandClock()
     directory = run_that_sets_aside(tmp_path, clock)
     clock.at_ms = 30
-    directory.prepare_stray_notes().run()
+    directory.strays.prepare_notes().run()
     clock.at_ms = 35
     directory.close(clean=False)
 
@@ -96,7 +96,7 @@ def test_what_came_back_and_is_set_aside_again_is_counted_anew(tmp_path: Path) -
     clock = HandClock()
     directory = run_that_sets_aside(tmp_path, clock)
     clock.at_ms = 90
-    late = directory.prepare_stray_notes()
+    late = directory.strays.prepare_notes()
     late.run()
     assert offsets_of(made(directory)) == [0]
     assert not (tmp_path / "t-0" / KEPT_MS).exists()

@@ -14,12 +14,11 @@ import pytest
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.directory.log_directory import LogDirectory
 from local_cluster.log.directory.offset_checkpoints import STRAY_OFFSETS
-from local_cluster.log.disk.disk_work import LogDirectoryError
-from local_cluster.log.disk.files import Files, OsFiles
+from local_cluster.log.disk.files import Files, LogFile, OsFiles
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.sim.broker.sim_disk import SimDisk
 from tests.unit.local_cluster.log.directory.directory_samples import StandingClock, made
-from tests.unit.local_cluster.log.faulty_files import FaultyFile, FaultyFiles
+from tests.unit.local_cluster.log.faulty_files import FaultyFiles
 from tests.unit.local_cluster.log.samples import TOPIC_ID, append, batch, flush, offsets_of
 
 KEY = ("t", 0)
@@ -52,14 +51,14 @@ def written(root: Path, files: Files) -> LogDirectory:
         append(log, batch(1))
     flush(log)
     directory.checkpoint({KEY: 10})
-    log.advance_log_start(6)
+    log.cleanup.advance_log_start(6)
     return directory
 
 
 def require_as_it_was(directory: LogDirectory) -> None:
     log = made(directory)
     assert (log.log_start_offset, log.log_end_offset, log.flushed_end_offset) == (6, 10, 10)
-    assert directory.high_watermark(*KEY) == 10
+    assert directory.offsets.high_watermark(KEY) == 10
     assert offsets_of(log) == [6, 7, 8, 9]
 
 
@@ -92,12 +91,12 @@ def test_once_a_checkpoint_tells_of_it_what_was_noted_counts_no_more(tmp_path: P
     log = made(directory)
     append(log, batch(1))
     flush(log)
-    log.advance_log_start(8)
+    log.cleanup.advance_log_start(8)
     directory.checkpoint({KEY: 11})
     directory = killed(directory, OsFiles())
     log = made(directory)
     assert (log.log_start_offset, log.flushed_end_offset) == (8, 11)
-    assert directory.high_watermark(*KEY) == 11
+    assert directory.offsets.high_watermark(KEY) == 11
     directory.close()
 
 
@@ -122,10 +121,10 @@ def test_a_checkpoint_that_a_kill_cut_short_takes_nothing_of_it(
     directory.set_aside(*KEY)
     directory = killed(directory, files)
     require_as_it_was(directory)
-    directory.set_cleaned_offset(*KEY, 7)
+    directory.offsets.set_cleaned(KEY, 7)
     files.left = files_written
     is_whole = files_written == CHECKPOINT_FILES
-    with contextlib.nullcontext() if is_whole else pytest.raises(LogDirectoryError):
+    with contextlib.nullcontext() if is_whole else pytest.raises(OSError, match="gone"):
         directory.checkpoint()
     assert not files.left
     directory = killed(directory, OsFiles())
@@ -146,7 +145,7 @@ def test_what_was_noted_of_a_log_that_then_stayed_counts_no_more(tmp_path: Path)
     flush(log)
     with pytest.raises(KafkaError):
         directory.set_aside(*KEY)
-    log.advance_log_start(2)
+    log.cleanup.advance_log_start(2)
     directory.checkpoint()
     directory = killed(directory, OsFiles())
     assert made(directory).log_start_offset == 2
@@ -158,7 +157,7 @@ def test_another_incarnation_is_not_opened_by_it(tmp_path: Path) -> None:
     directory.set_aside(*KEY)
     log = directory.get_or_create("t", UUID(int=8), 0, LogConfig())
     assert (log.log_start_offset, log.log_end_offset) == (0, 0)
-    assert directory.high_watermark(*KEY) == 0
+    assert directory.offsets.high_watermark(KEY) == 0
     directory.set_aside(*KEY)
     require_as_it_was(directory)
     directory.close()
@@ -182,7 +181,7 @@ def test_a_loss_of_power_takes_nothing_of_it(seed: int) -> None:
 def test_a_corrupt_log_is_not_shortened(tmp_path: Path) -> None:
     directory = written(tmp_path, OsFiles())
     directory.checkpoint()
-    path = Path(made(directory).active_path)
+    path = Path(made(directory).segments.active.log_path)
     directory.close(clean=False)
     # What is damaged looks like what was never written: only the offsets tell that it was.
     content = path.read_bytes()
@@ -207,7 +206,7 @@ class ReadFiles(FaultyFiles):
         super().__init__(first=0, count=0, error=0, tenths=0)
         self.opened: set[str] = set()
 
-    def open(self, path: str, *, create: bool = False) -> FaultyFile:
+    def open(self, path: str, *, create: bool = False) -> LogFile:
         self.opened.add(path)
         return super().open(path, create=create)
 
@@ -219,11 +218,13 @@ def test_only_what_was_not_flushed_is_read(tmp_path: Path) -> None:
     for _ in range(5):
         append(log, batch(1))
     flush(log)
-    assert len(log.segments) > 1
+    assert len(log.segments.all) > 1
     directory.set_aside(*KEY)
     files.opened.clear()
     log = made(directory)
-    assert {path for path in files.opened if path.endswith(".log")} == {log.active_path}
+    assert {path for path in files.opened if path.endswith(".log")} == {
+        log.segments.active.log_path
+    }
     directory.close()
 
 
@@ -237,7 +238,7 @@ def test_what_cannot_be_read_leaves_it_set_aside(tmp_path: Path, note: bytes) ->
     with pytest.raises(KafkaError, match=STRAY) as refusal:
         made(directory)
     assert refusal.value.code == ErrorCode.kafka_storage_error
-    assert directory.has_stray(*KEY, TOPIC_ID)
+    assert directory.strays.has(*KEY, TOPIC_ID)
     path.write_bytes(right)
     require_as_it_was(directory)
     directory.close()

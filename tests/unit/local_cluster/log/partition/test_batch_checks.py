@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
-from local_cluster.log.partition.batch_checks import check_keys, check_produced, check_records
-from local_cluster.log.partition.record_checks import RecordsRefusedError
+from local_cluster.log.partition.batch_checks import check_produced
+from local_cluster.log.partition.record_checks import (
+    RecordsRefusedError,
+    check_keys,
+    check_records,
+)
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError

@@ -145,7 +145,7 @@ def test_truncation_takes_the_state_back(tmp_path: Path) -> None:
     log = create(tmp_path, config=LogConfig(segment_bytes=200))
     for sequence in range(10):
         append(log, batch(1, producer=(9, 0, sequence)))
-    log.truncate_to(4, NOW_MS)
+    log.truncation.truncate_to(4, NOW_MS)
     assert append(log, batch(1, producer=(9, 0, 3))).is_duplicate
     assert append(log, batch(1, producer=(9, 0, 4))) == (4, 4, -1, 0, False)
 
@@ -153,9 +153,9 @@ def test_truncation_takes_the_state_back(tmp_path: Path) -> None:
 def test_idle_producers_expire_by_the_clock_not_by_their_records(tmp_path: Path) -> None:
     log = create(tmp_path, config=LogConfig(producer_id_expiration_ms=1000, retention_ms=-1))
     append(log, batch(1, timestamp_ms=1, producer=(9, 0, 0)), now_ms=NOW_MS)
-    log.apply_retention(NOW_MS + 999, high_watermark=1)
+    log.cleanup.apply_retention(NOW_MS + 999, high_watermark=1)
     assert log.producers.get(9) is not None
-    log.apply_retention(NOW_MS + 1000, high_watermark=1)
+    log.cleanup.apply_retention(NOW_MS + 1000, high_watermark=1)
     assert log.producers.get(9) is None
 
 

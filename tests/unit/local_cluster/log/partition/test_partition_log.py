@@ -58,7 +58,9 @@ def test_several_batches_in_one_append_are_one_write(tmp_path: Path) -> None:
     assert len(disk.writes) == 1
     assert offsets_of(log) == list(range(60))
     assert (
-        log.read(31, bytes_max=1, offset_limit=EVERYTHING, at_least_one_batch=True).next_offset
+        log.reader.read(
+            31, bytes_max=1, offset_limit=EVERYTHING, at_least_one_batch=True
+        ).next_offset
         == 33
     )
 
@@ -68,7 +70,9 @@ def test_a_read_begins_with_the_batch_that_holds_the_offset(tmp_path: Path) -> N
     for _ in range(40):
         append(log, batch(5, value=b"x" * 30))
     for offset in range(200):
-        piece = log.read(offset, bytes_max=1, offset_limit=EVERYTHING, at_least_one_batch=True)
+        piece = log.reader.read(
+            offset, bytes_max=1, offset_limit=EVERYTHING, at_least_one_batch=True
+        )
         (_, header), *rest = iter_headers(piece.read())
         assert header.base_offset <= offset <= header.last_offset
         assert not rest, "one batch was asked for"
@@ -84,7 +88,7 @@ def test_slices_hold_whole_batches_within_the_limit(tmp_path: Path, bytes_max: i
         sizes.append(len(made))
         append(log, made)
     for offset in range(30):
-        strict = log.read(
+        strict = log.reader.read(
             offset, bytes_max=bytes_max, offset_limit=EVERYTHING, at_least_one_batch=False
         )
         fitting = 0
@@ -92,7 +96,7 @@ def test_slices_hold_whole_batches_within_the_limit(tmp_path: Path, bytes_max: i
             fitting += 1
         assert strict.size_bytes == sum(sizes[offset : offset + fitting])
         assert strict.next_offset == offset + fitting
-        kind = log.read(
+        kind = log.reader.read(
             offset, bytes_max=bytes_max, offset_limit=EVERYTHING, at_least_one_batch=True
         )
         assert kind.size_bytes == sum(sizes[offset : offset + max(fitting, 1)])
@@ -103,21 +107,23 @@ def test_nothing_at_or_above_the_limit_is_read(tmp_path: Path) -> None:
     for _ in range(20):
         append(log, batch(2))
     for limit in range(0, 41, 2):
-        piece = log.read(0, bytes_max=EVERYTHING, offset_limit=limit, at_least_one_batch=True)
+        piece = log.reader.read(
+            0, bytes_max=EVERYTHING, offset_limit=limit, at_least_one_batch=True
+        )
         offsets = [record.offset for record in iter_records(piece.read())]
         assert offsets == list(range(limit))
     # A limit inside a batch leaves the whole batch out.
-    piece = log.read(0, bytes_max=EVERYTHING, offset_limit=3, at_least_one_batch=True)
+    piece = log.reader.read(0, bytes_max=EVERYTHING, offset_limit=3, at_least_one_batch=True)
     assert [record.offset for record in iter_records(piece.read())] == [0, 1]
 
 
 def test_reads_outside_the_log_are_refused_and_the_end_is_empty(tmp_path: Path) -> None:
     log = create(tmp_path)
     append(log, batch(2))
-    assert log.read(2, bytes_max=1, offset_limit=9, at_least_one_batch=True).size_bytes == 0
+    assert log.reader.read(2, bytes_max=1, offset_limit=9, at_least_one_batch=True).size_bytes == 0
     for offset in (-1, 3):
         with pytest.raises(KafkaError) as refused:
-            log.read(offset, bytes_max=1, offset_limit=9, at_least_one_batch=True)
+            log.reader.read(offset, bytes_max=1, offset_limit=9, at_least_one_batch=True)
         assert refused.value.code is ErrorCode.offset_out_of_range
 
 
@@ -125,7 +131,7 @@ def test_a_slice_goes_through_sendfile(tmp_path: Path) -> None:
     log = create(tmp_path)
     append(log, batch(1, value=b"first"))
     append(log, batch(1, value=b"second"))
-    piece = log.read(1, bytes_max=EVERYTHING, offset_limit=2, at_least_one_batch=True)
+    piece = log.reader.read(1, bytes_max=EVERYTHING, offset_limit=2, at_least_one_batch=True)
     left, right = socket.socketpair()
     with left, right:
         sent = os.sendfile(left.fileno(), piece.file.fileno(), piece.position, piece.size_bytes)
@@ -141,13 +147,13 @@ def test_a_follower_takes_batches_as_they_are(tmp_path: Path) -> None:
     content = bytearray(read_all(leader))
     follower = create(tmp_path / "follower")
     headers = [header for _, header in iter_headers(content)]
-    follower.append_as_follower(content, headers, now_ms=NOW_MS)
+    follower.as_follower.append(content, headers, now_ms=NOW_MS)
     assert read_all(follower) == content
     assert follower.log_end_offset == 6
     assert follower.leader_epochs.entries == leader.leader_epochs.entries
     assert follower.producers.get(9) is not None
     with pytest.raises(KafkaError) as refused:
-        follower.append_as_follower(content, headers, now_ms=NOW_MS)
+        follower.as_follower.append(content, headers, now_ms=NOW_MS)
     assert refused.value.code is ErrorCode.offset_out_of_range
     assert follower.log_end_offset == 6
 
@@ -159,9 +165,9 @@ def test_a_follower_with_smaller_segments_takes_more_than_one_holds(tmp_path: Pa
     content = bytearray(read_all(leader))
     follower = create(tmp_path / "follower", config=LogConfig(segment_bytes=500))
     headers = [header for _, header in iter_headers(content)]
-    follower.append_as_follower(content, headers, now_ms=NOW_MS)
+    follower.as_follower.append(content, headers, now_ms=NOW_MS)
     assert read_all(follower) == content
-    assert len(follower.segment_base_offsets) > 2
+    assert len(follower.segments.base_offsets) > 2
 
 
 def test_log_append_time_sets_every_time_and_keeps_the_crc_right(tmp_path: Path) -> None:
@@ -179,13 +185,13 @@ def test_epochs_answer_where_they_ended(tmp_path: Path) -> None:
     log = create(tmp_path)
     for epoch, count in ((1, 2), (1, 3), (4, 1), (6, 2)):
         append(log, batch(count), epoch=epoch)
-    assert log.epoch_end_offset(0) == (0, 0)
-    assert log.epoch_end_offset(1) == (1, 5)
-    assert log.epoch_end_offset(3) == (1, 5)
-    assert log.epoch_end_offset(4) == (4, 6)
-    assert log.epoch_end_offset(6) == (6, 8)
-    assert log.epoch_end_offset(7) == (-1, -1)
-    assert [log.epoch_at(offset) for offset in (0, 4, 5, 6, 7)] == [1, 1, 4, 6, 6]
+    assert log.reader.epoch_end_offset(0) == (0, 0)
+    assert log.reader.epoch_end_offset(1) == (1, 5)
+    assert log.reader.epoch_end_offset(3) == (1, 5)
+    assert log.reader.epoch_end_offset(4) == (4, 6)
+    assert log.reader.epoch_end_offset(6) == (6, 8)
+    assert log.reader.epoch_end_offset(7) == (-1, -1)
+    assert [log.leader_epochs.epoch_of(offset) for offset in (0, 4, 5, 6, 7)] == [1, 1, 4, 6, 6]
 
 
 def test_a_batch_larger_than_a_segment_is_refused(tmp_path: Path) -> None:
@@ -201,9 +207,9 @@ def test_open_transactions_hold_the_last_stable_offset(tmp_path: Path) -> None:
     append(log, batch(2))
     append(log, batch(1, producer=(9, 0, 0), attributes=0x10))
     append(log, batch(1))
-    assert log.last_stable_offset(4) == 2
-    assert log.last_stable_offset(1) == 1
+    assert log.reader.last_stable_offset(4) == 2
+    assert log.reader.last_stable_offset(1) == 1
     buffer = encode_marker(EndMarker(True, 0), producer_id=9, producer_epoch=0, timestamp_ms=NOW_MS)
-    log.append_as_follower(buffer, [read_header(buffer)._replace(base_offset=4)], now_ms=NOW_MS)
-    assert log.last_stable_offset(4) == 2, "the marker itself is not committed yet"
-    assert log.last_stable_offset(5) == 5
+    log.as_follower.append(buffer, [read_header(buffer)._replace(base_offset=4)], now_ms=NOW_MS)
+    assert log.reader.last_stable_offset(4) == 2, "the marker itself is not committed yet"
+    assert log.reader.last_stable_offset(5) == 5

@@ -40,8 +40,8 @@ def test_a_failed_write_leaves_the_log_as_it_was(
         append(log, batch(3, producer=(9, 0, 2)), epoch=8)
     assert refused.value.code is ErrorCode.kafka_storage_error
     assert log.log_end_offset == 2
-    assert log.epoch_at(1) == 0
-    assert Path(log.active_path).read_bytes() == before
+    assert log.leader_epochs.epoch_of(1) == 0
+    assert Path(log.segments.active.log_path).read_bytes() == before
     assert offsets_of(log) == [0, 1]
     with pytest.raises(KafkaError) as refused:
         append(log, batch(3, producer=(9, 0, 2)))
@@ -72,7 +72,7 @@ def test_what_cannot_be_cut_back_ends_the_log(tmp_path: Path) -> None:
         append(log, batch(1))
     assert offsets_of(log) == [0, 1]
     again = reopen(tmp_path)
-    assert again.recovered_cut_bytes == 70
+    assert again.torn_bytes == 70
     assert offsets_of(again) == [0, 1]
 
 
@@ -92,7 +92,7 @@ def test_an_index_that_cannot_be_written_is_written_at_the_next_roll(
     disk.truncate_fails = False
     state.freed()
     append(log, batch(1, value=b"x" * 500))
-    assert log.segment_base_offsets == (0, 8)
+    assert log.segments.base_offsets == (0, 8)
     log.close()
     first = tmp_path / "t-0" / "00000000000000000000.index"
     written = first.read_bytes()
@@ -116,7 +116,7 @@ def test_a_failed_roll_goes_on_with_the_old_segment(tmp_path: Path) -> None:
     assert append(log, batch(1, value=b"z" * 10)).base_offset == 1
     disk.create_fails = False
     assert append(log, batch(1, value=b"y" * 100)).base_offset == 2
-    assert log.segment_base_offsets == (0, 2)
+    assert log.segments.base_offsets == (0, 2)
     log.close()
     for is_clean in (True, False):
         assert offsets_of(reopen(tmp_path, is_clean=is_clean)) == [0, 1, 2]
@@ -127,17 +127,17 @@ def test_flushed_end_moves_only_with_the_ticket(tmp_path: Path) -> None:
     log = create(tmp_path, disk)
     append(log, batch(2))
     assert log.flushed_end_offset == 0
-    first = log.begin_flush()
+    first = log.flusher.begin_flush()
     append(log, batch(1))
-    second = log.begin_flush()
+    second = log.flusher.begin_flush()
     assert first is not None
     assert second is not None
     second.run()
     first.run()
-    log.complete_flush(second)
-    log.complete_flush(first)
+    log.flusher.complete_flush(second)
+    log.flusher.complete_flush(first)
     assert log.flushed_end_offset == 3
-    assert log.begin_flush() is None
+    assert log.flusher.begin_flush() is None
 
 
 def test_a_flush_covers_metadata_directories_epochs_and_rolled_segments(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_log_that_is_never_flushed_holds_no_deleted_file_open(tmp_path: Path) 
     log = create(tmp_path, config=LogConfig(segment_bytes=300, retention_ms=1000))
     for _ in range(20):
         append(log, batch(1, value=b"x" * 100))
-    log.apply_retention(NOW_MS + 5000, high_watermark=20).run()
+    log.cleanup.apply_retention(NOW_MS + 5000, high_watermark=20).run()
     gc.collect()
     links = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
     held = [link for link in links if str(link).startswith(f"{tmp_path}/t-0")]
@@ -180,11 +180,11 @@ def test_what_rolls_while_a_flush_runs_is_left_for_the_next(tmp_path: Path) -> N
     disk = FailingFiles()
     log = create(tmp_path, disk, LogConfig(segment_bytes=300))
     append(log, batch(1, value=b"x" * 100))
-    ticket = log.begin_flush()
+    ticket = log.flusher.begin_flush()
     assert ticket is not None
     append(log, batch(1, value=b"x" * 100))
     ticket.run()
-    log.complete_flush(ticket)
+    log.flusher.complete_flush(ticket)
     assert log.flushed_end_offset == 1
     disk.synced.clear()
     flush(log)
@@ -195,32 +195,32 @@ def test_a_failed_fsync_ends_the_log_and_is_never_retried(tmp_path: Path) -> Non
     disk = FailingFiles()
     log = create(tmp_path, disk)
     append(log, batch(1))
-    ticket = log.begin_flush()
+    ticket = log.flusher.begin_flush()
     assert ticket is not None
     disk.sync_fails = True
     with pytest.raises(LogDirectoryError) as failed:
         ticket.run()
-    assert isinstance(failed.value, OSError)
+    assert failed.value.code is ErrorCode.kafka_storage_error
     disk.sync_fails = False
     assert log.flushed_end_offset == 0
-    assert log.begin_flush() is None
+    assert log.flusher.begin_flush() is None
     with pytest.raises(KafkaError) as refused:
         append(log, batch(1))
     assert refused.value.code is ErrorCode.kafka_storage_error
     with pytest.raises(AssertionError):
-        log.complete_flush(ticket)
+        log.flusher.complete_flush(ticket)
 
 
 def test_a_flush_of_bytes_that_were_truncated_claims_nothing(tmp_path: Path) -> None:
     log = create(tmp_path)
     append(log, batch(4))
     append(log, batch(4))
-    ticket = log.begin_flush()
+    ticket = log.flusher.begin_flush()
     assert ticket is not None
     ticket.run()
-    log.truncate_to(4, 0)
+    log.truncation.truncate_to(4, 0)
     append(log, batch(6))
-    log.complete_flush(ticket)
+    log.flusher.complete_flush(ticket)
     assert log.flushed_end_offset == 0
     flush(log)
     assert log.flushed_end_offset == 10
@@ -233,7 +233,7 @@ def test_a_truncation_that_fails_ends_the_log(tmp_path: Path) -> None:
     append(log, batch(1))
     disk.truncate_fails = True
     with pytest.raises(KafkaError):
-        log.truncate_to(1, 0)
+        log.truncation.truncate_to(1, 0)
     disk.truncate_fails = False
     assert log.failure is not None
     with pytest.raises(KafkaError):

@@ -33,7 +33,7 @@ def write(log: PartitionLog, producer_id: int, sequence: int, epoch: int = 0) ->
 def end(
     log: PartitionLog, producer_id: int, *, commit: bool, epoch: int = 0, coordinator_epoch: int = 0
 ) -> int:
-    return log.append_marker(
+    return log.as_leader.append_marker(
         EndMarker(commit, coordinator_epoch),
         producer_id=producer_id,
         producer_epoch=epoch,
@@ -45,7 +45,7 @@ def end(
 def aborted(
     log: PartitionLog, offset: int = 0, next_offset: int = 1 << 40
 ) -> list[tuple[int, int]]:
-    return [entry[:2] for entry in log.aborted_transactions(offset, next_offset)]
+    return [entry[:2] for entry in log.reader.aborted_transactions(offset, next_offset)]
 
 
 def test_a_marker_is_byte_for_byte_what_java_writes() -> None:
@@ -67,12 +67,12 @@ def test_the_last_stable_offset_waits_for_the_oldest_transaction(tmp_path: Path)
     log = create(tmp_path)
     write(log, 1, 0)
     write(log, 2, 0)
-    assert log.last_stable_offset(2) == 0
+    assert log.reader.last_stable_offset(2) == 0
     assert end(log, 1, commit=True) == 2
-    assert log.last_stable_offset(2) == 0, "the marker is not committed"
-    assert log.last_stable_offset(3) == 1
+    assert log.reader.last_stable_offset(2) == 0, "the marker is not committed"
+    assert log.reader.last_stable_offset(3) == 1
     end(log, 2, commit=False)
-    assert log.last_stable_offset(4) == 4
+    assert log.reader.last_stable_offset(4) == 4
 
 
 def test_entries_of_the_index_are_kafkas(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_readers_are_told_what_touches_their_range_in_order(tmp_path: Path) -> N
     end(log, 1, commit=False)
     write(log, 3, 0)
     end(log, 3, commit=True)
-    assert len(log.segment_base_offsets) > 1
+    assert len(log.segments.base_offsets) > 1
     assert aborted(log) == [(1, 0), (2, 1)]
     assert aborted(log, 0, 1) == [(1, 0)]
     assert aborted(log, 5) == [(1, 0)]
@@ -120,15 +120,15 @@ def test_index_and_open_transactions_survive_a_restart(tmp_path: Path, is_clean:
     recovery_point = log.flushed_end_offset
     write(log, 3, 0)
     end(log, 3, commit=False)
-    before = log.aborted_transactions(0, 1 << 40)
+    before = log.reader.aborted_transactions(0, 1 << 40)
     end_offset = log.log_end_offset
     if is_clean:
         log.close()
     log = reopen(tmp_path, config=SMALL_SEGMENTS, is_clean=is_clean, recovery_point=recovery_point)
-    assert log.aborted_transactions(0, 1 << 40) == before
-    assert log.last_stable_offset(end_offset) == 0
+    assert log.reader.aborted_transactions(0, 1 << 40) == before
+    assert log.reader.last_stable_offset(end_offset) == 0
     end(log, 1, commit=True)
-    assert log.last_stable_offset(end_offset + 1) == end_offset + 1
+    assert log.reader.last_stable_offset(end_offset + 1) == end_offset + 1
 
 
 def test_a_missing_or_broken_index_is_rebuilt_after_a_crash(tmp_path: Path) -> None:
@@ -136,21 +136,21 @@ def test_a_missing_or_broken_index_is_rebuilt_after_a_crash(tmp_path: Path) -> N
     for sequence in range(4):
         write(log, 2, sequence)
     end(log, 2, commit=False)
-    before = log.aborted_transactions(0, 1 << 40)
+    before = log.reader.aborted_transactions(0, 1 << 40)
     log.close()
     for path in (tmp_path / "t-0").glob("*.txnindex"):
         path.write_bytes(b"broken")
     log = reopen(tmp_path, config=SMALL_SEGMENTS, is_clean=True)
-    assert log.aborted_transactions(0, 1 << 40) == before
+    assert log.reader.aborted_transactions(0, 1 << 40) == before
 
 
 def test_a_truncation_takes_the_abort_back(tmp_path: Path) -> None:
     log = create(tmp_path)
     write(log, 1, 0)
     marker = end(log, 1, commit=False)
-    log.truncate_to(marker, NOW_MS).run()
+    log.truncation.truncate_to(marker, NOW_MS).run()
     assert aborted(log) == []
-    assert log.last_stable_offset(1) == 0
+    assert log.reader.last_stable_offset(1) == 0
     end(log, 1, commit=True)
     assert aborted(log) == []
 
@@ -177,7 +177,7 @@ def test_markers_of_version_2_have_an_epoch_above_their_records(tmp_path: Path) 
     log = create(tmp_path)
 
     def end_second(epoch: int) -> int:
-        return log.append_marker(
+        return log.as_leader.append_marker(
             EndMarker(True, 0, transaction_version=2),
             producer_id=7,
             producer_epoch=epoch,

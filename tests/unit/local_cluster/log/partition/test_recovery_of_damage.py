@@ -24,8 +24,8 @@ def test_a_clean_stop_is_trusted_once(tmp_path: Path) -> None:
     again = opened(tmp_path)
     assert again.was_clean
     assert not marker.exists()
-    assert again.high_watermark("t", 0) == 3
-    assert again.high_watermark("t", 1) == 0
+    assert again.offsets.high_watermark(("t", 0)) == 3
+    assert again.offsets.high_watermark(("t", 1)) == 0
     log = again.get("t", 0)
     assert log is not None
     assert log.topic_id == TOPIC_ID
@@ -45,7 +45,7 @@ def test_a_checkpoint_keeps_start_offsets_and_recovery_points(tmp_path: Path) ->
     append(log, batch(4))
     flush(log)
     append(log, batch(1))
-    log.advance_log_start(2)
+    log.cleanup.advance_log_start(2)
     directory.checkpoint({("t", 0): 5, ("gone", 0): 9})
     directory.close(clean=False)
     points = (tmp_path / checkpoints.RECOVERY_POINTS).read_bytes()
@@ -56,8 +56,8 @@ def test_a_checkpoint_keeps_start_offsets_and_recovery_points(tmp_path: Path) ->
     assert reopened.log_start_offset == 2
     assert reopened.log_end_offset == 6
     assert reopened.flushed_end_offset == 5
-    assert again.high_watermark("t", 0) == 5
-    assert again.high_watermark("gone", 0) == 0
+    assert again.offsets.high_watermark(("t", 0)) == 5
+    assert again.offsets.high_watermark(("gone", 0)) == 0
     again.close()
 
 
@@ -67,7 +67,7 @@ def test_bit_rot_below_the_high_watermark_is_no_torn_tail(tmp_path: Path) -> Non
     append(log, batch(1))
     flush(log)
     directory.checkpoint({("t", 0): 1})
-    path = Path(log.active_path)
+    path = Path(log.segments.active.log_path)
     directory.close(clean=False)
     path.write_bytes(path.read_bytes()[:-1] + b"!")
     for _ in range(3):
@@ -89,7 +89,7 @@ def left_behind(tmp_path: Path, *, is_clean: bool) -> Path:
     append(log, batch(1))
     flush(log)
     directory.checkpoint({("t", 0): 2})
-    path = Path(log.active_path)
+    path = Path(log.segments.active.log_path)
     directory.close(clean=is_clean, high_watermarks={("t", 0): 2})
     return path
 
@@ -129,7 +129,7 @@ def test_a_log_that_was_cut_off_on_purpose_is_whole(tmp_path: Path) -> None:
     append(log, batch(1))
     flush(log)
     directory.checkpoint({("t", 0): 1})
-    log.truncate_to(1, NOW_MS).run()
+    log.truncation.truncate_to(1, NOW_MS).run()
     directory.close(clean=False)
     again = found_again(tmp_path)
     assert again.corruption is None
@@ -175,8 +175,8 @@ def test_a_high_watermark_is_not_checkpointed_before_what_it_covers_is_flushed(
     flush(log)
     append(log, batch(1))
     directory.checkpoint({("t", 0): 2})
-    assert directory.high_watermark("t", 0) == known
+    assert directory.offsets.high_watermark(("t", 0)) == known
     flush(log)
     directory.checkpoint({("t", 0): 2})
-    assert directory.high_watermark("t", 0) == 2
+    assert directory.offsets.high_watermark(("t", 0)) == 2
     directory.close()

@@ -33,7 +33,7 @@ def put(log: PartitionLog, offset: int) -> None:
     """Append a record at an offset, as a follower of a leader that has compacted."""
     later = batch(1)
     later[:8] = offset.to_bytes(8)
-    log.append_as_follower(later, [read_header(later)], now_ms=NOW_MS)
+    log.as_follower.append(later, [read_header(later)], now_ms=NOW_MS)
 
 
 def with_a_gap(directory: Path, gap: str, files: OsFiles | None = None) -> PartitionLog:
@@ -41,7 +41,7 @@ def with_a_gap(directory: Path, gap: str, files: OsFiles | None = None) -> Parti
     log = create(directory, files, CONFIG)
     append(log, batch(3))
     if gap == "between segments":
-        log.roll(NOW_MS, 20)
+        log.writer.roll(NOW_MS, 20)
     put(log, 20)
     flush(log)
     return log
@@ -79,10 +79,10 @@ def test_a_log_ends_where_it_is_cut_though_compaction_left_nothing_right_before(
     if is_reopened:
         log.close()
         log = reopen(tmp_path, config=CONFIG, recovery_point=21, is_clean=True)
-    log.truncate_to(offset, NOW_MS).run()
+    log.truncation.truncate_to(offset, NOW_MS).run()
     assert log.log_end_offset == offset
     assert offsets_of(log) == [0, 1, 2]
-    if stop == "killed after a flush" and log.needs_flush:
+    if stop == "killed after a flush" and log.flusher.needs_flush:
         flush(log)
         assert log.flushed_end_offset == offset
     log = stopped(log, tmp_path, stop, end_offset_min=offset)
@@ -101,7 +101,7 @@ def test_the_end_counts_as_flushed_once_a_flush_has_covered_what_says_it(
     tmp_path: Path, gap: str
 ) -> None:
     log = with_a_gap(tmp_path, gap)
-    log.truncate_to(15, NOW_MS).run()
+    log.truncation.truncate_to(15, NOW_MS).run()
     assert log.flushed_end_offset == 3
     flush(log)
     assert log.flushed_end_offset == 15
@@ -112,7 +112,7 @@ def test_the_end_counts_as_flushed_once_a_flush_has_covered_what_says_it(
 def test_a_log_is_cut_in_one_gap_after_another(tmp_path: Path, gap: str) -> None:
     log = with_a_gap(tmp_path, gap)
     for offset in (15, 18, 16, 15, 7):
-        log.truncate_to(offset, NOW_MS).run()
+        log.truncation.truncate_to(offset, NOW_MS).run()
         assert log.log_end_offset == offset
         log = stopped(log, tmp_path, "killed", end_offset_min=offset)
         assert (log.log_end_offset, log.corruption) == (offset, None)
@@ -125,7 +125,7 @@ def test_a_log_is_cut_before_its_first_batch(tmp_path: Path) -> None:
     log = create(tmp_path, config=CONFIG)
     put(log, 20)
     flush(log)
-    log.truncate_to(15, NOW_MS).run()
+    log.truncation.truncate_to(15, NOW_MS).run()
     log = stopped(log, tmp_path, "killed", end_offset_min=15)
     assert (log.log_start_offset, log.log_end_offset, log.corruption) == (0, 15, None)
     log.close()
@@ -143,7 +143,7 @@ def test_an_end_at_any_step_of_a_cut_is_seen_by_the_next_start(tmp_path: Path, g
         flush(log)
         files.first = len(files.calls) + first
         try:
-            log.truncate_to(15, NOW_MS)
+            log.truncation.truncate_to(15, NOW_MS)
             is_over = True
         except KafkaError:
             is_over = False
@@ -160,7 +160,7 @@ def test_an_end_at_any_step_of_a_cut_is_seen_by_the_next_start(tmp_path: Path, g
 
 def test_an_empty_segment_says_where_a_log_ends_over_a_restart(tmp_path: Path) -> None:
     log = with_a_gap(tmp_path, "between segments")
-    log.truncate_to(20, NOW_MS).run()
+    log.truncation.truncate_to(20, NOW_MS).run()
     for is_clean in (True, False):
         log.close()
         log = reopen(tmp_path, config=CONFIG, is_clean=is_clean)
@@ -171,13 +171,13 @@ def test_an_empty_segment_says_where_a_log_ends_over_a_restart(tmp_path: Path) -
 def test_retention_goes_on_behind_an_empty_segment(tmp_path: Path) -> None:
     log = create(tmp_path, config=CONFIG)
     put(log, 20)
-    log.truncate_to(15, NOW_MS).run()
+    log.truncation.truncate_to(15, NOW_MS).run()
     append(log, batch(1))
-    log.roll(NOW_MS)
-    assert list(log.segment_base_offsets) == [0, 15, 16]
+    log.writer.roll(NOW_MS)
+    assert list(log.segments.base_offsets) == [0, 15, 16]
     later_ms = NOW_MS + 10 * CONFIG.retention_ms
-    log.apply_retention(later_ms, 15).run()
-    assert list(log.segment_base_offsets) == [15, 16]
-    log.apply_retention(later_ms, 16).run()
-    assert list(log.segment_base_offsets) == [16]
+    log.cleanup.apply_retention(later_ms, 15).run()
+    assert list(log.segments.base_offsets) == [15, 16]
+    log.cleanup.apply_retention(later_ms, 16).run()
+    assert list(log.segments.base_offsets) == [16]
     log.close()

@@ -31,7 +31,7 @@ def damaged(
 ) -> PartitionLog:
     """Three segments after a clean stop, and a flipped bit in the length of one batch."""
     log = create(directory, config=config)
-    while len(log.segments) < 3:
+    while len(log.segments.all) < 3:
         append(log, batch(1, value=value))
     positions = {header.base_offset: at for at, header in iter_headers(read_all(log))}
     end_offset = log.log_end_offset
@@ -49,10 +49,10 @@ def test_offsets_behind_it_are_refused_and_the_next_segment_is_read(
     tmp_path: Path, bit: int
 ) -> None:
     log = damaged(tmp_path, bit)
-    end_offset, second = log.log_end_offset, log.segments[1].base_offset
+    end_offset, second = log.log_end_offset, log.segments.all[1].base_offset
 
     def first_of(offset: int, limit: int = end_offset) -> int:
-        piece = log.read(offset, bytes_max=200, offset_limit=limit, at_least_one_batch=True)
+        piece = log.reader.read(offset, bytes_max=200, offset_limit=limit, at_least_one_batch=True)
         return next(header.base_offset for _, header in iter_headers(piece.read()))
 
     assert first_of(DAMAGED - 1) == DAMAGED - 1
@@ -70,9 +70,9 @@ def test_the_text_of_a_record_is_taken_for_no_batch(tmp_path: Path, bit: int) ->
     """Eight letters make a large offset: whatever is asked for would seem to be there."""
     config = LogConfig(segment_bytes=20_000, index_interval_bytes=100_000)
     log = damaged(tmp_path, bit, config, b"The quick brown fox jumps over the lazy dog. " * 8)
-    for offset in range(DAMAGED + 1, log.segments[1].base_offset):
+    for offset in range(DAMAGED + 1, log.segments.all[1].base_offset):
         with pytest.raises(KafkaError, match=f"offset {offset}"):
-            log.read(
+            log.reader.read(
                 offset, bytes_max=2_000, offset_limit=log.log_end_offset, at_least_one_batch=True
             )
     log.close()
@@ -81,7 +81,9 @@ def test_the_text_of_a_record_is_taken_for_no_batch(tmp_path: Path, bit: int) ->
 def test_a_damaged_batch_that_is_asked_for_is_no_whole_segment(tmp_path: Path) -> None:
     log = damaged(tmp_path, 31)
     with pytest.raises(KafkaError) as refused:
-        log.read(DAMAGED, bytes_max=200, offset_limit=log.log_end_offset, at_least_one_batch=True)
+        log.reader.read(
+            DAMAGED, bytes_max=200, offset_limit=log.log_end_offset, at_least_one_batch=True
+        )
     assert refused.value.code is ErrorCode.corrupt_message
     log.close()
 
@@ -96,7 +98,7 @@ def test_a_cut_behind_it_leaves_nothing_of_it(
     for offset in (DAMAGED, DAMAGED + 1, DAMAGED + 2, DAMAGED + 11):
         directory = tmp_path / str(offset)
         log = damaged(directory, bit, config)
-        log.truncate_to(offset, NOW_MS).run()
+        log.truncation.truncate_to(offset, NOW_MS).run()
         end_offset = log.log_end_offset
         # Where an entry of the index leads past the damage it is as if there were none.
         assert end_offset in (min(offset, DAMAGED), offset)

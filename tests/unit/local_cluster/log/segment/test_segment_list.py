@@ -33,9 +33,9 @@ def test_roll_by_size(tmp_path: Path) -> None:
     log = create(tmp_path, config=LogConfig(segment_bytes=3 * size))
     for _ in range(7):
         append(log, batch(1))
-    assert log.segment_base_offsets == (0, 3, 6)
+    assert log.segments.base_offsets == (0, 3, 6)
     assert on_disk(tmp_path) == [0, 3, 6]
-    assert log.size_bytes == 7 * size
+    assert log.segments.size_bytes == 7 * size
     assert offsets_of(log) == list(range(7))
 
 
@@ -43,14 +43,14 @@ def test_roll_by_the_time_of_the_messages(tmp_path: Path) -> None:
     log = create(tmp_path, config=LogConfig(segment_ms=1000))
     for timestamp_ms in (5000, 5500, 6000, 6001, 4000, 7002):
         append(log, batch(1, timestamp_ms=timestamp_ms))
-    assert log.segment_base_offsets == (0, 3, 5)
+    assert log.segments.base_offsets == (0, 3, 5)
 
 
 def test_roll_by_the_clock_where_messages_have_no_time(tmp_path: Path) -> None:
     log = create(tmp_path, config=LogConfig(segment_ms=1000))
     for now_ms in (NOW_MS, NOW_MS + 1000, NOW_MS + 1001):
         append(log, batch(1, timestamp_ms=-1), now_ms=now_ms)
-    assert log.segment_base_offsets == (0, 2)
+    assert log.segments.base_offsets == (0, 2)
 
 
 def test_the_time_to_roll_survives_a_restart(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_the_time_to_roll_survives_a_restart(tmp_path: Path) -> None:
     again = reopen(tmp_path, config=config, is_clean=True)
     append(again, batch(1, timestamp_ms=6000))
     append(again, batch(1, timestamp_ms=6001))
-    assert again.segment_base_offsets == (0, 2)
+    assert again.segments.base_offsets == (0, 2)
 
 
 def test_roll_when_an_offset_is_too_far_for_an_index(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_roll_when_an_offset_is_too_far_for_an_index(tmp_path: Path) -> None:
     for base in (0, 2**31 - 3, 2**31, 2**33):
         follow(log, base)
     # Three records: the last of the second batch is just within reach of the first segment.
-    assert log.segment_base_offsets == (0, 2**31, 2**33)
+    assert log.segments.base_offsets == (0, 2**31, 2**33)
     assert offsets_of(reopen(tmp_path)) == offsets_of(log)
     assert len(offsets_of(log)) == 12
     # Nor do several batches of one fetch, or an empty segment that begins too early, get in the
@@ -78,9 +78,9 @@ def test_roll_when_an_offset_is_too_far_for_an_index(tmp_path: Path) -> None:
     for buffer, offset in zip(far, (2**34, 2**36), strict=True):
         patch_base_offset(buffer, 0, offset)
     headers = [read_header(buffer) for buffer in far]
-    log.roll(NOW_MS)
-    log.append_as_follower(far[0] + far[1], headers, now_ms=NOW_MS)
-    assert list(log.segment_base_offsets)[3:] == [2**33 + 3, 2**34, 2**36]
+    log.writer.roll(NOW_MS)
+    log.as_follower.append(far[0] + far[1], headers, now_ms=NOW_MS)
+    assert list(log.segments.base_offsets)[3:] == [2**33 + 3, 2**34, 2**36]
     assert offsets_of(log)[12:] == [2**34, 2**36]
     log.close()
     for is_clean in (True, False):
@@ -91,7 +91,7 @@ def follow(log: PartitionLog, base_offset: int) -> None:
     """Append a batch of three records at an offset that the leader gave."""
     buffer = batch(3)
     patch_base_offset(buffer, 0, base_offset)
-    log.append_as_follower(buffer, [read_header(buffer)], now_ms=NOW_MS)
+    log.as_follower.append(buffer, [read_header(buffer)], now_ms=NOW_MS)
 
 
 def test_roll_when_an_index_is_full(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_roll_when_an_index_is_full(tmp_path: Path) -> None:
     for index in range(12):
         append(log, batch(1, timestamp_ms=NOW_MS + index))
     # The time index has room for six entries, one of them for closing; the first batch has none.
-    assert log.segment_base_offsets == (0, 6)
+    assert log.segments.base_offsets == (0, 6)
     for path in (tmp_path / "t-0").glob("*index"):
         assert path.stat().st_size <= 80
 
@@ -112,7 +112,7 @@ def test_jitter_rolls_earlier_but_always_at_the_same_time(tmp_path: Path) -> Non
         log = create(tmp_path / name, config=config)
         for timestamp_ms in range(1002):
             append(log, batch(1, timestamp_ms=timestamp_ms))
-        rolled.append(log.segment_base_offsets[1])
+        rolled.append(log.segments.base_offsets[1])
     assert rolled[0] == rolled[1]
     assert 100 <= rolled[0] <= 1000
 
@@ -122,10 +122,10 @@ def test_retention_by_time_keeps_what_is_young_or_not_committed(tmp_path: Path) 
     log = create(tmp_path, config=LogConfig(segment_bytes=2 * size, retention_ms=DAY_MS))
     for index in range(8):
         append(log, batch(1, timestamp_ms=NOW_MS + index * DAY_MS))
-    assert len(log.apply_retention(NOW_MS + 2 * DAY_MS, high_watermark=8)) == 0
+    assert len(log.cleanup.apply_retention(NOW_MS + 2 * DAY_MS, high_watermark=8)) == 0
     now_ms = NOW_MS + 5 * DAY_MS + 1
-    assert len(log.apply_retention(now_ms, high_watermark=3)) == 1
-    deletion = log.apply_retention(now_ms, high_watermark=8)
+    assert len(log.cleanup.apply_retention(now_ms, high_watermark=3)) == 1
+    deletion = log.cleanup.apply_retention(now_ms, high_watermark=8)
     assert [segment.base_offset for segment in deletion.segments] == [2]
     assert log.log_start_offset == 4
     assert offsets_of(log) == [4, 5, 6, 7]
@@ -133,21 +133,21 @@ def test_retention_by_time_keeps_what_is_young_or_not_committed(tmp_path: Path) 
     assert on_disk(tmp_path) == [4, 6]
     assert not [path for path in deletion.paths if Path(path).exists()]
     with pytest.raises(KafkaError) as refused:
-        log.read(3, bytes_max=1, offset_limit=8, at_least_one_batch=True)
+        log.reader.read(3, bytes_max=1, offset_limit=8, at_least_one_batch=True)
     assert refused.value.code is ErrorCode.offset_out_of_range
 
 
 def test_retention_may_empty_the_log_and_it_goes_on(tmp_path: Path) -> None:
     log = create(tmp_path, config=LogConfig(retention_ms=1000))
     append(log, batch(3), epoch=2)
-    assert len(log.apply_retention(NOW_MS + 5000, high_watermark=2)) == 0
-    assert len(log.apply_retention(NOW_MS + 5000, high_watermark=3)) == 1
+    assert len(log.cleanup.apply_retention(NOW_MS + 5000, high_watermark=2)) == 0
+    assert len(log.cleanup.apply_retention(NOW_MS + 5000, high_watermark=3)) == 1
     assert (log.log_start_offset, log.log_end_offset) == (3, 3)
     append(log, batch(1), epoch=2)
     log.close()
     again = reopen(tmp_path, is_clean=True)
     assert offsets_of(again) == [3]
-    assert again.epoch_at(3) == 2
+    assert again.leader_epochs.epoch_of(3) == 2
 
 
 def test_retention_by_size(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_retention_by_size(tmp_path: Path) -> None:
     )
     for _ in range(9):
         append(log, batch(1))
-    assert len(log.apply_retention(NOW_MS, high_watermark=9)) == 2
+    assert len(log.cleanup.apply_retention(NOW_MS, high_watermark=9)) == 2
     assert log.log_start_offset == 4
 
 
@@ -170,10 +170,10 @@ def test_compacted_topics_lose_only_what_lies_before_the_log_start(tmp_path: Pat
     log = create(tmp_path, config=config)
     for _ in range(6):
         append(log, batch(1))
-    assert len(log.apply_retention(NOW_MS + DAY_MS, high_watermark=6)) == 0
-    log.advance_log_start(3)
-    assert len(log.apply_retention(NOW_MS + DAY_MS, high_watermark=6)) == 1
-    assert log.segment_base_offsets[0] == 2
+    assert len(log.cleanup.apply_retention(NOW_MS + DAY_MS, high_watermark=6)) == 0
+    log.cleanup.advance_log_start(3)
+    assert len(log.cleanup.apply_retention(NOW_MS + DAY_MS, high_watermark=6)) == 1
+    assert log.segments.base_offsets[0] == 2
     assert log.log_start_offset == 3
 
 
@@ -182,9 +182,9 @@ def test_slices_outlive_their_segment(tmp_path: Path) -> None:
     log = create(tmp_path, config=LogConfig(segment_bytes=2 * size, retention_ms=1000))
     for _ in range(6):
         append(log, batch(1))
-    piece = log.read(0, bytes_max=1 << 20, offset_limit=6, at_least_one_batch=True)
+    piece = log.reader.read(0, bytes_max=1 << 20, offset_limit=6, at_least_one_batch=True)
     before = piece.read()
-    log.apply_retention(NOW_MS + DAY_MS, high_watermark=6).run()
+    log.cleanup.apply_retention(NOW_MS + DAY_MS, high_watermark=6).run()
     assert on_disk(tmp_path) == [6]
     assert piece.read() == before
     log.delete(f"{tmp_path}/gone").run()
@@ -194,7 +194,7 @@ def test_slices_outlive_their_segment(tmp_path: Path) -> None:
 def test_slices_outlive_their_topic(tmp_path: Path) -> None:
     log = create(tmp_path)
     append(log, batch(2))
-    piece = log.read(0, bytes_max=1 << 20, offset_limit=2, at_least_one_batch=True)
+    piece = log.reader.read(0, bytes_max=1 << 20, offset_limit=2, at_least_one_batch=True)
     before = piece.read()
     log.delete(f"{tmp_path}/t-0.x-delete").run()
     assert not list(tmp_path.iterdir())
@@ -210,12 +210,12 @@ def test_truncation_keeps_the_whole_batches_before(tmp_path: Path, offset: int) 
     log = create(tmp_path, config=config)
     for index in range(10):
         append(log, batch(2, timestamp_ms=NOW_MS + index), epoch=index // 4)
-    log.truncate_to(offset, NOW_MS).run()
+    log.truncation.truncate_to(offset, NOW_MS).run()
     kept = min(offset // 2 * 2, 20)
     assert log.log_end_offset == kept
     assert offsets_of(log) == list(range(kept))
     assert log.leader_epochs.latest == ((kept - 1) // 8 if kept else -1)
-    newest = log.max_timestamp()
+    newest = log.reader.max_timestamp()
     assert (newest.timestamp_ms if newest else None) == (NOW_MS + kept // 2 if kept else None)
     append(log, batch(1), epoch=7)
     assert offsets_of(log) == list(range(kept + 1))
@@ -226,16 +226,16 @@ def test_truncation_keeps_the_whole_batches_before(tmp_path: Path, offset: int) 
 def test_truncating_below_the_start_begins_anew_there(tmp_path: Path) -> None:
     log = create(tmp_path, config=LogConfig(retention_ms=1))
     append(log, batch(4))
-    log.apply_retention(NOW_MS + DAY_MS, high_watermark=4)
+    log.cleanup.apply_retention(NOW_MS + DAY_MS, high_watermark=4)
     append(log, batch(1))
-    log.truncate_to(2, NOW_MS).run()
+    log.truncation.truncate_to(2, NOW_MS).run()
     assert (log.log_start_offset, log.log_end_offset) == (2, 2)
 
 
 def test_truncating_fully_begins_anew_anywhere(tmp_path: Path) -> None:
     log = create(tmp_path)
     append(log, batch(4, producer=(9, 0, 0)), epoch=3)
-    log.truncate_fully(100, NOW_MS).run()
+    log.truncation.truncate_fully(100, NOW_MS).run()
     assert (log.log_start_offset, log.log_end_offset) == (100, 100)
     assert log.producers.get(9) is None
     assert log.leader_epochs.latest == -1
@@ -249,9 +249,9 @@ def test_readers_that_go_on_after_a_truncation_see_the_new_batches(tmp_path: Pat
     for _ in range(4):
         append(log, batch(2, value=b"old"))
     read_all(log, 100)
-    log.truncate_to(4, NOW_MS)
+    log.truncation.truncate_to(4, NOW_MS)
     for _ in range(3):
         append(log, batch(1, value=b"newer and longer"))
     assert offsets_of(log) == list(range(7))
-    piece = log.read(5, bytes_max=1, offset_limit=7, at_least_one_batch=True)
+    piece = log.reader.read(5, bytes_max=1, offset_limit=7, at_least_one_batch=True)
     assert piece.next_offset == 6

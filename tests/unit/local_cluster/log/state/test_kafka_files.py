@@ -43,12 +43,12 @@ def expected(n: int) -> Record:
 def test_every_record_and_producer_is_there(directory: Path, is_clean: bool) -> None:
     log = reopen(directory, config=CONFIG, is_clean=is_clean)
     assert log.corruption is None
-    assert log.segment_base_offsets == (0, 71, 161, 269)
+    assert log.segments.base_offsets == (0, 71, 161, 269)
     assert records_of(log) == [expected(n) for n in range(365)]
     assert log.leader_epochs.entries == ((0, 0),)
     assert len(log.producers) == 5
     for n in range(0, 365, 7):
-        found = log.offset_for_timestamp(expected(n).timestamp_ms)
+        found = log.reader.offset_for_timestamp(expected(n).timestamp_ms)
         first = next(
             record
             for record in map(expected, range(365))

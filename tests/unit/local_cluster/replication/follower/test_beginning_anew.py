@@ -52,7 +52,7 @@ class Pair:
         asked = position_of(self.replica)
         leader, error, records = self.leader, ErrorCode.none, b""
         try:
-            piece = leader.read(
+            piece = leader.reader.read(
                 asked.fetch_offset,
                 bytes_max=1,
                 offset_limit=leader.log_end_offset,
@@ -97,7 +97,7 @@ def test_where_the_leaders_log_begins_within_a_batch_the_follower_has_that_batch
     pair.catch_up()
     append(pair.leader, batch(10))
     append(pair.leader, batch(2))
-    pair.leader.advance_log_start(7)
+    pair.leader.cleanup.advance_log_start(7)
     assert pair.fetch().next == StartAnew(7)
     assert (pair.log.log_start_offset, pair.log.log_end_offset) == (7, 7)
     done = pair.fetch()
@@ -127,7 +127,7 @@ def test_a_follower_with_nothing_begins_where_a_leader_does_that_ends_before_it(
     pair: Pair,
 ) -> None:
     append(pair.leader, batch(5))
-    pair.log.truncate_fully(9, NOW_MS).run()
+    pair.log.truncation.truncate_fully(9, NOW_MS).run()
     assert pair.fetch().next == StartAnew(0)
     pair.catch_up()
     assert offsets_of(pair.log) == [0, 1, 2, 3, 4]
@@ -148,7 +148,7 @@ def write(log: PartitionLog, producer_id: int, sequence: int) -> None:
 
 
 def commit(log: PartitionLog, producer_id: int) -> None:
-    log.append_marker(
+    log.as_leader.append_marker(
         EndMarker(True, 0), producer_id=producer_id, producer_epoch=0, leader_epoch=0, now_ms=NOW_MS
     )
 
@@ -157,11 +157,11 @@ def commit(log: PartitionLog, producer_id: int) -> None:
 def test_what_was_open_before_is_not_open_for_ever(pair: Pair, restarts: bool) -> None:
     write(pair.leader, 7, 0)
     pair.catch_up()
-    assert pair.log.last_stable_offset(1) == 0
-    pair.log.roll(NOW_MS)  # with a snapshot, in which the transaction is open
+    assert pair.log.reader.last_stable_offset(1) == 0
+    pair.log.writer.roll(NOW_MS)  # with a snapshot, in which the transaction is open
     commit(pair.leader, 7)
     append(pair.leader, batch(4))
-    pair.leader.advance_log_start(pair.leader.log_end_offset)
+    pair.leader.cleanup.advance_log_start(pair.leader.log_end_offset)
     append(pair.leader, batch(1))
     pair.catch_up()
     if restarts:
@@ -169,7 +169,7 @@ def test_what_was_open_before_is_not_open_for_ever(pair: Pair, restarts: bool) -
         pair.log.close()
         pair.follow(reopen(pair.directory))
     end = pair.leader.log_end_offset
-    assert pair.log.last_stable_offset(end) == end
+    assert pair.log.reader.last_stable_offset(end) == end
     # Nor does it know of a sequence that others have forgotten.
     write(pair.log, 7, 5)
 
@@ -177,24 +177,24 @@ def test_what_was_open_before_is_not_open_for_ever(pair: Pair, restarts: bool) -
 def test_a_snapshot_from_before_the_first_segment_is_not_believed(pair: Pair) -> None:
     write(pair.leader, 7, 0)
     pair.catch_up()
-    pair.log.roll(NOW_MS)
+    pair.log.writer.roll(NOW_MS)
     (snapshot,) = (pair.directory / "t-0").glob("*.snapshot")
     kept = snapshot.read_bytes()
-    pair.log.truncate_fully(9, NOW_MS).run()
+    pair.log.truncation.truncate_fully(9, NOW_MS).run()
     assert not snapshot.exists()
     pair.log.close()
     snapshot.write_bytes(kept)  # as after a removal that never reached the disk
     pair.follow(reopen(pair.directory))
-    assert pair.log.last_stable_offset(9) == 9
+    assert pair.log.reader.last_stable_offset(9) == 9
 
 
 def test_a_transaction_that_begins_below_the_log_start_holds_nobody_up(pair: Pair) -> None:
     append(pair.leader, batch(2))
     write(pair.leader, 7, 0)
     append(pair.leader, batch(4))
-    assert pair.leader.last_stable_offset(7) == 2
-    pair.leader.advance_log_start(5)
-    assert pair.leader.last_stable_offset(7) == 5
+    assert pair.leader.reader.last_stable_offset(7) == 2
+    pair.leader.cleanup.advance_log_start(5)
+    assert pair.leader.reader.last_stable_offset(7) == 5
 
 
 def test_ended_transactions_are_forgotten_where_nobody_reads(tmp_path: Path) -> None:
@@ -203,6 +203,6 @@ def test_ended_transactions_are_forgotten_where_nobody_reads(tmp_path: Path) -> 
         write(log, 7, sequence)
         commit(log, 7)
     assert len(log.producers._unreplicated) == 20
-    log.apply_retention(NOW_MS, high_watermark=30)
+    log.cleanup.apply_retention(NOW_MS, high_watermark=30)
     assert [ended.last_offset for ended in log.producers._unreplicated] == [31, 33, 35, 37, 39]
     log.close()

@@ -107,7 +107,7 @@ class Leader:
             return answer._replace(diverging_epoch=(asked.last_fetched_epoch, end_offset))
         if asked.fetch_offset == end_offset:
             return None
-        piece = log.read(
+        piece = log.reader.read(
             asked.fetch_offset,
             bytes_max=1 << 20,
             offset_limit=end_offset,
@@ -236,7 +236,7 @@ async def test_a_log_that_is_over_is_not_tried_again(caplog: pytest.LogCaptureFi
     follower = Follower(leader)
     follower.follow()
     await follower.goes_on(SICK, 1)
-    follower.partitions[SICK].log.fail("its directory failed")
+    follower.partitions[SICK].log.state.fail("its directory failed")
     await follower.goes_on(WELL)
     before = leader.asked[SICK]
     await follower.goes_on(WELL)
@@ -346,7 +346,7 @@ class Flusher:
         if self.is_stuck:
             self.waiting.append(partition)
             return
-        if partition.log.needs_flush:
+        if partition.log.flusher.needs_flush:
             flush(partition.log)
             asyncio.get_running_loop().call_soon(partition.flushed)
 
@@ -389,7 +389,7 @@ async def test_a_flush_that_fails_holds_up_no_other_partition(
         nonlocal asked_to_flush
         asked_to_flush += 1
         if is_over:
-            partition.log.fail("its directory failed")
+            partition.log.state.fail("its directory failed")
         partition.fail_parked(ErrorCode.kafka_storage_error)
 
     flushers[SICK].request = fail_it  # type: ignore[method-assign]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from local_cluster.log.config.log_config import LogConfig
-from local_cluster.log.disk.open_files import OPEN_FILES
+from local_cluster.log.segment.segment_file import OPEN_FILES
 from tests.unit.local_cluster.log.samples import append, batch, create, offsets_of, reopen
 
 SEGMENTS = 30
@@ -35,7 +35,7 @@ def test_reading_all_segments_keeps_few_files_open(tmp_path: Path) -> None:
     log = create(tmp_path, config=LogConfig(segment_bytes=len(batch(1))))
     for _ in range(SEGMENTS):
         append(log, batch(1))
-    assert len(log.segments) == SEGMENTS
+    assert len(log.segments.all) == SEGMENTS
     assert open_segments(tmp_path) <= LIMIT + 1, "those that rolled, and the active one"
     for _ in range(2):
         assert offsets_of(log) == list(range(SEGMENTS))
@@ -51,9 +51,9 @@ def test_a_slice_reads_on_after_its_segment_let_go(tmp_path: Path) -> None:
     log = create(tmp_path, config=LogConfig(segment_bytes=len(batch(1))))
     for _ in range(SEGMENTS):
         append(log, batch(1))
-    piece = log.read(0, bytes_max=1_000, offset_limit=SEGMENTS, at_least_one_batch=True)
+    piece = log.reader.read(0, bytes_max=1_000, offset_limit=SEGMENTS, at_least_one_batch=True)
     assert offsets_of(log) == list(range(SEGMENTS))
-    assert log.segments[0]._file is None
+    assert log.segments.all[0].file.opened is None
     assert len(piece.read()) == piece.size_bytes > 0
 
 
@@ -61,7 +61,7 @@ def test_a_segment_that_is_appended_to_again_keeps_its_file(tmp_path: Path) -> N
     log = create(tmp_path, config=LogConfig(segment_bytes=2 * len(batch(1))))
     for _ in range(SEGMENTS):
         append(log, batch(1))
-    log.truncate_to(5, 0)
+    log.truncation.truncate_to(5, 0)
     assert offsets_of(log) == list(range(5))
     other = create(tmp_path / "other", config=LogConfig(segment_bytes=len(batch(1))))
     for _ in range(SEGMENTS):

@@ -1,8 +1,8 @@
-"""A map from keys to the last offset that was written under them, in a fixed number of bytes.
+"""A map from keys to the last offset of each key, in a fixed number of bytes. Pure.
 
-Open addressing over 24-byte slots, a 16-byte hash of the key and its offset, as Kafka's
-SkimpyOffsetMap. Two keys of one hash would lose a record; 128 bits of BLAKE2b make that a matter
-of belief, also for keys that someone chose on purpose (Kafka's default is MD5). Pure.
+As Kafka's SkimpyOffsetMap: open addressing over 24-byte slots, each a 16-byte hash of the key and
+an offset. Two keys with one hash would lose a record. With 128 bits of BLAKE2b nobody can find such
+keys, not even on purpose (Kafka's default is MD5).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 SLOT_BYTES: Final = 24
 HASH_BYTES: Final = 16
 LOAD_FACTOR: Final = 0.9
-"""Default of log.cleaner.io.buffer.load.factor: beyond it a probe takes too many steps."""
+"""Default of log.cleaner.io.buffer.load.factor: beyond it a lookup takes too many steps."""
 SLOTS_MIN: Final = 7
 
 _SLOT: Final = struct.Struct(">16sq")
@@ -23,11 +23,11 @@ _OFFSET: Final = struct.Struct(">q")
 _EMPTY: Final = bytes(HASH_BYTES)
 
 
-class OffsetMap:
-    """key -> last offset. `is_full` says that no new key may be put."""
+class KeyOffsetMap:
+    """Key -> last offset. No new key fits once `is_full` is true."""
 
     def __init__(self, bytes_max: int, keys_max: int, load_factor: float = LOAD_FACTOR) -> None:
-        """Room for `keys_max` keys if they fit in `bytes_max`, else for as many as do."""
+        """Make room for `keys_max` keys, or for as many as fit in `bytes_max`."""
         wanted = int(keys_max / load_factor) + 1
         # A prime, so that every step visits every slot.
         self._slots = _prime_at_most(max(SLOTS_MIN, min(bytes_max // SLOT_BYTES, wanted * 2)))
@@ -47,7 +47,7 @@ class OffsetMap:
         return self._count >= self._capacity
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Note the offset of a key; false, and nothing noted, if it is new and there is no room."""
+        """Note the offset of a key; return false, and note nothing, if a new key has no room."""
         digest, position, is_there = self._find(key)
         if not is_there:
             if self._count >= self._capacity:
@@ -57,7 +57,7 @@ class OffsetMap:
         return True
 
     def get(self, key: bytes) -> int:
-        """The last offset of a key, -1 where the key was not put."""
+        """Return the last offset of a key, -1 for an unknown key."""
         _, position, is_there = self._find(key)
         if not is_there:
             return -1
@@ -65,7 +65,7 @@ class OffsetMap:
         return offset
 
     def _find(self, key: bytes) -> tuple[bytes, int, bool]:
-        """(hash, position of its slot or of the free one it would take, whether it is there)"""
+        """Return (hash, position of the key's slot or of a free one, whether the key is there)."""
         digest = blake2b(key, digest_size=HASH_BYTES).digest()
         if digest == _EMPTY:
             digest = b"\xff" * HASH_BYTES
