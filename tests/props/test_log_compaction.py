@@ -46,7 +46,7 @@ step = st.one_of(
 
 
 def latest(records: list[Record]) -> dict[bytes | None, bytes | None]:
-    """What a reader of everything ends up with, tombstones applied."""
+    """Return the latest value of every key, tombstones applied."""
     values = {record.key: record.value for record in records}
     return {key: value for key, value in values.items() if value is not None}
 
@@ -127,7 +127,7 @@ def test_a_second_round_changes_nothing() -> None:
     root = Path(tempfile.mkdtemp(prefix="log-compaction-"))
     try:
         log = fill(root)
-        # Segments that shrank fit together in the next round, so it takes a few.
+        # Segments that shrank are grouped in the next round, so it takes a few.
         sizes: list[int] = []
         while sizes != (sizes := [segment.size_bytes for segment in log.segments.all]):
             assert compact(log) is not None
@@ -145,7 +145,7 @@ class Crash(OSError):
 
 
 class CrashingFiles(OsFiles):
-    """Dies before the rename of a given number."""
+    """Kills the process before the rename of a given number."""
 
     def __init__(self, renames_left: int) -> None:
         self.renames_left = renames_left
@@ -157,13 +157,13 @@ class CrashingFiles(OsFiles):
         super().rename(path, new_path)
 
 
-def test_a_crash_at_every_step_of_the_swap_is_made_good() -> None:
-    """Each step once, and for every third a crash at each step of the recovery as well."""
+def test_a_crash_at_every_step_of_the_swap_loses_nothing() -> None:
+    """Crash at each step, and for every third one at each step of the recovery as well."""
     root = Path(tempfile.mkdtemp(prefix="log-compaction-"))
     try:
         pristine = fill(root / "pristine")
         expected = latest(records_of(pristine))
-        # What shrank in a first round is put together in the second, seven segments into one.
+        # Segments that shrank in a first round are grouped in the second, seven into one.
         assert compact(pristine) is not None
         pristine.close()
         crashes = 0
@@ -193,7 +193,7 @@ def test_a_crash_at_every_step_of_the_swap_is_made_good() -> None:
 
 
 def swap_until(work: Path, renames: int) -> bool:
-    """Whether the round got through before that many renames were done."""
+    """Return whether the round ended before that many renames."""
     log = PartitionLog.open(
         CrashingFiles(renames), f"{work}/t-0", "t", 0, CONFIG, now_ms=NOW_MS, is_clean=True
     )
@@ -214,12 +214,12 @@ def swap_until(work: Path, renames: int) -> bool:
 
 
 def crashes_between(work: Path) -> bool:
-    """No swap is under way: the crash came before the first step of one, or after the last."""
+    """Return whether the crash came between two swaps: a `.cleaned` log is left."""
     return bool(list((work / "t-0").glob("*.log.cleaned")))
 
 
 def recover(directory: Path, renames: int) -> bool:
-    """Open as after a crash; false where that crashed as well."""
+    """Open as after a crash; return false where that crashed as well."""
     with contextlib.suppress(KafkaError):
         PartitionLog.open(CrashingFiles(renames), f"{directory}/t-0", "t", 0, CONFIG, now_ms=NOW_MS)
         return True

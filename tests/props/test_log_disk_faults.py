@@ -1,4 +1,4 @@
-"""Any disk fault in the middle of any work: what was acknowledged is there, nothing else is.
+"""Any disk fault during any work: acknowledged records are there, and nothing else.
 
 A log directory is worked on while some calls of its file system fail: the n-th call that changes
 anything and a few after it, with ENOSPC (and short writes) or EIO, in appends, rolls, indexes,
@@ -56,7 +56,7 @@ step = st.one_of(
 
 
 class World:
-    """A log directory, and for each log what must be there and what may be."""
+    """A log directory, and for each log the records that must be there and those that may be."""
 
     def __init__(self, root: Path, files: FaultyFiles) -> None:
         self.root, self.files = root, files
@@ -78,7 +78,7 @@ class World:
         try:
             directory.open(cluster_id="c", config=PLAIN)
         except LogDirectoryError:
-            # The broker does not start on this disk; somebody replaces the cable.
+            # The broker does not start on this disk until somebody replaces the cable.
             directory.close(clean=False)
             self.files.heal()
             directory = LogDirectory(self.root, self.files, broker_id=1, clock=SystemClock())
@@ -95,7 +95,7 @@ class World:
         key = b"k%d" % (self.made % 5)
         sequence = self.sequences[name]
         if name == "plain" and self.was_cut:
-            # How much of the cut was made before it failed, the log itself knows best.
+            # Only the log knows how far the truncation got before it failed.
             entry = self.log(name).producers.get(PRODUCER_ID)
             sequence = entry.batches[-1].last_sequence + 1 if entry and entry.batches else 0
         batch = encode_batch(
@@ -138,7 +138,7 @@ class World:
             deletion.run()
         elif what == "truncate":
             offset = max(log.log_start_offset, log.log_end_offset - 2)
-            # From here on the records beyond may be gone, whether or not it succeeds.
+            # From here on the records beyond may be gone, even if the truncation fails.
             self.must["plain"] = {at: v for at, v in self.must["plain"].items() if at < offset}
             self.was_cut = True
             log.truncation.truncate_to(offset, NOW_MS).run()
@@ -178,7 +178,7 @@ class World:
         return any(log.failure is not None for log in self.directory)
 
     def crash(self) -> None:
-        """The process ends; what it wrote is in the page cache."""
+        """Kill the process; what it wrote is in the page cache."""
         self.directory.close(clean=False)
         self.directory = self.opened()
 
@@ -197,8 +197,8 @@ class World:
                 for record in records_of(log)
                 if record.value is not None and record.value[:1].isdigit()
             }
-            assert found.items() <= self.may[name].items(), "something was half visible"
-            assert self.must[name].items() <= found.items(), "something acknowledged is gone"
+            assert found.items() <= self.may[name].items(), "a half written record is visible"
+            assert self.must[name].items() <= found.items(), "an acknowledged record is gone"
 
 
 @settings(max_examples=250, deadline=None, report_multiple_bugs=False)
@@ -226,7 +226,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_half_visible(
                 assert files.failed, "an error without a fault"
                 assert refused.code is ErrorCode.kafka_storage_error
             except OSError as refused:
-                # Of the compactor, or of a deletion: the log goes on.
+                # The compactor or a deletion failed: the log continues.
                 assert refused.errno == error
             if world.is_over or world.log_failed():
                 # An error of the disk ends the broker; it is started again.

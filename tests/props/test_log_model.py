@@ -61,11 +61,11 @@ class LogMachine(RuleBasedStateMachine):
         self.start_offset = 0
         self.end_offset = 0
         self.epoch = 0
-        # A producer of which nothing is known may begin anywhere: soon it wraps.
+        # An unknown producer may begin with any sequence: with this one it wraps soon.
         self.sequence = first_sequence
         self.has_forgotten = False
         self.remembered_from = 0
-        """What lies before this offset the log may have forgotten of its producer."""
+        """The log may have forgotten the batches of its producer before this offset."""
         self.now_ms = NOW_MS
 
     def teardown(self) -> None:
@@ -167,7 +167,7 @@ class LogMachine(RuleBasedStateMachine):
         self.batches = [kept for kept in self.batches if kept.next_offset <= offset]
         start = self.start_offset
         self.end_offset = self.batches[-1].next_offset if self.batches else start
-        # A start inside a batch goes with the batch.
+        # A log start offset inside a batch goes with the batch.
         if self.log.log_end_offset < self.end_offset:
             self.end_offset = self.start_offset = self.log.log_end_offset
         self.restart_producer()
@@ -199,7 +199,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(share=st.floats(0, 1))
     def crash_with_a_torn_tail(self, share: float) -> None:
-        """Of what was written since the last flush, any number of bytes reached the disk."""
+        """Crash: any number of the bytes written since the last flush reached the disk."""
         flushed = self.log.flushed_end_offset
         path = Path(self.log.segments.active.log_path)
         base_offset, content = self.log.segments.base_offsets[-1], path.read_bytes()
@@ -239,18 +239,18 @@ class LogMachine(RuleBasedStateMachine):
         self.restart_producer()
 
     def restart_producer(self) -> None:
-        """What the log remembers of the producer is what its batches say, or nothing at all."""
+        """The producer state matches the batches, or the log has none."""
         window = self.window()
         entry = self.log.producers.get(PRODUCER_ID)
         if entry is not None and entry.batches:
             newest, oldest = entry.batches[-1], entry.batches[0]
             if window:
                 assert newest.base_offset == window[-1].base_offset
-            # A snapshot from before the producer was forgotten may have brought it back.
+            # A snapshot older than the expiry of the producer may have restored it.
             self.remembered_from = min(self.remembered_from, oldest.base_offset)
             self.sequence = (newest.last_sequence + 1) & SEQUENCE_MAX
         else:
-            # Once it was forgotten, a snapshot from then may hide what an older one brought back.
+            # A snapshot taken after the expiry may hide what an older one restored.
             assert not window or self.has_forgotten
             self.sequence = 0
             self.remembered_from = self.end_offset

@@ -30,7 +30,7 @@ STEPS = st.lists(
 
 
 def read_committed(log: PartitionLog, bytes_max: int) -> list[int]:
-    """Offsets that a consumer sees up to the last stable offset, fetch by fetch."""
+    """Return the offsets that a consumer sees up to the last stable offset, fetch by fetch."""
     seen = []
     offset = 0
     limit = log.reader.last_stable_offset(log.log_end_offset)
@@ -49,7 +49,7 @@ def read_committed(log: PartitionLog, bytes_max: int) -> list[int]:
 
 
 def expected(events: list[tuple[str, int]]) -> list[int]:
-    """One event per offset: the offsets below the first open transaction that are not aborted."""
+    """Return the offsets below the first open transaction that are not aborted."""
     first_open: dict[int, int] = {}
     hidden: set[int] = set()
     for offset, (kind, producer) in enumerate(events):

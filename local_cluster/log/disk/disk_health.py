@@ -1,6 +1,6 @@
 """Whether the disk under a log directory accepts writes, as the logs on it reported last.
 
-    well    every write goes to the disk
+    healthy every write goes to the disk
     full    a write met ENOSPC or EDQUOT: the logs are read-only until a probe can be written
     failed  a write met an error of the disk itself (EIO, a file system that turned read-only):
             final until a restart; the owner of the disk is called once
@@ -68,7 +68,7 @@ class DiskState:
         self._on_failed = on_failed
         self._is_failed = False
         self.refusal: str | None = None
-        """Why nothing may be written at present, None while the disk is well."""
+        """Why nothing may be written at present, None while the disk is healthy."""
 
     @property
     def is_full(self) -> bool:

@@ -282,7 +282,7 @@ class PartitionLog:
         return self.flusher.make_job()
 
     def _is_settled(self) -> bool:
-        """Whether the files are still as a clean stop left them."""
+        """Return whether the files are still as a clean shutdown left them."""
         return (
             self._settled_end_offset == self.state.log_end_offset
             and self.flusher.is_unchanged

@@ -20,7 +20,7 @@ replication decides what becomes of it. Indexes that are missing or not valid ar
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from local_cluster.log.disk.files import TEMPORARY_SUFFIX, Files
@@ -95,13 +95,7 @@ def open_files(
             files, directory, log_start_offset, index_interval_bytes=index_interval_bytes
         )
         first.create(now_ms)
-        segments.append(first)
-        # Snapshots without a segment belong to files that are gone.
-        for offset in parse_offsets(names, SNAPSHOT_SUFFIX):
-            files.remove(f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
-        opened = OpenedFiles(segments, LeaderEpochs(), LEADER_EPOCHS in names, [])
-        _require_end(opened, directory, end_offset_min)
-        return opened
+        return _open_empty(files, directory, first, names, end_offset_min)
     epochs, epochs_known = _load_epochs(files, directory, LEADER_EPOCHS in names)
     on_disk = list(epochs.entries)
     opened = OpenedFiles(segments, epochs, False, [])
@@ -130,6 +124,17 @@ def open_files(
             files.remove(f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
         else:
             opened.snapshots.append(offset)
+    return opened
+
+
+def _open_empty(
+    files: Files, directory: str, first: Segment, names: Sequence[str], end_offset_min: int
+) -> OpenedFiles:
+    # Snapshots without a segment belong to deleted files.
+    for offset in parse_offsets(names, SNAPSHOT_SUFFIX):
+        files.remove(f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
+    opened = OpenedFiles([first], LeaderEpochs(), LEADER_EPOCHS in names, [])
+    _require_end(opened, directory, end_offset_min)
     return opened
 
 

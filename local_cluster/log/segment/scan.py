@@ -159,21 +159,21 @@ class CheckedScan:
                 chunk_start, at = position, 0
                 chunk = memoryview(self._file.pread(CHUNK_BYTES, position))
                 if len(chunk) < HEADER_BYTES:
-                    problem = "header cut off"
+                    problem = "the header is truncated"
                     break
             header = read_header(chunk, at)
             size_bytes = header.size_bytes
             if header.magic != MAGIC or header.batch_length < BATCH_LENGTH_MIN:
-                problem = "not a batch"
+                problem = "no batch"
                 break
             if position + size_bytes > self._size_bytes:
-                problem = "batch cut off"
+                problem = "the batch is truncated"
                 break
             if at + size_bytes > len(chunk):
                 chunk_start, at = position, 0
                 chunk = memoryview(self._file.pread(max(CHUNK_BYTES, size_bytes), position))
                 if len(chunk) < size_bytes:
-                    problem = "batch cut off"
+                    problem = "the batch is truncated"
                     break
             if compute_crc(chunk, at, size_bytes) != header.crc:
                 problem = "wrong CRC"

@@ -1,4 +1,4 @@
-"""A double of what fetches watch."""
+"""A double of the partitions that fetches watch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class WatchedPartition:
-    """A partition that moves when the test says so."""
+    """A partition that wakes its watchers when the test calls `move`."""
 
     def __init__(self) -> None:
         self.watchers: set[Callable[[], None]] = set()

@@ -110,7 +110,7 @@ class FaultyFiles(OsFiles):
 
     def replace(self, path: str, content: bytes, *, durable: bool) -> None:
         if self.fails("replace"):
-            # The temporary file is there in part; or, with all of it, the rename failed.
+            # The temporary file is written in part; or in full, and the rename failed.
             Path(path + ".tmp").write_bytes(content[: len(content) * self.tenths // 9])
             raise OSError(self.error, "injected into replace")
         super().replace(path, content, durable=durable)

@@ -29,7 +29,7 @@ def batch(
     producer: tuple[int, int, int] = (-1, -1, -1),
     attributes: int = 0,
 ) -> bytearray:
-    """A produced batch; record i has the time `timestamp_ms + i`."""
+    """Return a produced batch; record i has the timestamp `timestamp_ms + i`."""
     return encode_batch(
         [NewRecord(timestamp_ms + index, key, value) for index in range(count)],
         codec=codec,
@@ -43,7 +43,7 @@ def batch(
 def append(
     log: PartitionLog, *batches: bytearray, epoch: int = 0, now_ms: int = NOW_MS
 ) -> AppendResult:
-    """Check and append as Produce does; the batches themselves stay as they are."""
+    """Check and append as Produce does; the given batches stay unchanged."""
     buffer = bytearray(b"".join(batches))
     headers = check_produced(buffer, batches_max=len(batches), allow_transactional=True)
     return log.as_leader.append(buffer, headers, leader_epoch=epoch, now_ms=now_ms)
@@ -76,7 +76,7 @@ def reopen(
     log_start_offset: int = 0,
     is_clean: bool = False,
 ) -> PartitionLog:
-    """Open what a log left behind, by default as after a crash."""
+    """Open the files of a log, by default as after a crash."""
     return PartitionLog.open(
         OsFiles(),
         f"{directory}/t-0",
@@ -93,7 +93,7 @@ def reopen(
 
 
 def read_all(log: PartitionLog, bytes_max: int = 1 << 20) -> bytes:
-    """Everything from the start to the end, read slice by slice."""
+    """Read everything from the start to the end, slice by slice."""
     parts = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
@@ -103,7 +103,7 @@ def read_all(log: PartitionLog, bytes_max: int = 1 << 20) -> bytes:
             offset_limit=log.log_end_offset,
             at_least_one_batch=True,
         )
-        assert piece.next_offset > offset, "a read must go on"
+        assert piece.next_offset > offset, "a read must advance"
         parts.append(piece.read())
         assert len(parts[-1]) == piece.size_bytes
         offset = piece.next_offset

@@ -29,7 +29,7 @@ def compact(
     last_stable_offset: int | None = None,
     key_bytes_max: int = KEY_BYTES_MAX,
 ) -> Compacted | None:
-    """One round; None where none was due."""
+    """Do one round; return None where none was due."""
     planned = plan_round(
         log,
         cleaned_offset=cleaned_offset,
@@ -43,7 +43,7 @@ def compact(
         if isinstance(result, Compacted):
             return result
         deletion = planned.take_over(result)
-        assert deletion is not None, "nobody else changes the log"
+        assert deletion is not None, "nothing else changes the log"
         deletion.run()
     raise AssertionError("a round ends with its result")
 
@@ -57,7 +57,7 @@ def put(
     attributes: int = 0,
     epoch: int = 0,
 ) -> int:
-    """Append one batch of (key, value); its base offset."""
+    """Append one batch of (key, value); return its base offset."""
     made = encode_batch(
         [NewRecord(now_ms, key, value) for key, value in pairs],
         codec=codec,

@@ -81,7 +81,7 @@ def marker(log: PartitionLog, kind: int, producer: int, epoch: int = 0) -> int:
     return base_offset
 
 
-def test_the_newest_of_every_key_stays_at_its_offset(log: PartitionLog) -> None:
+def test_the_newest_record_of_every_key_stays_at_its_offset(log: PartitionLog) -> None:
     for index in range(6):
         put(log, (b"a", b"%d" % index), (b"b%d" % index, b"x"), (b"c", b"%d" % index))
     log.writer.roll(NOW_MS)
@@ -181,7 +181,7 @@ def test_a_tombstone_outlives_delete_retention_and_then_goes(log: PartitionLog) 
     assert (found.offset, found.timestamp_ms) == (1, NOW_MS)
 
 
-def test_time_lookups_are_exact_over_holes_and_horizons(log: PartitionLog) -> None:
+def test_timestamp_lookups_are_exact_over_gaps_and_delete_horizons(log: PartitionLog) -> None:
     put(log, (b"a", b"1"), now_ms=NOW_MS)
     put(log, (b"t", None), now_ms=NOW_MS + 10)
     put(log, (b"b", b"1"), (b"a", b"2"), now_ms=NOW_MS + 20)
@@ -195,7 +195,7 @@ def test_time_lookups_are_exact_over_holes_and_horizons(log: PartitionLog) -> No
     assert newest.offset == 4
 
 
-def test_the_last_batch_of_a_producer_stays_empty_so_that_it_can_go_on(
+def test_the_last_batch_of_a_producer_stays_empty_so_that_it_can_continue(
     log: PartitionLog, tmp_path: Path
 ) -> None:
     put(log, (b"a", b"1"), (b"b", b"1"), producer=(9, 0, 0))
@@ -219,7 +219,7 @@ def test_control_batches_stay_while_their_transaction_has_data(log: PartitionLog
     put(log, (b"x", b"aborted"), (b"b", b"aborted"), producer=(8, 0, 0), attributes=0x10)
     marker(log, 0, 8)
     put(log, (b"b", b"1"))
-    # Newer epochs: what is above is nobody's last batch.
+    # With newer epochs the batches above are no producer's last batch.
     put(log, (b"y", b"1"), producer=(7, 1, 0))
     put(log, (b"y", b"2"), producer=(8, 1, 0))
     log.writer.roll(NOW_MS)
@@ -227,7 +227,7 @@ def test_control_batches_stay_while_their_transaction_has_data(log: PartitionLog
     assert done is not None
     control = [header.base_offset for header in headers(log) if header.is_control]
     assert control == [1, 4]
-    # The aborted records are gone, and a key that only they had.
+    # The aborted records are gone, and with them a key that only they had.
     assert [key for _, key, _ in pairs(log)] == [b"a", b"b", b"y"]
 
     def again(now_ms: int) -> list[int]:
@@ -244,7 +244,7 @@ def test_control_batches_stay_while_their_transaction_has_data(log: PartitionLog
 
 
 def emptied_marker(log: PartitionLog, kind: int = 1) -> int:
-    """A marker that compaction has emptied and kept, as it is the last of its producer."""
+    """Append a marker as compaction keeps it: emptied, as the last batch of its producer."""
     put(log, (b"a", b"1"), producer=(7, 0, 0), attributes=TRANSACTIONAL_BIT)
     at = marker(log, kind, 7, epoch=1)  # as in version 2 of transactions
     cleaned_offset = 0
@@ -259,7 +259,7 @@ def emptied_marker(log: PartitionLog, kind: int = 1) -> int:
     return at
 
 
-def test_a_log_with_an_emptied_marker_is_followed_and_opened(
+def test_a_log_with_an_emptied_marker_can_be_replicated_and_opened(
     log: PartitionLog, tmp_path: Path
 ) -> None:
     emptied_marker(log)
@@ -274,7 +274,7 @@ def test_a_log_with_an_emptied_marker_is_followed_and_opened(
     assert again.reader.last_stable_offset(again.log_end_offset) == again.log_end_offset
 
 
-def test_an_emptied_marker_ends_what_an_old_snapshot_has_open() -> None:
+def test_an_emptied_marker_ends_a_transaction_that_an_old_snapshot_has_open() -> None:
     state = ProducerState(0)
     opened = encode_batch(
         [NewRecord(NOW_MS, b"a", b"1")],
@@ -293,7 +293,7 @@ def test_an_emptied_marker_ends_what_an_old_snapshot_has_open() -> None:
 
 
 def visible(log: PartitionLog) -> list[int]:
-    """The offsets that a read_committed consumer is given, all of them in one answer."""
+    """Return the offsets that a read_committed consumer sees in one fetch of everything."""
     aborted = [entry[:2] for entry in log.reader.aborted_transactions(0, log.log_end_offset)]
     content = read_all(log)
     return [
@@ -305,10 +305,10 @@ def visible(log: PartitionLog) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", [0, 1])
-def test_an_emptied_marker_aborts_what_a_follower_still_has_and_nothing_after_it(
+def test_an_emptied_marker_aborts_the_rest_of_its_transaction_on_a_follower(
     log: PartitionLog, tmp_path: Path, kind: int
 ) -> None:
-    """It was away from before the marker until compaction had taken all of the transaction."""
+    """The follower was away from before the marker until the transaction was compacted away."""
     follower = create(tmp_path / "follower", config=CONFIG)
     put(follower, (b"a", b"1"), producer=(7, 0, 0), attributes=TRANSACTIONAL_BIT)
     at = emptied_marker(log, kind)
@@ -344,7 +344,7 @@ def test_an_emptied_marker_aborts_what_a_follower_still_has_and_nothing_after_it
     assert visible(log) == [plain, later], "the leader has no transaction to abort"
 
 
-def test_the_active_segment_and_what_is_not_stable_stay_as_they_are(log: PartitionLog) -> None:
+def test_the_active_segment_and_unstable_records_are_not_compacted(log: PartitionLog) -> None:
     for index in range(4):
         put(log, (b"a", b"%d" % index))
         log.writer.roll(NOW_MS)
@@ -369,7 +369,7 @@ def test_a_full_map_takes_several_rounds(log: PartitionLog) -> None:
     assert pairs(log) == [(index, b"k%d" % (index - 50), b"%d" % index) for index in range(50, 100)]
 
 
-def test_a_group_of_segments_that_changed_meanwhile_is_not_taken_over(log: PartitionLog) -> None:
+def test_a_group_whose_segments_changed_meanwhile_is_not_swapped_in(log: PartitionLog) -> None:
     for index in range(40):
         put(log, (b"k%d" % (index % 3), b"x" * 100))
     planned = plan_round(
@@ -402,7 +402,7 @@ def test_damage_ends_the_round_and_leaves_the_log(log: PartitionLog) -> None:
         list(run_job(planned.job, OsFiles(), NoThrottle()))
 
 
-def test_lags(tmp_path: Path) -> None:
+def test_compaction_lags(tmp_path: Path) -> None:
     config = LogConfig(
         is_compacted=True,
         segment_bytes=200,
@@ -422,7 +422,7 @@ def test_lags(tmp_path: Path) -> None:
         return None if planned is None else planned.job.end_offset
 
     assert due(NOW_MS + 900) is None
-    # Too little to be worth it, until something has waited too long.
+    # Too little is dirty, until a segment has waited too long.
     assert due(NOW_MS + 5000) is None
     assert due(NOW_MS + 5001) == 3
     assert due(NOW_MS + 5001 - 2500) is None
@@ -432,7 +432,7 @@ def test_lags(tmp_path: Path) -> None:
     assert due(NOW_MS + 2500) == 2
 
 
-def test_snapshots_of_segments_that_are_gone_go_too(log: PartitionLog) -> None:
+def test_snapshots_of_replaced_segments_are_deleted(log: PartitionLog) -> None:
     for _ in range(60):
         put(log, (b"k", b"x" * 100))
     compact(log)
@@ -441,7 +441,7 @@ def test_snapshots_of_segments_that_are_gone_go_too(log: PartitionLog) -> None:
     assert snapshots <= bases
 
 
-def test_the_key_map_is_a_dict_of_bounded_size() -> None:
+def test_the_key_map_behaves_like_a_dict_of_bounded_size() -> None:
     keys = KeyOffsetMap(24 * 1009, 10_000)
     model: dict[bytes, int] = {}
     for index in range(5000):
@@ -477,7 +477,7 @@ def test_compact_and_delete_together(tmp_path: Path) -> None:
         for result in run_job(planned.job, OsFiles(), NoThrottle())
         if isinstance(result, CleanedGroup)
     ]
-    # Retention takes the oldest segment while the worker has it in hand.
+    # Retention deletes the oldest segment while the compactor works on it.
     assert len(log.cleanup.apply_retention(NOW_MS + HOUR_MS + 5 * 60_000, 30)) == 1
     start = log.log_start_offset
     assert start > 0
@@ -510,7 +510,9 @@ def test_the_transaction_index_follows_its_markers(log: PartitionLog) -> None:
     assert list(entry.iter_unpack(content)) == [(0, 8, 2, kept, 2)]
 
 
-def test_epochs_keep_their_starts_over_a_crash(log: PartitionLog, tmp_path: Path) -> None:
+def test_leader_epochs_keep_their_start_offsets_over_a_crash(
+    log: PartitionLog, tmp_path: Path
+) -> None:
     for index in range(12):
         put(log, (b"a", b"%d" % index), epoch=index // 4)
         if index in (3, 7):

@@ -70,7 +70,7 @@ class Move:
         self.log.state.fail("moved")
 
     def write(self) -> None:
-        """What is acknowledged after the swap."""
+        """Append a record after the swap."""
         append(self.copy, batch(1), epoch=2)
 
     def make_durable(self) -> None:
@@ -127,7 +127,7 @@ SWAP = 3
 
 
 @pytest.mark.parametrize("last", range(11))
-def test_an_end_after_any_step_leaves_one_replica(tmp_path: Path, last: int) -> None:
+def test_a_stop_after_any_step_of_a_move_leaves_one_replica(tmp_path: Path, last: int) -> None:
     move = Move(tmp_path)
     for step in move.steps[: last + 1]:
         step()
@@ -158,13 +158,13 @@ def test_an_end_after_any_step_leaves_one_replica(tmp_path: Path, last: int) -> 
     assert names == ({"t-0"} if last >= SWAP else {"t-0", FUTURE})
 
 
-def told_of_it(directory: Path) -> list[bool]:
-    """Which of the checkpoints tell of the replica."""
+def files_that_name_it(directory: Path) -> list[bool]:
+    """Return which checkpoint files name the replica."""
     return ["t 0" in (directory / name).read_text() for name in CHECKPOINTS]
 
 
 def swapped_with_deletions(root: Path) -> Move:
-    """A move up to its swap, before which what lies before 5 was deleted, and checkpointed."""
+    """Do a move up to its swap; records before offset 5 were deleted and checkpointed before."""
     move = Move(root)
     for step in move.steps[:SWAP]:
         step()
@@ -174,7 +174,7 @@ def swapped_with_deletions(root: Path) -> Move:
     return move
 
 
-def test_what_was_deleted_stays_deleted_over_an_end_in_the_swap(tmp_path: Path) -> None:
+def test_deleted_records_stay_deleted_over_a_stop_in_the_swap(tmp_path: Path) -> None:
     move = swapped_with_deletions(tmp_path)
     assert move.copy.log_start_offset == 5
     move.end()
@@ -185,19 +185,19 @@ def test_what_was_deleted_stays_deleted_over_an_end_in_the_swap(tmp_path: Path) 
         directory.close(clean=False)
 
 
-def test_what_is_known_of_the_former_log_stays_until_it_is_discarded(tmp_path: Path) -> None:
-    """The renaming may be lost with the power: then it is the replica."""
+def test_the_offsets_of_the_former_log_stay_until_it_is_discarded(tmp_path: Path) -> None:
+    """A power failure may lose the rename: then the former log is the replica."""
     move = swapped_with_deletions(tmp_path)
     move.source.checkpoint({})
-    assert told_of_it(tmp_path / "a") == [True] * len(CHECKPOINTS)
+    assert files_that_name_it(tmp_path / "a") == [True] * len(CHECKPOINTS)
     for step in move.steps[SWAP + 1 :]:
         step()
     move.source.checkpoint({})
-    assert told_of_it(tmp_path / "a") == [False] * len(CHECKPOINTS)
+    assert files_that_name_it(tmp_path / "a") == [False] * len(CHECKPOINTS)
     move.end()
 
 
-def test_two_directories_of_which_none_was_moved_are_refused(tmp_path: Path) -> None:
+def test_two_directories_without_a_mark_are_refused(tmp_path: Path) -> None:
     move = Move(tmp_path)
     for step in move.steps:
         step()
@@ -255,7 +255,7 @@ def test_an_interrupted_copy_may_be_given_up(tmp_path: Path) -> None:
     assert not (tmp_path / "b" / FUTURE).exists()
 
 
-def test_a_partition_that_is_not_here_is_made_where_it_is_wanted(tmp_path: Path) -> None:
+def test_a_new_partition_is_created_in_its_preferred_directory(tmp_path: Path) -> None:
     directories = started(tmp_path)
     second: LogDirectory = directories.all[1]
     assert directories.find(str(tmp_path / "b")) is second

@@ -1,4 +1,4 @@
-"""Logs without their metadata: made anew, told their topic id, or offline; never deleted for it."""
+"""Logs without partition.metadata: re-created, given their topic id, or offline; not deleted."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def test_an_unreadable_partition_is_offline_and_the_others_are_not(
 
 
 @pytest.mark.parametrize("content", [b"", b"version: 0\ntopic"])
-def test_a_log_that_lost_its_topic_id_before_its_first_flush_is_made_anew(
+def test_a_log_that_lost_its_topic_id_before_its_first_flush_is_re_created(
     tmp_path: Path, content: bytes
 ) -> None:
-    """A power loss right after the creation: nothing of the log was counted on yet."""
+    """A power failure right after the creation: nothing of the log counts as durable yet."""
     directory = opened(tmp_path)
     append(made(directory), batch(2))
     (tmp_path / "t-0" / "partition.metadata").write_bytes(content)
@@ -76,7 +76,7 @@ def test_a_log_that_lost_its_topic_id_before_its_first_flush_is_made_anew(
     assert made(opened(tmp_path)).log_end_offset == 1
 
 
-def test_a_log_that_was_counted_on_is_offline_without_its_topic_id(tmp_path: Path) -> None:
+def test_a_flushed_log_without_its_topic_id_is_offline(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     log = made(directory)
     append(log, batch(2))
@@ -90,10 +90,10 @@ def test_a_log_that_was_counted_on_is_offline_without_its_topic_id(tmp_path: Pat
     assert (tmp_path / "t-0" / "00000000000000000000.log").stat().st_size
 
 
-def test_with_page_cache_a_log_that_was_never_flushed_is_made_anew_whatever_was_committed(
+def test_with_page_cache_a_log_that_was_never_flushed_is_re_created(
     tmp_path: Path,
 ) -> None:
-    """There the high watermark says nothing of the disk: offline it would stay for ever."""
+    """There the high watermark proves nothing about the disk; an offline log would never return."""
     directory = opened(tmp_path)
     append(made(directory), batch(2))
     directory.checkpoint({("t", 0): 2})
@@ -108,7 +108,7 @@ def test_with_page_cache_a_log_that_was_never_flushed_is_made_anew_whatever_was_
     again.close()
 
 
-def test_a_log_without_metadata_takes_the_topic_id_it_is_told_and_can_be_deleted(
+def test_a_log_without_metadata_adopts_its_topic_id_and_can_be_deleted(
     tmp_path: Path,
 ) -> None:
     directory = opened(tmp_path)

@@ -1,4 +1,4 @@
-"""What a start and a stop cost: nothing per partition that grows, waits for the disk or writes."""
+"""The cost of a start and a stop: no write, wait or growing cost per partition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONFIG = LogConfig(segment_bytes=300, index_interval_bytes=50)
 
 
 class CountingFiles(FaultyFiles):
-    """Never fails; counts the calls that change something, and what is opened and read."""
+    """The real file system; records the calls that change it, and what is opened and read."""
 
     def __init__(self) -> None:
         super().__init__(first=0, count=0, error=0, tenths=0)
@@ -66,7 +66,7 @@ def test_a_clean_start_writes_nothing_and_opens_no_closed_segment(tmp_path: Path
     files = CountingFiles()
     directory = opened(tmp_path, files)
     assert directory.was_clean
-    # The clean-shutdown marker goes, and the directory says so durably: once, not by partition.
+    # The marker of the clean shutdown is removed durably: once, not per partition.
     assert files.calls == ["remove", "sync"]
     opened_logs = [path for path in files.opened if path.endswith(".log")]
     active = {log.segments.active.log_path for log in directory}
@@ -75,7 +75,7 @@ def test_a_clean_start_writes_nothing_and_opens_no_closed_segment(tmp_path: Path
     assert files.asked <= PARTITIONS * (8 + 5 * SEGMENTS)
 
 
-def test_what_did_not_change_is_closed_without_a_write(tmp_path: Path) -> None:
+def test_an_unchanged_log_is_closed_without_a_write(tmp_path: Path) -> None:
     written(tmp_path, clean=True)
     files = CountingFiles()
     directory = opened(tmp_path, files)
@@ -93,7 +93,7 @@ def test_what_did_not_change_is_closed_without_a_write(tmp_path: Path) -> None:
     assert counts == {index: SEGMENTS + 1 + (index == 3) for index in range(PARTITIONS)}
 
 
-def test_after_a_crash_only_what_was_not_flushed_is_read(tmp_path: Path) -> None:
+def test_after_a_crash_only_unflushed_records_are_checked(tmp_path: Path) -> None:
     written(tmp_path, clean=False)
     files = CountingFiles()
     directory = opened(tmp_path, files)
@@ -103,7 +103,7 @@ def test_after_a_crash_only_what_was_not_flushed_is_read(tmp_path: Path) -> None
     assert {len(offsets_of(log)) for log in directory} == {SEGMENTS + 1}
 
 
-def test_new_partitions_wait_for_no_disk(tmp_path: Path) -> None:
+def test_creating_partitions_does_not_wait_for_the_disk(tmp_path: Path) -> None:
     files = CountingFiles()
     directory = opened(tmp_path, files)
     files.calls.clear()

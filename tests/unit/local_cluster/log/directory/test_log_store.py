@@ -1,4 +1,4 @@
-"""Several log directories of one broker: where partitions go, and what a lost directory takes."""
+"""Several log directories of one broker: where partitions go, and what a failed one takes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Setup:
         self.directories.open(cluster_id=cluster_id)
 
     def made(self, partition: int, topic: str = "t", topic_id: UUID = TOPIC_ID) -> str:
-        """Make a partition; the name of the directory that it went to."""
+        """Create a partition; return the name of its directory."""
         self.directories.get_or_create(topic, topic_id, partition, LogConfig())
         return self.home(partition, topic)
 
@@ -53,16 +53,16 @@ class Setup:
             directory.close(clean=directory in self.directories.live)
 
 
-def test_new_partitions_go_where_the_fewest_are(tmp_path: Path) -> None:
+def test_new_partitions_go_to_the_directory_with_the_fewest(tmp_path: Path) -> None:
     setup = Setup(tmp_path, "abc")
     assert [setup.made(index) for index in range(4)] == ["a", "b", "c", "a"]
     setup.directories.delete_replica("t", 1)
     assert [setup.made(index) for index in (4, 5, 6)] == ["b", "b", "c"]
-    assert setup.made(0) == "a", "it is there already"
+    assert setup.made(0) == "a", "it exists already"
     setup.close()
 
 
-def test_a_full_disk_gets_new_partitions_only_where_all_are_full(tmp_path: Path) -> None:
+def test_a_full_disk_gets_new_partitions_only_if_all_are_full(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     first, second = setup.directories.all
     first.disk.note(OSError(errno.ENOSPC, "injected"))
@@ -72,7 +72,7 @@ def test_a_full_disk_gets_new_partitions_only_where_all_are_full(tmp_path: Path)
     setup.close()
 
 
-def test_every_directory_is_whole_in_itself(tmp_path: Path) -> None:
+def test_every_directory_has_its_own_owner_checkpoints_and_clean_shutdown(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     for index in range(2):
         setup.made(index)
@@ -88,7 +88,7 @@ def test_every_directory_is_whole_in_itself(tmp_path: Path) -> None:
         assert checkpoints.decode_offsets(points) == {("t", index): index + 1}
         owner = (tmp_path / name / checkpoints.META_PROPERTIES).read_bytes()
         assert checkpoints.decode_meta_properties(owner) == (1, "c")
-    # The order of the settings says nothing about what lies where.
+    # The order of the settings does not matter for logs that exist.
     again = Setup(tmp_path, "ba")
     assert [again.home(index) for index in range(2)] == ["a", "b"]
     assert [again.directories.high_watermark("t", index) for index in range(2)] == [1, 2]
@@ -97,21 +97,21 @@ def test_every_directory_is_whole_in_itself(tmp_path: Path) -> None:
     again.close()
 
 
-def test_what_a_failed_directory_held_is_made_nowhere_else(tmp_path: Path) -> None:
+def test_partitions_of_a_failed_directory_are_not_re_created_elsewhere(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     assert [setup.made(index) for index in range(2)] == ["a", "b"]
     log = setup.directories.get("t", 0)
     assert log is not None
     setup.fail("a")
     setup.fail("a")
-    assert [Path(each.path).name for each in setup.failed] == ["a"], "told once"
+    assert [Path(each.path).name for each in setup.failed] == ["a"], "reported once"
     assert log.failure is not None
     assert setup.directories.get("t", 0) is None
     with pytest.raises(KafkaError) as refused:
         setup.made(0)
     assert refused.value.code is ErrorCode.kafka_storage_error
     assert setup.made(1) == "b"
-    assert setup.made(2) == "b", "what is new goes to the others"
+    assert setup.made(2) == "b", "new partitions go to the others"
     assert setup.home(0) == "a"
     setup.close()
     healed = Setup(tmp_path)
@@ -119,7 +119,7 @@ def test_what_a_failed_directory_held_is_made_nowhere_else(tmp_path: Path) -> No
     healed.close()
 
 
-def test_a_topic_is_deleted_only_where_its_directories_are(tmp_path: Path) -> None:
+def test_a_topic_is_deleted_only_in_live_directories(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     assert [setup.made(index) for index in range(2)] == ["a", "b"]
     assert [setup.made(index, "u", OTHER_ID) for index in range(2)] == ["a", "b"]
@@ -143,14 +143,14 @@ def test_a_directory_that_cannot_be_read_at_the_start_is_left_out(tmp_path: Path
     assert without.directories.has_unread
     assert [Path(each.path).name for each in without.directories.live] == ["b"]
     assert without.directories.of("t", 0) is None
-    assert not without.directories.delete_topic("x", OTHER_ID), "it may hold that, too"
+    assert not without.directories.delete_topic("x", OTHER_ID), "it may hold that topic, too"
     without.close()
     (tmp_path / "b" / checkpoints.META_PROPERTIES).write_bytes(b"\xff")
     with pytest.raises(LogDirectoryError):
         Setup(tmp_path)
 
 
-def test_directories_of_others_are_no_failed_disks(tmp_path: Path) -> None:
+def test_a_directory_of_another_owner_is_not_a_failed_disk(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     setup.close()
     with pytest.raises(DirectoryNotOursError, match="of cluster c"):
@@ -158,7 +158,7 @@ def test_directories_of_others_are_no_failed_disks(tmp_path: Path) -> None:
     Setup(tmp_path, "cab").close()
 
 
-def test_two_copies_of_a_partition_are_not_chosen_from(tmp_path: Path) -> None:
+def test_two_copies_of_a_partition_stop_the_start(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     setup.made(0)
     setup.close()

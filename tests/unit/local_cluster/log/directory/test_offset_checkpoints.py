@@ -1,4 +1,4 @@
-"""What the checkpoints say of a log that was cut back, or ended in the middle of that."""
+"""The checkpoints of a log that was truncated, or that failed in the middle of it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ KEY = ("t", 0)
 
 
 class FullDisk(OsFiles):
-    """The real file system; while it is full no file is made or written anew, and none renamed."""
+    """The real file system; while it is full no file is created, replaced or renamed."""
 
     is_full = False
     fits_calls: int | None = None
-    """How many such calls it takes before it is full; None for any number."""
+    """How many such calls succeed before it is full; None for any number."""
 
     def open(self, path: str, *, create: bool = False) -> LogFile:
         if create and not self.exists(path):
@@ -58,7 +58,7 @@ def log_of(directory: LogDirectory) -> PartitionLog:
 
 
 def killed(directory: LogDirectory, files: OsFiles | None = None) -> LogDirectory:
-    """The process ends, and its successor starts."""
+    """Kill the process and start its successor."""
     path = Path(directory.path)
     directory.close(clean=False)
     return opened(path, files=files)
@@ -73,7 +73,7 @@ def append_value_and_tombstone(log: PartitionLog) -> None:
 
 
 def compacted(path: Path, files: OsFiles | None = None) -> LogDirectory:
-    """A directory with a log that is compacted up to 8, and a checkpoint that says so."""
+    """Make a directory with a log that is compacted up to 8, and a checkpoint of that."""
     directory = opened(path, files=files)
     log = log_of(directory)
     append_value_and_tombstone(log)
@@ -86,13 +86,13 @@ def compacted(path: Path, files: OsFiles | None = None) -> LogDirectory:
 
 
 def assert_nothing_is_clean_after_a_kill(directory: LogDirectory) -> None:
-    """What is in the log was never compacted, whatever was before it."""
+    """Check that the records of the log count as dirty, whatever was there before."""
     directory = killed(directory)
     assert directory.offsets.cleaned(KEY) == 0
     directory.close()
 
 
-def test_a_key_that_was_deleted_stays_so_where_a_replica_was_fetched_anew(tmp_path: Path) -> None:
+def test_a_deleted_key_stays_deleted_on_a_replica_that_was_fetched_again(tmp_path: Path) -> None:
     """The leader may have compacted nothing yet, and the process may be killed at any time."""
     directory = compacted(tmp_path)
     log = log_of(directory)
@@ -117,7 +117,7 @@ def test_a_key_that_was_deleted_stays_so_where_a_replica_was_fetched_anew(tmp_pa
     directory.close()
 
 
-def test_what_is_left_by_a_cut_stays_clean(tmp_path: Path) -> None:
+def test_records_left_by_a_truncation_stay_clean(tmp_path: Path) -> None:
     directory = compacted(tmp_path)
     log = log_of(directory)
     put(log, (b"newer", b"x"))
@@ -130,12 +130,14 @@ def test_what_is_left_by_a_cut_stays_clean(tmp_path: Path) -> None:
     directory.close()
 
 
-def test_a_kill_before_the_checkpoint_of_a_cut_is_seen_by_the_next_start(tmp_path: Path) -> None:
+def test_a_kill_before_the_checkpoint_of_a_truncation_is_seen_by_the_next_start(
+    tmp_path: Path,
+) -> None:
     directory = compacted(tmp_path)
     log_of(directory).truncation.truncate_fully(0, NOW_MS).run()
     directory = killed(directory)
     append_value_and_tombstone(log_of(directory))
-    # Killed again, before any checkpoint of that run.
+    # Killed again, before any checkpoint of that process.
     assert_nothing_is_clean_after_a_kill(directory)
 
 
@@ -153,7 +155,7 @@ def test_a_checkpoint_that_a_full_disk_refuses_is_written_by_the_next(tmp_path: 
     assert_nothing_is_clean_after_a_kill(directory)
 
 
-def test_a_log_that_ended_in_a_cut_is_not_taken_for_clean_when_it_is_opened_again(
+def test_a_log_that_failed_in_a_truncation_is_not_clean_when_it_is_opened_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = FullDisk()
@@ -161,7 +163,7 @@ def test_a_log_that_ended_in_a_cut_is_not_taken_for_clean_when_it_is_opened_agai
     refuse_creation_once(monkeypatch, log_of(directory))
     files.is_full = True
     directory.reopen_offline()
-    assert directory.disk.is_full, "nothing is appended before the checkpoints are right"
+    assert directory.disk.is_full, "nothing is appended before the checkpoints are written"
     files.is_full = False
     directory.disk.freed()
     directory.reopen_offline()
@@ -169,7 +171,9 @@ def test_a_log_that_ended_in_a_cut_is_not_taken_for_clean_when_it_is_opened_agai
     assert_nothing_is_clean_after_a_kill(directory)
 
 
-def test_a_start_on_a_full_disk_waits_for_space_with_what_it_must_note(tmp_path: Path) -> None:
+def test_a_start_on_a_full_disk_writes_its_due_checkpoint_once_there_is_space(
+    tmp_path: Path,
+) -> None:
     files = FullDisk()
     directory = compacted(tmp_path, files)
     log_of(directory).truncation.truncate_fully(0, NOW_MS).run()
@@ -185,7 +189,7 @@ def test_a_start_on_a_full_disk_waits_for_space_with_what_it_must_note(tmp_path:
     assert_nothing_is_clean_after_a_kill(directory)
 
 
-def test_a_new_log_is_not_taken_for_clean_by_a_checkpoint_under_way(tmp_path: Path) -> None:
+def test_a_new_log_is_not_clean_by_a_checkpoint_that_is_being_written(tmp_path: Path) -> None:
     directory = compacted(tmp_path)
     directory.offsets.set_cleaned(KEY, 8)
     under_way = directory.prepare_checkpoint()
@@ -195,7 +199,7 @@ def test_a_new_log_is_not_taken_for_clean_by_a_checkpoint_under_way(tmp_path: Pa
     assert_nothing_is_clean_after_a_kill(directory)
 
 
-def test_deleted_records_stay_so_when_a_log_is_opened_again(tmp_path: Path) -> None:
+def test_deleted_records_stay_deleted_when_a_log_is_opened_again(tmp_path: Path) -> None:
     files = FullDisk()
     directory = opened(tmp_path, files=files)
     log = log_of(directory)
@@ -212,10 +216,10 @@ def test_deleted_records_stay_so_when_a_log_is_opened_again(tmp_path: Path) -> N
     directory.close()
 
 
-def test_what_nobody_flushed_does_not_count_as_flushed_when_a_log_is_opened_again(
+def test_unflushed_records_do_not_count_as_flushed_when_a_log_is_opened_again(
     tmp_path: Path,
 ) -> None:
-    """The recovery point of the start was right for what was there then."""
+    """The recovery point of the start was valid only for the log of then."""
     files = FullDisk()
     directory = opened(tmp_path, files=files)
     append_value_and_tombstone(log_of(directory))
@@ -236,7 +240,7 @@ def test_what_nobody_flushed_does_not_count_as_flushed_when_a_log_is_opened_agai
     directory.close()
 
 
-def test_what_is_known_of_a_log_that_cannot_be_opened_again_is_kept(
+def test_the_offsets_of_a_log_that_cannot_be_opened_again_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = FullDisk()
@@ -258,10 +262,10 @@ def test_what_is_known_of_a_log_that_cannot_be_opened_again_is_kept(
     directory.close()
 
 
-def test_the_recovery_point_of_a_log_that_ended_in_a_cut_is_not_beyond_its_end(
+def test_the_recovery_point_of_a_log_that_failed_in_a_truncation_is_not_beyond_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What comes there next was never flushed, and a tail of it that is torn is no damage."""
+    """The next records there were never flushed, so a torn tail of them is no damage."""
     directory = opened(tmp_path)
     log = log_of(directory)
     append_value_and_tombstone(log)
@@ -283,7 +287,7 @@ CHANGES: dict[str, Callable[[PartitionLog], object]] = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_a_log_is_opened_again_by_what_held_when_any_call_of_a_change_was_refused(
+def test_a_log_is_opened_again_with_its_offsets_after_any_refused_call(
     tmp_path: Path, what: str
 ) -> None:
     refused = 0
@@ -320,7 +324,7 @@ def test_a_log_is_opened_again_by_what_held_when_any_call_of_a_change_was_refuse
 
 
 def end_in_a_swap(files: FullDisk, log: PartitionLog) -> None:
-    """End a log as a full disk does that refuses a rename of a swap."""
+    """Fail a log as a full disk does that refuses a rename of a swap."""
     files.is_full = True
     with pytest.raises(KafkaError, match="cannot take over a compacted segment"):
         compact(log)
@@ -337,7 +341,7 @@ def noted(directory: LogDirectory, name: str) -> dict[tuple[str, int], int]:
 
 
 def refuse_creation_once(monkeypatch: pytest.MonkeyPatch, log: PartitionLog) -> None:
-    """End a log in the middle of throwing everything away."""
+    """Fail a log in the middle of a full truncation."""
 
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, "injected")

@@ -1,4 +1,4 @@
-"""A log that was set aside and comes back is opened by what the checkpoints knew of it."""
+"""A stray that comes back is opened with the offsets that its checkpoints had."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def opened(root: Path, files: Files) -> LogDirectory:
 
 
 def killed(directory: LogDirectory, files: Files) -> LogDirectory:
-    """The process ends, and its successor starts."""
+    """Kill the process and start its successor."""
     directory.close(clean=False)
     return opened(Path(directory.path), files)
 
@@ -44,7 +44,7 @@ def stopped(directory: LogDirectory, files: Files) -> LogDirectory:
 
 
 def written(root: Path, files: Files) -> LogDirectory:
-    """A directory with a log of the offsets 0 to 9, all committed, of which 0 to 5 were deleted."""
+    """Make a directory with a log of the offsets 0 to 9, all committed, 0 to 5 deleted."""
     directory = opened(root, files)
     log = made(directory)
     for _ in range(10):
@@ -68,7 +68,7 @@ def the_same(directory: LogDirectory, _files: Files) -> LogDirectory:
 
 @pytest.mark.parametrize("then", [the_same, killed, stopped])
 @pytest.mark.parametrize("before", [the_same, killed, stopped])
-def test_it_comes_back_as_it_was(
+def test_a_stray_comes_back_unchanged(
     tmp_path: Path,
     before: Callable[[LogDirectory, Files], LogDirectory],
     then: Callable[[LogDirectory, Files], LogDirectory],
@@ -79,13 +79,13 @@ def test_it_comes_back_as_it_was(
         directory.set_aside(*KEY)
         directory = before(directory, files)
         require_as_it_was(directory)
-        # No checkpoint was written since, unless it was stopped.
+        # No checkpoint was written since, unless the process was stopped.
         directory = then(directory, files)
         require_as_it_was(directory)
     directory.close()
 
 
-def test_once_a_checkpoint_tells_of_it_what_was_noted_counts_no_more(tmp_path: Path) -> None:
+def test_stray_offsets_do_not_count_once_a_checkpoint_names_the_log(tmp_path: Path) -> None:
     directory = written(tmp_path, OsFiles())
     directory.set_aside(*KEY)
     log = made(directory)
@@ -101,7 +101,7 @@ def test_once_a_checkpoint_tells_of_it_what_was_noted_counts_no_more(tmp_path: P
 
 
 class KilledFiles(OsFiles):
-    """The real file system; files are made or written anew until `left` were."""
+    """The real file system of a process that is killed after `left` replaced files."""
 
     left = 1000
 
@@ -113,7 +113,7 @@ class KilledFiles(OsFiles):
 
 
 @pytest.mark.parametrize("files_written", range(5))
-def test_a_checkpoint_that_a_kill_cut_short_takes_nothing_of_it(
+def test_a_checkpoint_interrupted_by_a_kill_loses_no_offsets(
     tmp_path: Path, files_written: int
 ) -> None:
     files = KilledFiles()
@@ -137,7 +137,7 @@ class NoRenames(OsFiles):
         raise OSError(errno.ENOSPC, "injected", path)
 
 
-def test_what_was_noted_of_a_log_that_then_stayed_counts_no_more(tmp_path: Path) -> None:
+def test_stray_offsets_of_a_log_that_stayed_do_not_count(tmp_path: Path) -> None:
     directory = opened(tmp_path, NoRenames())
     log = made(directory)
     for _ in range(3):
@@ -152,7 +152,7 @@ def test_what_was_noted_of_a_log_that_then_stayed_counts_no_more(tmp_path: Path)
     directory.close()
 
 
-def test_another_incarnation_is_not_opened_by_it(tmp_path: Path) -> None:
+def test_another_incarnation_is_not_opened_with_stray_offsets(tmp_path: Path) -> None:
     directory = written(tmp_path, OsFiles())
     directory.set_aside(*KEY)
     log = directory.get_or_create("t", UUID(int=8), 0, LogConfig())
@@ -164,7 +164,7 @@ def test_another_incarnation_is_not_opened_by_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_loss_of_power_takes_nothing_of_it(seed: int) -> None:
+def test_a_power_failure_loses_no_offsets_of_a_stray(seed: int) -> None:
     random, disk = Random(seed), SimDisk()
     directory = written(Path("/d"), disk)
     directory.set_aside(*KEY)
@@ -178,12 +178,12 @@ def test_a_loss_of_power_takes_nothing_of_it(seed: int) -> None:
     directory.close()
 
 
-def test_a_corrupt_log_is_not_shortened(tmp_path: Path) -> None:
+def test_a_corrupt_stray_is_not_shortened(tmp_path: Path) -> None:
     directory = written(tmp_path, OsFiles())
     directory.checkpoint()
     path = Path(made(directory).segments.active.log_path)
     directory.close(clean=False)
-    # What is damaged looks like what was never written: only the offsets tell that it was.
+    # The damage looks like an unwritten page: only the offsets show that it was written.
     content = path.read_bytes()
     damaged = content[: len(content) // 2] + bytes(len(content) - len(content) // 2)
     path.write_bytes(damaged)
@@ -200,7 +200,7 @@ def test_a_corrupt_log_is_not_shortened(tmp_path: Path) -> None:
 
 
 class ReadFiles(FaultyFiles):
-    """Never fails; knows what was opened."""
+    """The real file system; records what was opened."""
 
     def __init__(self) -> None:
         super().__init__(first=0, count=0, error=0, tenths=0)
@@ -211,7 +211,7 @@ class ReadFiles(FaultyFiles):
         return super().open(path, create=create)
 
 
-def test_only_what_was_not_flushed_is_read(tmp_path: Path) -> None:
+def test_only_unflushed_records_of_a_stray_are_checked(tmp_path: Path) -> None:
     files = ReadFiles()
     directory = opened(tmp_path, files)
     log = directory.get_or_create("t", TOPIC_ID, 0, LogConfig(segment_bytes=100))
@@ -229,7 +229,7 @@ def test_only_what_was_not_flushed_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("note", [b"", b"0\n3\n"])
-def test_what_cannot_be_read_leaves_it_set_aside(tmp_path: Path, note: bytes) -> None:
+def test_a_stray_with_unreadable_offsets_stays_set_aside(tmp_path: Path, note: bytes) -> None:
     directory = written(tmp_path, OsFiles())
     directory.set_aside(*KEY)
     path = tmp_path / STRAY / STRAY_OFFSETS
@@ -244,7 +244,9 @@ def test_what_cannot_be_read_leaves_it_set_aside(tmp_path: Path, note: bytes) ->
     directory.close()
 
 
-def test_a_start_that_cannot_read_it_leaves_the_log_offline_until_it_can(tmp_path: Path) -> None:
+def test_a_log_with_unreadable_stray_offsets_is_offline_until_they_can_be_read(
+    tmp_path: Path,
+) -> None:
     directory = written(tmp_path, OsFiles())
     directory.set_aside(*KEY)
     require_as_it_was(directory)
@@ -263,7 +265,7 @@ def test_a_start_that_cannot_read_it_leaves_the_log_offline_until_it_can(tmp_pat
     directory.close()
 
 
-def test_what_has_no_note_comes_back_whole_all_the_same(tmp_path: Path) -> None:
+def test_a_stray_without_offsets_comes_back_whole(tmp_path: Path) -> None:
     directory = written(tmp_path, OsFiles())
     directory.set_aside(*KEY)
     (tmp_path / STRAY / STRAY_OFFSETS).unlink()
@@ -271,7 +273,7 @@ def test_what_has_no_note_comes_back_whole_all_the_same(tmp_path: Path) -> None:
     directory.close()
 
 
-def test_where_it_cannot_be_noted_the_log_stays(tmp_path: Path) -> None:
+def test_a_log_whose_offsets_cannot_be_written_is_not_set_aside(tmp_path: Path) -> None:
     files = FaultyFiles(first=0, count=0, error=errno.ENOSPC, tenths=0)
     directory = written(tmp_path, files)
     files.first, files.count = len(files.calls), 1

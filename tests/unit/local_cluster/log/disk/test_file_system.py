@@ -1,4 +1,4 @@
-"""File by file, or the file system as a whole."""
+"""When a round syncs file by file, and when the whole file system."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from local_cluster.log.disk.file_system import (
 )
 
 
-def test_few_files_go_by_themselves_and_many_as_a_whole() -> None:
+def test_few_files_are_synced_one_by_one_and_many_as_a_whole() -> None:
     choice = SyncChoice(has_whole=True)
     assert not choice.is_whole(1, 0.0)
     assert not choice.is_whole(WHOLE_FILES_MIN - 1, 0.0)
@@ -18,7 +18,7 @@ def test_few_files_go_by_themselves_and_many_as_a_whole() -> None:
     assert not SyncChoice(has_whole=False).is_whole(1000, 0.0)
 
 
-def test_a_slow_round_is_followed_by_a_while_file_by_file() -> None:
+def test_after_a_slow_round_files_are_synced_one_by_one_for_a_while() -> None:
     choice = SyncChoice(has_whole=True)
     for _ in range(100):
         choice.record(1, 0.001, 5.0, is_whole=False)
@@ -27,7 +27,7 @@ def test_a_slow_round_is_followed_by_a_while_file_by_file() -> None:
     assert choice.is_whole(10, 7.0 + BACKOFF_SECONDS)
 
 
-def test_what_the_files_would_have_cost_as_well_is_not_slow() -> None:
+def test_a_round_that_costs_no_more_than_its_files_is_not_slow() -> None:
     choice = SyncChoice(has_whole=True)
     for _ in range(100):
         choice.record(1, 0.010, 5.0, is_whole=False)

@@ -1,4 +1,4 @@
-"""What Produce refuses, with Kafka's error codes."""
+"""The batches that Produce refuses, with Kafka's error codes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def refused(buffer: bytes | bytearray, **limits: Any) -> ErrorCode:
 
 
 def patched(form: str, position: int, value: int, batch: bytearray | None = None) -> bytearray:
-    """A batch with one field changed and the CRC made right again."""
+    """Return a batch with one field changed and a valid CRC."""
     buffer = batch or made()
     struct.pack_into(form, buffer, position, value)
     h.patch_crc(buffer, 0)
@@ -59,7 +59,7 @@ def test_one_batch_unless_more_are_allowed() -> None:
     assert refused(b"") is ErrorCode.invalid_record
 
 
-def test_every_cut_is_no_batch() -> None:
+def test_every_truncated_batch_is_refused() -> None:
     batch = made()
     for size in range(1, len(batch)):
         assert refused(batch[:size]) is ErrorCode.invalid_record
@@ -97,7 +97,9 @@ def test_every_flipped_bit_behind_the_crc_is_corrupt() -> None:
         (lambda: made(producer_id=1, base_sequence=0), ErrorCode.invalid_record),
     ],
 )
-def test_headers_that_lie(field: Callable[[], bytearray], code: ErrorCode) -> None:
+def test_headers_that_contradict_the_records_are_refused(
+    field: Callable[[], bytearray], code: ErrorCode
+) -> None:
     assert refused(field()) is code
 
 
@@ -132,7 +134,7 @@ def test_zstd_needs_a_new_enough_request() -> None:
     check_produced(made(codec=3), allow_zstd=False)
 
 
-def test_transactions_pass_where_they_are_served() -> None:
+def test_transactional_batches_pass_only_if_allowed() -> None:
     batch = made(attributes=h.TRANSACTIONAL_BIT, producer_id=1, producer_epoch=0, base_sequence=0)
     check_produced(batch, allow_transactional=True)
 
@@ -148,14 +150,14 @@ def test_times_are_bounded_on_create_time_topics() -> None:
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_a_base_timestamp_that_is_no_records_is_taken(codec: int) -> None:
-    """What is left of a delete horizon where somebody copied the batch without its bit."""
+def test_a_base_timestamp_of_no_record_is_accepted(codec: int) -> None:
+    """A batch with a delete horizon that was copied without the bit."""
     records = [NewRecord(NOW_MS + at, b"k", None) for at in (3, 0, 2)]
     batch = encode_cleaned(records, horizon_ms=NOW_MS + 86_400_000, has_bit=False, codec=codec)
     limits: dict[str, Any] = {"timestamp_before_ms_max": 10, "timestamp_after_ms_max": 20}
     (header,) = check_produced(batch, now_ms=NOW_MS, **limits)
     check_records(batch, [header], now_ms=NOW_MS, **limits)
-    # Its records are looked at, also where the topic asks for no full check.
+    # Its records are checked even without the full check.
     with pytest.raises(RecordsRefusedError) as error:
         check_produced(batch, now_ms=NOW_MS + 12, **limits)
     assert [index for index, _ in error.value.record_errors] == [1]
@@ -170,7 +172,7 @@ def test_the_records_whose_times_are_out_of_range_are_named() -> None:
         check_produced(buffer, now_ms=NOW_MS, **limits)
     assert error.value.code is ErrorCode.invalid_timestamp
     assert [index for index, _ in error.value.record_errors] == [1, 2]
-    # By its header the batch is young enough; only the full check sees the one in the middle.
+    # The header is in range; only the full check sees the record in the middle.
     hidden = encode_batch([NewRecord(at, b"k", b"v") for at in (NOW_MS, NOW_MS - 50, NOW_MS)])
     headers = check_produced(hidden, now_ms=NOW_MS, **limits)
     with pytest.raises(RecordsRefusedError) as error:
@@ -180,7 +182,7 @@ def test_the_records_whose_times_are_out_of_range_are_named() -> None:
 
 
 @pytest.mark.parametrize("codec", range(1, 5))
-def test_a_batch_that_opens_to_too_much_is_refused(codec: int) -> None:
+def test_a_batch_that_decompresses_to_too_much_is_refused(codec: int) -> None:
     bomb = made(1, codec=codec, value=bytes(1 << 20))
     assert len(bomb) < 100_000
     headers = check_produced(bomb)
@@ -191,7 +193,7 @@ def test_a_batch_that_opens_to_too_much_is_refused(codec: int) -> None:
         check(bomb, headers, decompressed_bytes_max=1 << 21)
 
 
-def test_keys_that_compacted_topics_miss() -> None:
+def test_records_without_a_key_are_named() -> None:
     records = [NewRecord(NOW_MS, key, b"v") for key in (b"k", None, b"", None)]
     for codec in range(5):
         buffer = encode_batch(records, codec=codec) + made(2)
@@ -207,7 +209,7 @@ def test_the_full_check_opens_every_record() -> None:
     with pytest.raises(KafkaError) as error:
         check_records(late, check_produced(late))
     assert error.value.code is ErrorCode.invalid_timestamp
-    # The record bodies are garbage, the header and the CRC are right.
+    # The records are garbage, the header and the CRC are valid.
     garbage = made()
     garbage[h.HEADER_BYTES :] = b"\xff" * (len(garbage) - h.HEADER_BYTES)
     h.patch_crc(garbage, 0)
@@ -215,7 +217,7 @@ def test_the_full_check_opens_every_record() -> None:
         with pytest.raises(KafkaError) as error:
             check(garbage, check_produced(garbage))
         assert error.value.code is ErrorCode.invalid_record
-    # The second record says that it is the first.
+    # The second record has the offset delta of the first.
     shifted = made(2)
     half = h.HEADER_BYTES + (len(shifted) - h.HEADER_BYTES) // 2
     shifted[half + 3] = 0

@@ -33,7 +33,7 @@ def refusal(log: object, *batches: bytearray) -> ErrorCode:
     return refused.value.code
 
 
-def test_a_repetition_answers_the_original_offsets_and_writes_nothing(tmp_path: Path) -> None:
+def test_a_repetition_returns_the_original_offsets_and_writes_nothing(tmp_path: Path) -> None:
     log = create(tmp_path)
     append(log, batch(3))
     sequence = 0
@@ -74,7 +74,7 @@ def test_sequences_wrap(tmp_path: Path) -> None:
     assert append(log, batch(4, producer=(9, 0, last - 1))) == (2, 5, -1, 0, True)
 
 
-def test_epochs_fence_and_begin_at_zero(tmp_path: Path) -> None:
+def test_producer_epochs_fence_and_begin_with_sequence_zero(tmp_path: Path) -> None:
     log = create(tmp_path)
     append(log, batch(1, producer=(9, 3, 0)))
     assert refusal(log, batch(1, producer=(9, 2, 1))) is ErrorCode.invalid_producer_epoch
@@ -141,7 +141,7 @@ def test_a_bad_snapshot_is_replaced_by_a_replay(tmp_path: Path, damage: str) -> 
     assert append(again, batch(1, producer=(9, 0, 3))) == (3, 3, -1, 0, True)
 
 
-def test_truncation_takes_the_state_back(tmp_path: Path) -> None:
+def test_truncation_restores_the_producer_state(tmp_path: Path) -> None:
     log = create(tmp_path, config=LogConfig(segment_bytes=200))
     for sequence in range(10):
         append(log, batch(1, producer=(9, 0, sequence)))
@@ -177,7 +177,7 @@ def test_snapshot_without_our_part_is_read_as_kafka_writes_it() -> None:
     assert entry.batches == [(7, 39, 2, NOW_MS + 2)]
 
 
-def test_snapshots_refuse_what_they_cannot_be() -> None:
+def test_invalid_snapshots_are_refused() -> None:
     good = encode_snapshot(ProducerState(0))
     for content in (b"", b"\0", good[:-1], b"\0\2" + good[2:], good + b"x"):
         with pytest.raises(SnapshotCorruptError):

@@ -139,7 +139,7 @@ def test_a_slice_goes_through_sendfile(tmp_path: Path) -> None:
         assert right.recv(1000) == piece.read()
 
 
-def test_a_follower_takes_batches_as_they_are(tmp_path: Path) -> None:
+def test_a_follower_appends_batches_unchanged(tmp_path: Path) -> None:
     leader = create(tmp_path / "leader")
     append(leader, batch(3), epoch=1)
     append(leader, batch(1, producer=(9, 0, 0)), epoch=1)
@@ -158,7 +158,7 @@ def test_a_follower_takes_batches_as_they_are(tmp_path: Path) -> None:
     assert follower.log_end_offset == 6
 
 
-def test_a_follower_with_smaller_segments_takes_more_than_one_holds(tmp_path: Path) -> None:
+def test_a_follower_splits_a_fetch_that_exceeds_its_segments(tmp_path: Path) -> None:
     leader = create(tmp_path / "leader")
     for _ in range(10):
         append(leader, batch(2, value=b"x" * 50))
@@ -181,7 +181,7 @@ def test_log_append_time_sets_every_time_and_keeps_the_crc_right(tmp_path: Path)
     assert header.is_log_append_time
 
 
-def test_epochs_answer_where_they_ended(tmp_path: Path) -> None:
+def test_epoch_end_offsets(tmp_path: Path) -> None:
     log = create(tmp_path)
     for epoch, count in ((1, 2), (1, 3), (4, 1), (6, 2)):
         append(log, batch(count), epoch=epoch)

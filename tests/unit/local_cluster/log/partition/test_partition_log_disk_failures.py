@@ -1,4 +1,4 @@
-"""ENOSPC, EIO, short writes and failed fsyncs: nothing half visible, nothing claimed wrongly."""
+"""ENOSPC, EIO, short writes and failed fsyncs: nothing half visible, nothing wrongly flushed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.unit.local_cluster.log.samples import (
 
 @pytest.mark.parametrize("error", [0, errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("fits_bytes", [0, 1, 60, 70])
-def test_a_failed_write_leaves_the_log_as_it_was(
+def test_a_failed_write_leaves_the_log_unchanged(
     tmp_path: Path, error: int, fits_bytes: int
 ) -> None:
     disk = FailingFiles()
@@ -46,20 +46,20 @@ def test_a_failed_write_leaves_the_log_as_it_was(
     with pytest.raises(KafkaError) as refused:
         append(log, batch(3, producer=(9, 0, 2)))
     assert refused.value.code is ErrorCode.kafka_storage_error
-    # What was acknowledged before is acknowledged again, whatever the disk says.
+    # A repetition is acknowledged again, whatever state the disk is in.
     assert append(log, batch(2, producer=(9, 0, 0))) == (0, 1, -1, 0, True)
     if error == errno.EIO:
         state.freed()
-        assert state.refusal is not None, "only a restart makes a failed disk well"
+        assert state.refusal is not None, "only a restart clears a failed disk"
         log = reopen(tmp_path)
     state.freed()
-    # The disk is well again, and the producer tries again with the same sequence.
+    # The disk works again, and the producer retries with the same sequence.
     assert append(log, batch(3, producer=(9, 0, 2))) == (2, 4, -1, 0, False)
     assert offsets_of(log) == [0, 1, 2, 3, 4]
     assert offsets_of(reopen(tmp_path)) == [0, 1, 2, 3, 4]
 
 
-def test_what_cannot_be_cut_back_ends_the_log(tmp_path: Path) -> None:
+def test_a_failed_write_that_cannot_be_undone_fails_the_log(tmp_path: Path) -> None:
     disk = FailingFiles()
     log = create(tmp_path, disk)
     append(log, batch(2))
@@ -103,7 +103,7 @@ def test_an_index_that_cannot_be_written_is_written_at_the_next_roll(
     assert len(written) > 8
 
 
-def test_a_failed_roll_goes_on_with_the_old_segment(tmp_path: Path) -> None:
+def test_after_a_failed_roll_the_old_segment_stays_active(tmp_path: Path) -> None:
     disk = FailingFiles()
     state = DiskState("d")
     log = create(tmp_path, disk, LogConfig(segment_bytes=300), state)
@@ -122,7 +122,7 @@ def test_a_failed_roll_goes_on_with_the_old_segment(tmp_path: Path) -> None:
         assert offsets_of(reopen(tmp_path, is_clean=is_clean)) == [0, 1, 2]
 
 
-def test_flushed_end_moves_only_with_the_ticket(tmp_path: Path) -> None:
+def test_flushed_end_offset_moves_only_when_the_job_completes(tmp_path: Path) -> None:
     disk = FailingFiles()
     log = create(tmp_path, disk)
     append(log, batch(2))
@@ -176,7 +176,7 @@ def test_a_log_that_is_never_flushed_holds_no_deleted_file_open(tmp_path: Path) 
     assert log.flushed_end_offset == 21
 
 
-def test_what_rolls_while_a_flush_runs_is_left_for_the_next(tmp_path: Path) -> None:
+def test_segments_that_roll_during_a_flush_are_left_for_the_next(tmp_path: Path) -> None:
     disk = FailingFiles()
     log = create(tmp_path, disk, LogConfig(segment_bytes=300))
     append(log, batch(1, value=b"x" * 100))
@@ -191,7 +191,7 @@ def test_what_rolls_while_a_flush_runs_is_left_for_the_next(tmp_path: Path) -> N
     assert {"t-0", "00000000000000000000.index", "00000000000000000001.log"} <= set(disk.synced)
 
 
-def test_a_failed_fsync_ends_the_log_and_is_never_retried(tmp_path: Path) -> None:
+def test_a_failed_fsync_fails_the_log_and_is_never_retried(tmp_path: Path) -> None:
     disk = FailingFiles()
     log = create(tmp_path, disk)
     append(log, batch(1))
@@ -211,7 +211,7 @@ def test_a_failed_fsync_ends_the_log_and_is_never_retried(tmp_path: Path) -> Non
         log.flusher.complete_flush(ticket)
 
 
-def test_a_flush_of_bytes_that_were_truncated_claims_nothing(tmp_path: Path) -> None:
+def test_a_flush_of_truncated_bytes_counts_nothing(tmp_path: Path) -> None:
     log = create(tmp_path)
     append(log, batch(4))
     append(log, batch(4))
@@ -226,7 +226,7 @@ def test_a_flush_of_bytes_that_were_truncated_claims_nothing(tmp_path: Path) -> 
     assert log.flushed_end_offset == 10
 
 
-def test_a_truncation_that_fails_ends_the_log(tmp_path: Path) -> None:
+def test_a_truncation_that_fails_fails_the_log(tmp_path: Path) -> None:
     disk = FailingFiles()
     log = create(tmp_path, disk)
     append(log, batch(1))

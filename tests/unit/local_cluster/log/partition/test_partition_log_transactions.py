@@ -59,7 +59,7 @@ def test_a_marker_is_byte_for_byte_what_java_writes() -> None:
         producer_epoch=header.producer_epoch,
         timestamp_ms=header.max_timestamp,
     )
-    # Base offset and leader epoch are the log's to set; the CRC covers the rest.
+    # The log sets base offset and leader epoch; the CRC covers the rest.
     assert bytes(ours[8:12] + ours[16:]) == java[8:12] + java[16:]
 
 
@@ -75,7 +75,7 @@ def test_the_last_stable_offset_waits_for_the_oldest_transaction(tmp_path: Path)
     assert log.reader.last_stable_offset(4) == 4
 
 
-def test_entries_of_the_index_are_kafkas(tmp_path: Path) -> None:
+def test_transaction_index_entries_are_byte_for_byte_kafkas(tmp_path: Path) -> None:
     log = create(tmp_path)
     write(log, 1, 0)
     write(log, 2, 0)
@@ -93,7 +93,7 @@ def test_entries_of_the_index_are_kafkas(tmp_path: Path) -> None:
         decode_index(encode_index([AbortedTransaction(1, 5, 4, 6)]))
 
 
-def test_readers_are_told_what_touches_their_range_in_order(tmp_path: Path) -> None:
+def test_readers_get_the_aborted_transactions_of_their_range_in_order(tmp_path: Path) -> None:
     log = create(tmp_path, config=SMALL_SEGMENTS)
     write(log, 1, 0)
     for sequence in range(3):
@@ -144,7 +144,7 @@ def test_a_missing_or_broken_index_is_rebuilt_after_a_crash(tmp_path: Path) -> N
     assert log.reader.aborted_transactions(0, 1 << 40) == before
 
 
-def test_a_truncation_takes_the_abort_back(tmp_path: Path) -> None:
+def test_a_truncation_removes_the_abort(tmp_path: Path) -> None:
     log = create(tmp_path)
     write(log, 1, 0)
     marker = end(log, 1, commit=False)
@@ -173,7 +173,7 @@ def test_markers_fence_producers_and_coordinators(tmp_path: Path) -> None:
 
 
 def test_markers_of_version_2_have_an_epoch_above_their_records(tmp_path: Path) -> None:
-    """KIP-890, KIP-1228: what has the epoch of an open transaction ended the one before."""
+    """KIP-890, KIP-1228: a marker with the epoch of an open transaction ended the one before."""
     log = create(tmp_path)
 
     def end_second(epoch: int) -> int:
@@ -199,7 +199,7 @@ def test_markers_of_version_2_have_an_epoch_above_their_records(tmp_path: Path) 
     with pytest.raises(KafkaError) as late:
         write(log, 7, 1)
     assert late.value.code is ErrorCode.invalid_producer_epoch, "the old epoch is fenced"
-    assert write(log, 7, 0, epoch=1) == 3, "sequences begin anew"
+    assert write(log, 7, 0, epoch=1) == 3, "sequences start over"
     with pytest.raises(KafkaError):
         end_second(1)
     assert first_open() == 3

@@ -1,4 +1,4 @@
-"""What a log directory finds after a clean stop, after a crash, and where a log was damaged."""
+"""Opening a log directory after a clean shutdown, after a crash, and with damaged logs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.local_cluster.log.directory.directory_samples import StandingClo
 from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, append, batch, flush, offsets_of
 
 
-def test_a_clean_stop_is_trusted_once(tmp_path: Path) -> None:
+def test_a_clean_shutdown_is_trusted_once(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     append(made(directory), batch(3), epoch=4)
     append(made(directory, 1), batch(2))
@@ -61,7 +61,7 @@ def test_a_checkpoint_keeps_start_offsets_and_recovery_points(tmp_path: Path) ->
     again.close()
 
 
-def test_bit_rot_below_the_high_watermark_is_no_torn_tail(tmp_path: Path) -> None:
+def test_bit_rot_below_the_high_watermark_is_not_a_torn_tail(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     log = made(directory)
     append(log, batch(1))
@@ -71,7 +71,7 @@ def test_bit_rot_below_the_high_watermark_is_no_torn_tail(tmp_path: Path) -> Non
     directory.close(clean=False)
     path.write_bytes(path.read_bytes()[:-1] + b"!")
     for _ in range(3):
-        # Neither checkpoints nor stops declare it whole, so that it is found every time.
+        # Neither checkpoints nor stops declare it whole: every start finds the damage.
         again = opened(tmp_path)
         damaged = again.get("t", 0)
         assert damaged is not None
@@ -82,7 +82,7 @@ def test_bit_rot_below_the_high_watermark_is_no_torn_tail(tmp_path: Path) -> Non
 
 
 def left_behind(tmp_path: Path, *, is_clean: bool) -> Path:
-    """Two batches of a record each, flushed and committed; the file that they are in."""
+    """Flush and commit two batches of a record each; return their file."""
     directory = opened(tmp_path)
     log = made(directory)
     append(log, batch(1))
@@ -106,7 +106,7 @@ def found_again(tmp_path: Path, *, flushes: bool = True) -> PartitionLog:
 @pytest.mark.parametrize("flushes", [True, False])
 @pytest.mark.parametrize("is_clean", [True, False])
 @pytest.mark.parametrize("is_file_left", [True, False])
-def test_a_log_whose_end_is_gone_is_corrupt(
+def test_a_log_that_lost_its_end_is_corrupt(
     tmp_path: Path, flushes: bool, is_clean: bool, is_file_left: bool
 ) -> None:
     path = left_behind(tmp_path, is_clean=is_clean)
@@ -116,13 +116,13 @@ def test_a_log_whose_end_is_gone_is_corrupt(
         path.unlink()
     log = found_again(tmp_path, flushes=flushes)
     assert log.log_end_offset == int(is_file_left)
-    # With page_cache nothing says after a crash how much of it ever was on the disk.
+    # With page_cache nothing shows after a crash how much of it was ever on the disk.
     assert (log.corruption is not None) == (is_clean or flushes)
     if flushes:
-        assert found_again(tmp_path).corruption is not None, "until it is fetched anew"
+        assert found_again(tmp_path).corruption is not None, "until it is fetched again"
 
 
-def test_a_log_that_was_cut_off_on_purpose_is_whole(tmp_path: Path) -> None:
+def test_a_truncated_log_is_whole(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     log = made(directory)
     append(log, batch(1))
@@ -136,7 +136,7 @@ def test_a_log_that_was_cut_off_on_purpose_is_whole(tmp_path: Path) -> None:
     assert again.log_end_offset == 1
 
 
-def test_after_a_clean_stop_a_log_that_ends_elsewhere_is_read_anew(tmp_path: Path) -> None:
+def test_after_a_clean_shutdown_a_log_that_ends_elsewhere_is_checked(tmp_path: Path) -> None:
     path = left_behind(tmp_path, is_clean=True)
     content = bytearray(path.read_bytes())
     content[len(batch(1)) + 24] ^= 1  # of the last offset delta
@@ -147,7 +147,7 @@ def test_after_a_clean_stop_a_log_that_ends_elsewhere_is_read_anew(tmp_path: Pat
     assert path.read_bytes() == content
 
 
-def test_after_a_clean_stop_nothing_is_cut_and_the_next_crash_finds_the_damage(
+def test_after_a_clean_shutdown_nothing_is_truncated_and_the_next_crash_finds_the_damage(
     tmp_path: Path,
 ) -> None:
     path = left_behind(tmp_path, is_clean=True)
@@ -165,7 +165,7 @@ def test_after_a_clean_stop_nothing_is_cut_and_the_next_crash_finds_the_damage(
 
 
 @pytest.mark.parametrize(("flushes", "known"), [(True, 1), (False, 2)])
-def test_a_high_watermark_is_not_checkpointed_before_what_it_covers_is_flushed(
+def test_a_high_watermark_is_checkpointed_only_over_flushed_records(
     tmp_path: Path, flushes: bool, known: int
 ) -> None:
     directory = LogDirectory(tmp_path, OsFiles(), broker_id=1, clock=StandingClock())

@@ -15,7 +15,7 @@ from tests.unit.local_cluster.log.samples import NOW_MS, append, batch, create, 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
 def test_the_first_record_at_or_after_a_time(tmp_path: Path, codec: int) -> None:
     log = create(tmp_path, config=LogConfig(segment_bytes=600, index_interval_bytes=100))
-    # Times go up and down over batches, and grow inside each.
+    # Timestamps go up and down over batches, and grow inside each.
     for step in (10, 40, 20, 60, 30, 80, 5, 90):
         append(log, batch(4, timestamp_ms=step, codec=codec), epoch=step // 50)
     records = records_of(log)
@@ -31,7 +31,7 @@ def test_the_first_record_at_or_after_a_time(tmp_path: Path, codec: int) -> None
 
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
-def test_a_base_timestamp_that_is_no_records_is_not_found(tmp_path: Path, codec: int) -> None:
+def test_a_base_timestamp_of_no_record_is_not_found(tmp_path: Path, codec: int) -> None:
     log = create(tmp_path)
     records = [NewRecord(NOW_MS + at, b"k", None) for at in (3, 0, 2)]
     append(log, encode_cleaned(records, horizon_ms=NOW_MS + 500, has_bit=False, codec=codec))

@@ -1,4 +1,4 @@
-"""Truncations to where compaction left nothing: the log ends there, whatever stop comes next."""
+"""Truncations into gaps that compaction left: the log ends there, over any stop."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def put(log: PartitionLog, offset: int) -> None:
 
 
 def with_a_gap(directory: Path, gap: str, files: OsFiles | None = None) -> PartitionLog:
-    """Offsets 0 to 2 and 20; flushed."""
+    """Make a log with the offsets 0 to 2 and 20, flushed."""
     log = create(directory, files, CONFIG)
     append(log, batch(3))
     if gap == "between segments":
@@ -48,7 +48,7 @@ def with_a_gap(directory: Path, gap: str, files: OsFiles | None = None) -> Parti
 
 
 def stopped(log: PartitionLog, directory: Path, stop: str, end_offset_min: int) -> PartitionLog:
-    """Close a log, or let go of it as a kill does, and open it by what was checkpointed."""
+    """Close a log, or drop it as a kill does, and open it with its checkpointed offsets."""
     if stop == "clean":
         log.close()
         assert log.flushed_end_offset == log.log_end_offset
@@ -71,10 +71,10 @@ def stopped(log: PartitionLog, directory: Path, stop: str, end_offset_min: int) 
 @pytest.mark.parametrize("is_reopened", [False, True])
 @pytest.mark.parametrize("gap", GAPS)
 @pytest.mark.parametrize("offset", [3, 15, 20])
-def test_a_log_ends_where_it_is_cut_though_compaction_left_nothing_right_before(
+def test_a_truncated_log_ends_at_the_offset_even_in_a_compaction_gap(
     tmp_path: Path, offset: int, gap: str, is_reopened: bool, stop: str
 ) -> None:
-    """A lower end would be one below the high watermark, and of a leader give offsets twice."""
+    """A lower end would be below the high watermark; a leader would assign offsets twice."""
     log = with_a_gap(tmp_path, gap)
     if is_reopened:
         log.close()
@@ -97,7 +97,7 @@ def test_a_log_ends_where_it_is_cut_though_compaction_left_nothing_right_before(
 
 
 @pytest.mark.parametrize("gap", GAPS)
-def test_the_end_counts_as_flushed_once_a_flush_has_covered_what_says_it(
+def test_the_end_counts_as_flushed_once_a_flush_has_covered_the_new_segment(
     tmp_path: Path, gap: str
 ) -> None:
     log = with_a_gap(tmp_path, gap)
@@ -109,7 +109,7 @@ def test_the_end_counts_as_flushed_once_a_flush_has_covered_what_says_it(
 
 
 @pytest.mark.parametrize("gap", GAPS)
-def test_a_log_is_cut_in_one_gap_after_another(tmp_path: Path, gap: str) -> None:
+def test_a_log_is_truncated_in_one_gap_after_another(tmp_path: Path, gap: str) -> None:
     log = with_a_gap(tmp_path, gap)
     for offset in (15, 18, 16, 15, 7):
         log.truncation.truncate_to(offset, NOW_MS).run()
@@ -121,7 +121,7 @@ def test_a_log_is_cut_in_one_gap_after_another(tmp_path: Path, gap: str) -> None
     log.close()
 
 
-def test_a_log_is_cut_before_its_first_batch(tmp_path: Path) -> None:
+def test_a_log_is_truncated_before_its_first_batch(tmp_path: Path) -> None:
     log = create(tmp_path, config=CONFIG)
     put(log, 20)
     flush(log)
@@ -132,8 +132,10 @@ def test_a_log_is_cut_before_its_first_batch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("gap", GAPS)
-def test_an_end_at_any_step_of_a_cut_is_seen_by_the_next_start(tmp_path: Path, gap: str) -> None:
-    """The log is as it was, or as it is to be; or it says that it ends too early."""
+def test_a_stop_at_any_step_of_a_truncation_is_seen_by_the_next_start(
+    tmp_path: Path, gap: str
+) -> None:
+    """The log is as before, or as after the truncation, or corrupt because it ends too early."""
     ends = set()
     for first in range(STEPS_MAX):
         directory = tmp_path / str(first)
@@ -158,7 +160,7 @@ def test_an_end_at_any_step_of_a_cut_is_seen_by_the_next_start(tmp_path: Path, g
     assert ends >= {31, 3, 15}
 
 
-def test_an_empty_segment_says_where_a_log_ends_over_a_restart(tmp_path: Path) -> None:
+def test_an_empty_segment_preserves_the_log_end_offset_over_a_restart(tmp_path: Path) -> None:
     log = with_a_gap(tmp_path, "between segments")
     log.truncation.truncate_to(20, NOW_MS).run()
     for is_clean in (True, False):
@@ -168,7 +170,7 @@ def test_an_empty_segment_says_where_a_log_ends_over_a_restart(tmp_path: Path) -
     log.close()
 
 
-def test_retention_goes_on_behind_an_empty_segment(tmp_path: Path) -> None:
+def test_retention_continues_behind_an_empty_segment(tmp_path: Path) -> None:
     log = create(tmp_path, config=CONFIG)
     put(log, 20)
     log.truncation.truncate_to(15, NOW_MS).run()

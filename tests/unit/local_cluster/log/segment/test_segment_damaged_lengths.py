@@ -1,4 +1,4 @@
-"""A bit that flipped in the length of a batch: nothing behind it is passed over in silence."""
+"""A flipped bit in the length of a batch: nothing behind it is skipped silently."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DAMAGED = 10
 def damaged(
     directory: Path, bit: int, config: LogConfig = CONFIG, value: bytes = b"value"
 ) -> PartitionLog:
-    """Three segments after a clean stop, and a flipped bit in the length of one batch."""
+    """Make three segments after a clean shutdown, with a flipped bit in one batch's length."""
     log = create(directory, config=config)
     while len(log.segments.all) < 3:
         append(log, batch(1, value=value))
@@ -45,7 +45,7 @@ def damaged(
 
 
 @pytest.mark.parametrize("bit", [7, 12, 31])
-def test_offsets_behind_it_are_refused_and_the_next_segment_is_read(
+def test_offsets_behind_a_damaged_length_are_refused_and_the_next_segment_is_read(
     tmp_path: Path, bit: int
 ) -> None:
     log = damaged(tmp_path, bit)
@@ -66,8 +66,8 @@ def test_offsets_behind_it_are_refused_and_the_next_segment_is_read(
 
 
 @pytest.mark.parametrize("bit", range(14))
-def test_the_text_of_a_record_is_taken_for_no_batch(tmp_path: Path, bit: int) -> None:
-    """Eight letters make a large offset: whatever is asked for would seem to be there."""
+def test_the_text_of_a_record_is_not_taken_for_a_batch(tmp_path: Path, bit: int) -> None:
+    """Taken for a base offset, eight letters are so large that any offset seems to be found."""
     config = LogConfig(segment_bytes=20_000, index_interval_bytes=100_000)
     log = damaged(tmp_path, bit, config, b"The quick brown fox jumps over the lazy dog. " * 8)
     for offset in range(DAMAGED + 1, log.segments.all[1].base_offset):
@@ -78,7 +78,7 @@ def test_the_text_of_a_record_is_taken_for_no_batch(tmp_path: Path, bit: int) ->
     log.close()
 
 
-def test_a_damaged_batch_that_is_asked_for_is_no_whole_segment(tmp_path: Path) -> None:
+def test_a_read_of_a_damaged_batch_does_not_return_the_rest_of_the_segment(tmp_path: Path) -> None:
     log = damaged(tmp_path, 31)
     with pytest.raises(KafkaError) as refused:
         log.reader.read(
@@ -90,17 +90,17 @@ def test_a_damaged_batch_that_is_asked_for_is_no_whole_segment(tmp_path: Path) -
 
 @pytest.mark.parametrize("index_interval_bytes", [50, 1_000, 10_000])
 @pytest.mark.parametrize("bit", [0, 7, 12, 31])
-def test_a_cut_behind_it_leaves_nothing_of_it(
+def test_a_truncation_behind_a_damaged_length_leaves_nothing_of_it(
     tmp_path: Path, bit: int, index_interval_bytes: int
 ) -> None:
-    """A follower that is told to cut must end there or before, or it is told so for ever."""
+    """A follower that must truncate has to end there or before, or it must do so for ever."""
     config = LogConfig(segment_bytes=2_000, index_interval_bytes=index_interval_bytes)
     for offset in (DAMAGED, DAMAGED + 1, DAMAGED + 2, DAMAGED + 11):
         directory = tmp_path / str(offset)
         log = damaged(directory, bit, config)
         log.truncation.truncate_to(offset, NOW_MS).run()
         end_offset = log.log_end_offset
-        # Where an entry of the index leads past the damage it is as if there were none.
+        # An index entry behind the damage leads past it.
         assert end_offset in (min(offset, DAMAGED), offset)
         append(log, batch(2), batch(1))
         log.close()

@@ -1,4 +1,4 @@
-"""Descriptors of closed segments are bounded, and nobody notices."""
+"""The open files of closed segments are bounded, and readers do not notice."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def few_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def open_segments(directory: Path) -> int:
-    """How many `.log` files below the directory this process has open."""
+    """Return how many `.log` files below the directory this process has open."""
     names = []
     for entry in Path("/proc/self/fd").iterdir():
         try:
@@ -36,7 +36,7 @@ def test_reading_all_segments_keeps_few_files_open(tmp_path: Path) -> None:
     for _ in range(SEGMENTS):
         append(log, batch(1))
     assert len(log.segments.all) == SEGMENTS
-    assert open_segments(tmp_path) <= LIMIT + 1, "those that rolled, and the active one"
+    assert open_segments(tmp_path) <= LIMIT + 1, "closed segments, and the active one"
     for _ in range(2):
         assert offsets_of(log) == list(range(SEGMENTS))
         assert open_segments(tmp_path) <= LIMIT + 1
@@ -47,7 +47,7 @@ def test_reading_all_segments_keeps_few_files_open(tmp_path: Path) -> None:
     assert open_segments(tmp_path) <= 2 * (LIMIT + 1)
 
 
-def test_a_slice_reads_on_after_its_segment_let_go(tmp_path: Path) -> None:
+def test_a_slice_stays_readable_after_its_segment_let_the_file_go(tmp_path: Path) -> None:
     log = create(tmp_path, config=LogConfig(segment_bytes=len(batch(1))))
     for _ in range(SEGMENTS):
         append(log, batch(1))

@@ -1,4 +1,4 @@
-"""Rolling, retention, truncation, deletion: which segments there are and who can still read."""
+"""Rolling, retention, truncation, deletion: which segments exist and who can still read."""
 
 from __future__ import annotations
 
@@ -72,8 +72,7 @@ def test_roll_when_an_offset_is_too_far_for_an_index(tmp_path: Path) -> None:
     assert log.segments.base_offsets == (0, 2**31, 2**33)
     assert offsets_of(reopen(tmp_path)) == offsets_of(log)
     assert len(offsets_of(log)) == 12
-    # Nor do several batches of one fetch, or an empty segment that begins too early, get in the
-    # way.
+    # The same for several batches of one fetch, and after an empty segment that begins too early.
     far = [batch(1), batch(1)]
     for buffer, offset in zip(far, (2**34, 2**36), strict=True):
         patch_base_offset(buffer, 0, offset)
@@ -88,7 +87,7 @@ def test_roll_when_an_offset_is_too_far_for_an_index(tmp_path: Path) -> None:
 
 
 def follow(log: PartitionLog, base_offset: int) -> None:
-    """Append a batch of three records at an offset that the leader gave."""
+    """Append a batch of three records at an offset that the leader assigned."""
     buffer = batch(3)
     patch_base_offset(buffer, 0, base_offset)
     log.as_follower.append(buffer, [read_header(buffer)], now_ms=NOW_MS)
@@ -137,7 +136,7 @@ def test_retention_by_time_keeps_what_is_young_or_not_committed(tmp_path: Path) 
     assert refused.value.code is ErrorCode.offset_out_of_range
 
 
-def test_retention_may_empty_the_log_and_it_goes_on(tmp_path: Path) -> None:
+def test_retention_may_empty_the_log_and_appends_continue(tmp_path: Path) -> None:
     log = create(tmp_path, config=LogConfig(retention_ms=1000))
     append(log, batch(3), epoch=2)
     assert len(log.cleanup.apply_retention(NOW_MS + 5000, high_watermark=2)) == 0
@@ -223,7 +222,7 @@ def test_truncation_keeps_the_whole_batches_before(tmp_path: Path, offset: int) 
     assert offsets_of(reopen(tmp_path, config=config, is_clean=True)) == list(range(kept + 1))
 
 
-def test_truncating_below_the_start_begins_anew_there(tmp_path: Path) -> None:
+def test_truncating_below_the_first_segment_starts_over_there(tmp_path: Path) -> None:
     log = create(tmp_path, config=LogConfig(retention_ms=1))
     append(log, batch(4))
     log.cleanup.apply_retention(NOW_MS + DAY_MS, high_watermark=4)
@@ -232,7 +231,7 @@ def test_truncating_below_the_start_begins_anew_there(tmp_path: Path) -> None:
     assert (log.log_start_offset, log.log_end_offset) == (2, 2)
 
 
-def test_truncating_fully_begins_anew_anywhere(tmp_path: Path) -> None:
+def test_truncating_fully_starts_over_anywhere(tmp_path: Path) -> None:
     log = create(tmp_path)
     append(log, batch(4, producer=(9, 0, 0)), epoch=3)
     log.truncation.truncate_fully(100, NOW_MS).run()
@@ -244,7 +243,7 @@ def test_truncating_fully_begins_anew_anywhere(tmp_path: Path) -> None:
     assert offsets_of(reopen(tmp_path, is_clean=True)) == [100]
 
 
-def test_readers_that_go_on_after_a_truncation_see_the_new_batches(tmp_path: Path) -> None:
+def test_readers_that_continue_after_a_truncation_see_the_new_batches(tmp_path: Path) -> None:
     log = create(tmp_path)
     for _ in range(4):
         append(log, batch(2, value=b"old"))

@@ -74,7 +74,7 @@ def test_formats_are_exactly_kafkas() -> None:
         b"\0\0\0\0",
     ],
 )
-def test_broken_checkpoints_are_told(content: bytes) -> None:
+def test_broken_checkpoints_are_refused(content: bytes) -> None:
     with pytest.raises(c.CheckpointCorruptError):
         c.decode_offsets(content)
     with pytest.raises(c.CheckpointCorruptError):
@@ -82,7 +82,7 @@ def test_broken_checkpoints_are_told(content: bytes) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"version: 0\n", b"version: 0\ntopic_id: ??", b"\xff"])
-def test_broken_metadata_is_told(content: bytes) -> None:
+def test_broken_metadata_is_refused(content: bytes) -> None:
     with pytest.raises(c.CheckpointCorruptError):
         c.decode_partition_metadata(content)
     with pytest.raises(c.CheckpointCorruptError):
