@@ -25,7 +25,7 @@ READ_AHEAD_BYTES: Final = 4 * CHUNK_BYTES
 
 
 class PageCache(Protocol):
-    """The port; the functions of log/page_cache.py are the real one."""
+    """The port; the functions of log/disk/page_cache.py are the real one."""
 
     def warm_bytes(self, fd: int, position: int, size_bytes: int) -> int: ...
     def read_now(self, fd: int, size_bytes: int, position: int) -> bytes | None: ...

@@ -35,7 +35,7 @@ class LogConfig:
     is_deleted_by_retention: bool = True
     is_compacted: bool = False
     delete_retention_ms: int = _default_int("delete.retention.ms")
-    min_cleanable_dirty_ratio: float = 0.5
+    min_cleanable_dirty_ratio: float = float(TOPIC_CONFIGS["min.cleanable.dirty.ratio"].default)
     min_compaction_lag_ms: int = _default_int("min.compaction.lag.ms")
     max_compaction_lag_ms: int = _default_int("max.compaction.lag.ms")
     log_append_time: bool = False

@@ -23,7 +23,7 @@ and, nearly always, go."""
 LOAD_BYTES: Final = 256 * 1024
 """Bytes of one read while a cold range is loaded."""
 
-_RWF_NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
+_RWF_NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 _UNSUPPORTED: Final = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 _warm_only: ContextVar[bool] = ContextVar("warm_only", default=False)

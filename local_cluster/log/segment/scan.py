@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from local_cluster.log.disk.files import LogFile
+from local_cluster.log.segment.index import RELATIVE_OFFSET_MAX
 from local_cluster.records.header import (
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
@@ -29,7 +30,7 @@ SECTOR_BYTES: Final = 512
 
 BATCH_LENGTH_MIN: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
 BASE_OFFSET_BYTES: Final = 8
-OFFSETS_SPAN_MAX: Final = 1 << 31
+OFFSETS_SPAN_MAX: Final = RELATIVE_OFFSET_MAX + 1
 """The largest distance between two offsets of one segment."""
 
 BOUNDS: Final = struct.Struct(">qi4xb6xi")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
+import weakref
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from tests.unit.local_cluster.log.samples import (
     append,
     batch,
     create,
+    flush,
     offsets_of,
     read_all,
     records_of,
@@ -213,3 +216,19 @@ def test_open_transactions_hold_the_last_stable_offset(tmp_path: Path) -> None:
     log.as_follower.append(buffer, [read_header(buffer)._replace(base_offset=4)], now_ms=NOW_MS)
     assert log.reader.last_stable_offset(4) == 2, "the marker itself is not committed yet"
     assert log.reader.last_stable_offset(5) == 5
+
+
+def test_the_file_of_a_deleted_log_closes_without_garbage_collection(tmp_path: Path) -> None:
+    """The broker freezes its objects after the start: a cycle would keep the file open for good."""
+    log = create(tmp_path)
+    append(log, batch(1))
+    flush(log)
+    file = weakref.ref(log.segments.active.file.open())
+    gc.disable()
+    try:
+        log.delete(f"{tmp_path}/t-0-delete").run()
+        assert file() is not None
+        del log
+        assert file() is None
+    finally:
+        gc.enable()
