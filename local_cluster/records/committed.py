@@ -8,11 +8,15 @@ touches its batches, and the abort marker ends it. Source: Kafka's consumer, Com
 from __future__ import annotations
 
 import heapq
+import struct
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from local_cluster.records.batch import decode_batch
-from local_cluster.records.control import ABORT, CONTROL_KEY
 from local_cluster.records.header import BatchHeader, Buffer, iter_headers
+
+_CONTROL_KEY: Final = struct.Struct(">hh")
+_ABORT: Final = 0
 
 
 def committed_batches(
@@ -36,7 +40,7 @@ def committed_batches(
 
 def _is_abort(records: Buffer, position: int, header: BatchHeader) -> bool:
     for record in decode_batch(records, position, header):
-        if record.key is not None and len(record.key) >= CONTROL_KEY.size:
-            kind: int = CONTROL_KEY.unpack_from(record.key)[1]
-            return kind == ABORT
+        if record.key is not None and len(record.key) >= _CONTROL_KEY.size:
+            kind: int = _CONTROL_KEY.unpack_from(record.key)[1]
+            return kind == _ABORT
     return False

@@ -14,11 +14,10 @@ from typing import Final, NamedTuple
 from local_cluster.records import header as h
 from local_cluster.records.batch import CorruptRecordError, NewRecord, decode_batch, encode_batch
 
-CONTROL_KEY: Final = struct.Struct(">hh")
-"""The key of a control record: version, type."""
-ABORT: Final = 0
-COMMIT: Final = 1
+_KEY: Final = struct.Struct(">hh")
 _VALUE: Final = struct.Struct(">hi")
+_ABORT: Final = 0
+_COMMIT: Final = 1
 _VERSION: Final = 0
 
 
@@ -44,7 +43,7 @@ def encode_marker(
     leader_epoch: int = -1,
 ) -> bytearray:
     """The control batch of a marker."""
-    key = CONTROL_KEY.pack(_VERSION, COMMIT if marker.is_commit else ABORT)
+    key = _KEY.pack(_VERSION, _COMMIT if marker.is_commit else _ABORT)
     value = _VALUE.pack(_VERSION, marker.coordinator_epoch)
     return encode_batch(
         [NewRecord(timestamp_ms, key, value)],
@@ -65,11 +64,11 @@ def read_marker(buffer: h.Buffer, position: int, header: h.BatchHeader) -> EndMa
     if not header.records_count:
         return None
     record = decode_batch(buffer, position, header)[0]
-    if record.key is None or len(record.key) < CONTROL_KEY.size:
+    if record.key is None or len(record.key) < _KEY.size:
         raise CorruptRecordError("a control record without a type")
-    kind = CONTROL_KEY.unpack_from(record.key)[1]
-    if kind not in (ABORT, COMMIT):
+    kind = _KEY.unpack_from(record.key)[1]
+    if kind not in (_ABORT, _COMMIT):
         return None
     if record.value is None or len(record.value) < _VALUE.size:
         raise CorruptRecordError("a transaction marker without a coordinator epoch")
-    return EndMarker(kind == COMMIT, _VALUE.unpack_from(record.value)[1])
+    return EndMarker(kind == _COMMIT, _VALUE.unpack_from(record.value)[1])

@@ -32,9 +32,10 @@ Deviations from Kafka:
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from local_cluster.log.compaction.compaction_job import Totals
 from local_cluster.log.compaction.key_offset_map import KeyOffsetMap
@@ -46,8 +47,12 @@ from local_cluster.log.compaction.raw_records import (
     rebuild_batch,
 )
 from local_cluster.records.batch import CorruptRecordError
-from local_cluster.records.control import ABORT, COMMIT, CONTROL_KEY
 from local_cluster.records.header import BatchHeader, Buffer
+
+ABORT: Final = 0
+COMMIT: Final = 1
+_CONTROL_KEY: Final = struct.Struct(">hh")
+"""The key of a control record: version, type."""
 
 
 class LastBatch(NamedTuple):
@@ -231,7 +236,7 @@ def control_type(buffer: Buffer, position: int, header: BatchHeader) -> int | No
     if not header.records_count:
         return None
     for record in iter_raw_records(payload_of(buffer, position, header), 1):
-        if record.key is not None and len(record.key) >= CONTROL_KEY.size:
-            kind: int = CONTROL_KEY.unpack_from(record.key)[1]
+        if record.key is not None and len(record.key) >= _CONTROL_KEY.size:
+            kind: int = _CONTROL_KEY.unpack_from(record.key)[1]
             return kind
     raise CorruptRecordError("a control record without a type")
