@@ -42,7 +42,7 @@ def _boolean(name: str, default: bool, synonym: str, doc: str) -> TopicConfig:
 def _number(
     kind: ConfigType,
     name: str,
-    default: float,
+    default: int | str,
     synonyms: str | tuple[Synonym, ...],
     doc: str,
     minimum: float | None = None,
@@ -223,7 +223,7 @@ _ALL: Final = (
     _number(
         ConfigType.DOUBLE,
         "min.cleanable.dirty.ratio",
-        0.5,
+        "0.5",
         "log.cleaner.min.cleanable.ratio",
         "The share of uncompacted bytes from which on a log is compacted.",
         0,
