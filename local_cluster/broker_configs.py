@@ -1,7 +1,7 @@
 """The broker configs that a settings file may set, by Kafka's names. Pure.
 
 A config is either one of those below, or the broker's default of a topic config (such as
-log.retention.ms, see log/config/config_table.py).
+log.retention.ms, see log/config/topic_configs.py).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from local_cluster.log.config.config_table import TOPIC_CONFIGS
+from local_cluster.log.config.topic_configs import TOPIC_CONFIGS
 
 _BOOLEANS: Final = frozenset(
     {

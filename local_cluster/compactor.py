@@ -1,12 +1,13 @@
-"""`python -m local_cluster.compactor`: compacts logs for one broker, which started it.
+"""`python -m local_cluster.compactor`: compacts logs for the broker that started it.
 
-Per line of its standard input a `CompactionJob` as JSON; on its standard output, a line per event:
+It reads a `CompactionJob` as JSON from each line of its standard input. It writes one line per
+event to its standard output:
 
     {"cleaned": {"replaced": [0, 120], "size_bytes": 4711}}     a group is written
     {"compacted": {"end_offset": 900, "totals": {...}}}         the job is done
-    {"failed": "why", "errno": 28}                              the job is not; the next one may be
+    {"failed": "why", "errno": 28}                              the job failed; the next may succeed
 
-It ends when its input does, and is killed when the broker dies: nothing may be written into a
+It ends when its input ends, and the kernel kills it when the broker dies: it must not write into a
 directory that another broker process has opened since.
 """
 
@@ -26,29 +27,25 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from local_cluster.log.compaction.compaction_job import (
-    CleanedGroup,
-    Compacted,
-    CompactionJob,
-    run_job,
-)
+from local_cluster.log.compaction.cleaner import run_job
+from local_cluster.log.compaction.compaction_job import CleanedGroup, Compacted, CompactionJob
 from local_cluster.log.disk.files import OsFiles
 from local_cluster.log.segment.swap import remove_cleaned
 
 NICENESS: Final = 10
 """Serving goes first."""
 BURST_SECONDS: Final = 0.25
-"""How much of the rate may be used at once after a pause."""
+"""After a pause, this much of the rate may be used at once."""
 
 _PR_SET_PDEATHSIG: Final = 1
 
 JOB: Final = TypeAdapter(CompactionJob)
 
-_log = logging.getLogger("local_cluster.compactor")
+log = logging.getLogger("local_cluster.compactor")
 
 
 class RateThrottle:
-    """At most so many bytes read and written per second; 0 for no limit."""
+    """Limits the bytes that are read and written per second; a rate of 0 is no limit."""
 
     def __init__(self, bytes_per_second: float, parent: int) -> None:
         self._rate = bytes_per_second
@@ -56,7 +53,7 @@ class RateThrottle:
         self._free_at = time.monotonic()
 
     def take(self, size_bytes: int) -> None:
-        """Sleep as long as the rate wants. Raises SystemExit where the broker is gone."""
+        """Sleep as long as the rate requires. Raises SystemExit where the broker is gone."""
         if os.getppid() != self._parent:
             raise SystemExit(1)
         if self._rate <= 0:
@@ -79,7 +76,7 @@ def main() -> int:
     _die_with_parent()
     if os.getppid() != arguments.parent:
         return 1
-    # A stop of the whole process group is for the broker to order.
+    # A signal to the whole process group is for the broker to handle.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
     throttle = RateThrottle(arguments.bytes_per_second, arguments.parent)
@@ -93,25 +90,25 @@ def _do(job: CompactionJob, throttle: RateThrottle) -> None:
         for event in run_job(job, OsFiles(), throttle):
             match event:
                 case CleanedGroup():
-                    _tell({"cleaned": asdict(event)})
+                    _report({"cleaned": asdict(event)})
                 case Compacted():
-                    _tell({"compacted": asdict(event)})
+                    _report({"compacted": asdict(event)})
     except (OSError, ValueError, OverflowError, MemoryError) as error:
         # A batch that cannot be opened is a ValueError.
-        _log.warning("%s was not compacted: %r", job.directory, error)
+        log.warning("%s was not compacted: %r", job.directory, error)
         with contextlib.suppress(OSError):
-            # On a full disk what was written in vain is the first that should go.
+            # On a full disk the files of the failed round are the first to go.
             remove_cleaned(OsFiles(), job.directory)
-        _tell({"failed": repr(error), "errno": getattr(error, "errno", None)})
+        _report({"failed": repr(error), "errno": getattr(error, "errno", None)})
 
 
-def _tell(event: dict[str, object]) -> None:
+def _report(event: dict[str, object]) -> None:
     sys.stdout.write(json.dumps(event) + "\n")
     sys.stdout.flush()
 
 
 def _die_with_parent() -> None:
-    """Have the kernel kill this process when the broker ends, however that comes (Linux)."""
+    """Make the kernel kill this process when the broker ends, however it ends (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from local_cluster.fetch_sessions.follower_sessions import FollowerSessions
     from local_cluster.fetch_sessions.session_cache import FetchSessionCache
     from local_cluster.groups.coordinator import GroupCoordinator
-    from local_cluster.log.directory.log_directories import LogDirectories
+    from local_cluster.log.directory.log_store import LogStore
     from local_cluster.replication.log_dir_moves import LogDirMoves
     from local_cluster.replication.replica_set import ReplicaSet
     from local_cluster.server.cold_reads import ColdReads
@@ -57,7 +57,7 @@ class BrokerServices(Protocol):
     def replicas(self) -> ReplicaSet: ...
 
     @property
-    def log_directories(self) -> LogDirectories: ...
+    def log_directories(self) -> LogStore: ...
 
     @property
     def log_dir_moves(self) -> LogDirMoves: ...
@@ -81,7 +81,7 @@ class BrokerServices(Protocol):
     def follower_sessions(self) -> FollowerSessions: ...
 
     async def checkpoint(self, partitions: Collection[tuple[str, int]]) -> None:
-        """Write the offset checkpoints of these partitions to disk. Raises LogDirectoryError."""
+        """Write the offset checkpoints of these partitions to disk. Raises OSError."""
         ...
 
     def authorize(

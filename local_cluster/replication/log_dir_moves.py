@@ -14,7 +14,7 @@ log (the future replica starts over), after it the new one, by its mark. One mov
 runs at a time, the others wait.
 
 Not here: the next step of a copy (future_replica.py), what a start makes of two directories
-(log/directory/log_directories.py), who may ask (handlers/topics/p34_alter_replica_log_dirs.py).
+(log/directory/log_store.py), who may ask (handlers/topics/p34_alter_replica_log_dirs.py).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from local_cluster.controller.decisions.dynamic_broker_configs import (
     broker_overrides,
 )
 from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
-from local_cluster.log.directory.log_directories import LogDirectories
 from local_cluster.log.directory.log_directory import LogDirectory
-from local_cluster.log.disk.tickets import LogDirectoryError
+from local_cluster.log.directory.log_store import LogStore
+from local_cluster.log.disk.disk_work import LogDirectoryError
 from local_cluster.log.partition.partition_log import LogSlice, PartitionLog
 from local_cluster.records.header import BatchHeader
 from local_cluster.replication.follower.apply_response import read_whole_batches
@@ -89,7 +89,7 @@ class LogDirMoves:
     def __init__(
         self,
         broker_id: int,
-        directories: LogDirectories,
+        directories: LogStore,
         replicas: Replicas,
         metadata: MetadataCache,
         clock: Clock,
@@ -98,7 +98,7 @@ class LogDirMoves:
         checkpoint: Callable[[LogDirectory], Awaitable[None]],
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
-        """`checkpoint` writes the offset checkpoints of a directory. Raises LogDirectoryError."""
+        """`checkpoint` writes the offset checkpoints of a directory. Raises OSError."""
         self._broker_id = broker_id
         self._directories = directories
         self._replicas = replicas
@@ -240,24 +240,24 @@ class LogDirMoves:
             case CaughtUp():
                 return False
             case TruncateFully(offset):
-                deletion = copy.truncate_fully(offset, self._clock.now_ms())
+                deletion = copy.truncation.truncate_fully(offset, self._clock.now_ms())
                 await asyncio.to_thread(deletion.run)
             case TruncateTo(offset):
-                deletion = copy.truncate_to(offset, self._clock.now_ms())
+                deletion = copy.truncation.truncate_to(offset, self._clock.now_ms())
                 await asyncio.to_thread(deletion.run)
             case CopyFrom(offset):
                 if is_throttled and self._quota.is_exceeded(self._clock.monotonic_ms()):
                     await asyncio.sleep(THROTTLE_PAUSE_MS / 1000)
                     return True
-                truncations = replica.truncations
-                piece = replica.read(
+                truncations = replica.state.truncations
+                piece = replica.reader.read(
                     offset,
                     bytes_max=self._chunk_bytes,
                     offset_limit=replica.log_end_offset,
                     at_least_one_batch=True,
                 )
                 chunk, headers = await asyncio.to_thread(_read, piece)
-                if self._require(move) is not replica or replica.truncations != truncations:
+                if self._require(move) is not replica or replica.state.truncations != truncations:
                     return True  # the replica may lack these records by now
                 if not headers:
                     raise KafkaError(ErrorCode.kafka_storage_error, f"nothing is at {offset}")
@@ -266,21 +266,21 @@ class LogDirMoves:
 
     def _append(self, copy: PartitionLog, chunk: memoryview, headers: list[BatchHeader]) -> None:
         now_ms = self._clock.now_ms()
-        copy.begin_with(headers[0], now_ms)
+        copy.truncation.start_over_with(headers[0], now_ms)
         size_bytes = sum(header.size_bytes for header in headers)
-        copy.append_as_follower(chunk[:size_bytes], headers, now_ms=now_ms)
+        copy.as_follower.append(chunk[:size_bytes], headers, now_ms=now_ms)
         self._quota.record(size_bytes, self._clock.monotonic_ms())
 
     async def _flush(self, copy: PartitionLog, home: LogDirectory) -> None:
         """Flush all of a log, its directory too. Raises KafkaError."""
-        ticket = copy.begin_sync()
+        ticket = copy.flusher.begin_full_flush()
         try:
             await asyncio.to_thread(ticket.run)
         except LogDirectoryError as error:
             # A failed fsync is final: the kernel may have dropped the pages.
             self._directories.fail(home, error)
             raise
-        copy.complete_flush(ticket)
+        copy.flusher.complete_flush(ticket)
 
     async def _catch_up_and_swap(self, move: _Move) -> None:
         """Copy the rest while nothing more is acknowledged, and swap."""
@@ -298,12 +298,12 @@ class LogDirMoves:
             move.partition.flushes.resume()
 
     def _swap(self, move: _Move, former: PartitionLog) -> None:
-        move.copy.take_over(former)
+        move.copy.relocation.take_over(former.relocation)
         home, released = self._directories.swap(*move.key)
         assert released is former, "the replica is served from its home"
-        move.copy.succeed(former)
+        move.copy.relocation.succeed(former.relocation)
         move.partition.relocate(move.copy, self._flusher_of(move.target))
-        former.fail("it was moved to another log directory")
+        former.state.fail("it was moved to another log directory")
         log.info("%s was moved from %s to %s", move.copy, home.path, move.target.path)
         finishing = asyncio.create_task(self._finish(move, home, former), name=f"moved {former}")
         self._finishing[move.key] = finishing
@@ -316,7 +316,7 @@ class LogDirMoves:
             await self._checkpoint(move.target)
             home.discard(former)
             await asyncio.to_thread(home.sync)
-            move.copy.unmark()
+            move.copy.relocation.unmark()
         except (KafkaError, OSError) as error:
             log.error("the rest of %s in %s is deleted later: %s", former, home.path, error)
 

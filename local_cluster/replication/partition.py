@@ -83,7 +83,7 @@ class Partition:
     def last_stable_offset(self) -> int:
         """Where read_committed consumers stop: the first offset of the oldest transaction whose
         end is not committed yet, else the high watermark."""
-        return self.log.last_stable_offset(self._high_watermark)
+        return self.log.reader.last_stable_offset(self._high_watermark)
 
     # -- leadership -------------------------------------------------------------------------
 
@@ -251,14 +251,14 @@ class Partition:
         """
         if self.is_leader:
             raise KafkaError(ErrorCode.not_leader_or_follower, f"{self.log} leads here")
-        self.log.append_as_follower(buffer, headers, now_ms=self._now_ms())
+        self.log.as_follower.append(buffer, headers, now_ms=self._now_ms())
         self.flushes.request()
 
     def follow_offsets(self, high_watermark: int, log_start_offset: int) -> None:
         """Take over the leader's high watermark and log start offset, up to the own log end."""
         advanced = min(high_watermark, self.log.log_end_offset)
         if log_start_offset > self.log.log_start_offset and log_start_offset <= advanced:
-            self.log.advance_log_start(log_start_offset)
+            self.log.cleanup.advance_log_start(log_start_offset)
         if advanced > self._high_watermark:
             self._high_watermark = advanced
             self._purgatory.wake_watchers()
@@ -280,7 +280,7 @@ class Partition:
         """
         self.require_leader()
         end_offset_before = self.log.log_end_offset
-        result = self.log.append_as_leader(
+        result = self.log.as_leader.append(
             buffer, headers, leader_epoch=self.leader_epoch, now_ms=self._now_ms()
         )
         self._appended(end_offset_before)
@@ -296,7 +296,7 @@ class Partition:
         """
         self.require_leader()
         end_offset_before = self.log.log_end_offset
-        result = self.log.append_marker(
+        result = self.log.as_leader.append_marker(
             marker,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
@@ -319,7 +319,7 @@ class Partition:
             before_offset = self._high_watermark
         if not 0 <= before_offset <= self._high_watermark:
             raise KafkaError(ErrorCode.offset_out_of_range, f"{before_offset}")
-        self.log.advance_log_start(before_offset)
+        self.log.cleanup.advance_log_start(before_offset)
         self.log_start_advanced()
         return self.log.log_start_offset
 
@@ -345,7 +345,7 @@ class Partition:
             raise KafkaError(ErrorCode.offset_out_of_range)
         if offset >= offset_limit:
             return None
-        piece = self.log.read(
+        piece = self.log.reader.read(
             offset,
             bytes_max=bytes_max,
             offset_limit=offset_limit,

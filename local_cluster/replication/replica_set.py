@@ -29,8 +29,8 @@ from local_cluster.controller.model.cluster_image import (
 )
 from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.log.config.log_config import LogConfig, stored_config
-from local_cluster.log.directory.log_directories import LogDirectories
 from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.directory.log_store import LogStore
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.replication.log_flushes import Flusher
 from local_cluster.replication.offline_replicas import OfflineReplicas
@@ -68,7 +68,7 @@ class ReplicaSet:
         *,
         broker_id: int,
         broker_config: Mapping[str, str],
-        directories: LogDirectories,
+        directories: LogStore,
         cache: MetadataCache,
         flusher_of: Callable[[LogDirectory], Flusher | None],
         clock: Clock,
@@ -227,7 +227,7 @@ class ReplicaSet:
             return
         self._offline.set_online(key)
         if partition.log.config != config:
-            partition.log.update_config(config)
+            partition.log.state.update_config(config)
         if partition.log.corruption is not None:
             self._offline.set_damaged(key, partition.log)
             # As leader it would spread the damage, or serve less than was acknowledged.

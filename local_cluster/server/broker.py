@@ -29,11 +29,11 @@ from local_cluster.fetch_sessions.session_cache import SLOTS_MAX_DEFAULT, FetchS
 from local_cluster.groups.coordinator import GroupCoordinator
 from local_cluster.handlers.services import RequestContext
 from local_cluster.log.config.log_config import LogConfig
-from local_cluster.log.directory.log_directories import LogDirectories
 from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.directory.log_store import LogStore
 from local_cluster.log.directory.offset_checkpoints import Checkpoint
+from local_cluster.log.disk.disk_work import Deletion, LogDirectoryError
 from local_cluster.log.disk.files import OsFiles
-from local_cluster.log.disk.tickets import Deletion, LogDirectoryError
 from local_cluster.replication.follower.followed_replicas import FollowedReplicas
 from local_cluster.replication.isr_proposer import IsrProposer
 from local_cluster.replication.log_dir_moves import LogDirMoves
@@ -68,7 +68,7 @@ class Broker:
         self.clock: Clock = clock or SystemClock()
         self.metadata = MetadataCache()
         self.fatal: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
-        self.log_directories = LogDirectories(
+        self.log_directories = LogStore(
             [Path(each) for each in settings.log_dirs],
             OsFiles(),
             broker_id=settings.broker_id,
@@ -213,7 +213,7 @@ class Broker:
                 self.log_directories.fail(directory, error)
 
     async def checkpoint(self, partitions: Collection[tuple[str, int]]) -> None:
-        """Write the offset checkpoints of these partitions. Raises LogDirectoryError."""
+        """Write the offset checkpoints of these partitions. Raises OSError."""
         homes = dict.fromkeys(self.log_directories.of(*each) for each in partitions)
         for directory in homes:
             if directory is not None:

@@ -2,7 +2,7 @@
 
 Requests mark a log dirty. A thread of its own syncs, one round at a time. While it does, the next
 appends gather: so the number of rounds follows the disk and not the number of requests, and the
-loop is woken once per round. log/disk/sync_choice.py decides how the dirty files are synced.
+loop is woken once per round. log/disk/file_system.py decides how the dirty files are synced.
 
 A sync error is never retried, because the kernel may have dropped the dirty pages. It is fatal to
 the log directory, whose replicas go offline.
@@ -19,9 +19,9 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Final
 
-from local_cluster.log.disk.file_system import FileSystem
-from local_cluster.log.disk.sync_choice import SyncChoice
-from local_cluster.log.partition.partition_log import FlushTicket, PartitionLog
+from local_cluster.log.disk.disk_work import FlushJob
+from local_cluster.log.disk.file_system import FileSystem, SyncChoice
+from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.replication.log_flushes import LogFlushes
 from local_cluster.wire.errors import ErrorCode
 
@@ -34,7 +34,7 @@ RETRY_SECONDS: Final = 1.0
 
 log = logging.getLogger(__name__)
 
-Round = Sequence[tuple[LogFlushes, PartitionLog, FlushTicket]]
+Round = Sequence[tuple[LogFlushes, PartitionLog, FlushJob]]
 
 
 class GroupCommit:
@@ -97,10 +97,10 @@ class GroupCommit:
                 # The replica has moved, or is moving, to another log directory.
                 flushes.request()
                 continue
-            ticket = flushes.log.begin_flush()
+            ticket = flushes.log.flusher.begin_flush()
             if ticket is not None:
                 tickets.append((flushes, flushes.log, ticket))
-            elif flushes.log.needs_flush:
+            elif flushes.log.flusher.needs_flush:
                 # There is no space or no descriptor for it just now. Its producers wait.
                 self._loop.call_later(self._retry_seconds, self.request, flushes)
         self._is_busy = bool(tickets)
@@ -113,7 +113,7 @@ class GroupCommit:
             return
         for flushes, flushed_log, ticket in done:
             # The replica may have another log by now.
-            flushed_log.complete_flush(ticket)
+            flushed_log.flusher.complete_flush(ticket)
             flushes.flushed()
         if self._dirty and not self._is_stopped:
             self._begin()
@@ -139,7 +139,7 @@ class GroupCommit:
                 error = raised
             self._loop.call_soon_threadsafe(self._end, tickets, error)
 
-    def _sync(self, tickets: list[FlushTicket], choice: SyncChoice) -> None:
+    def _sync(self, tickets: list[FlushJob], choice: SyncChoice) -> None:
         files_count = sum(len(ticket.files) for ticket in tickets)
         began = time.monotonic()
         is_whole = choice.is_whole(files_count, began)
@@ -152,9 +152,9 @@ class GroupCommit:
             for done in [self._pool.submit(_run_all, share) for share in shares]:
                 done.result()
         ended = time.monotonic()
-        choice.took(files_count, ended - began, ended, is_whole=is_whole)
+        choice.record(files_count, ended - began, ended, is_whole=is_whole)
 
-    def _sync_whole(self, tickets: list[FlushTicket]) -> None:
+    def _sync_whole(self, tickets: list[FlushJob]) -> None:
         assert self._file_system is not None, "SyncChoice knows whether there is one"
         try:
             self._file_system.sync()
@@ -163,9 +163,9 @@ class GroupCommit:
                 ticket.failed(error)
             raise tickets[0].failed(error) from error
         for ticket in tickets:
-            ticket.is_covered()
+            ticket.mark_done()
 
 
-def _run_all(tickets: list[FlushTicket]) -> None:
+def _run_all(tickets: list[FlushJob]) -> None:
     for ticket in tickets:
         ticket.run()

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from local_cluster.clock import Clock
-from local_cluster.log.directory.log_directories import LogDirectories
 from local_cluster.log.directory.log_directory import LogDirectory
-from local_cluster.log.disk.tickets import LogDirectoryError
+from local_cluster.log.directory.log_store import LogStore
+from local_cluster.log.disk.disk_work import LogDirectoryError
 from local_cluster.periodic import Periodic
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
@@ -50,7 +50,7 @@ class Housekeeping:
     def __init__(
         self,
         settings: BrokerSettings,
-        directories: LogDirectories,
+        directories: LogStore,
         replicas: ReplicaSet,
         clock: Clock,
         *,
@@ -95,7 +95,7 @@ class Housekeeping:
 
     async def _apply_retention(self) -> None:
         for directory in self._directories.live:
-            await self._run(directory, directory.prepare_stray_notes().run)
+            await self._run(directory, directory.strays.prepare_notes().run)
             await self._delete_old(directory)
 
     async def _delete_old(self, directory: LogDirectory) -> None:
@@ -103,7 +103,7 @@ class Housekeeping:
             if self._directories.of(partition.topic, partition.partition) is not directory:
                 continue
             try:
-                deletion = partition.log.apply_retention(
+                deletion = partition.log.cleanup.apply_retention(
                     self._clock.now_ms(), partition.high_watermark
                 )
             except KafkaError as error:
@@ -144,7 +144,7 @@ class Housekeeping:
     async def _flush_log(self, partition: Partition) -> None:
         flushed_log = partition.log
         home = self._directories.of(partition.topic, partition.partition)
-        ticket = flushed_log.begin_flush()
+        ticket = flushed_log.flusher.begin_flush()
         if ticket is None:
             return
         try:
@@ -155,7 +155,7 @@ class Housekeeping:
                 self._directories.fail(home, error)
             return
         # The partition may have another log by now, in another log directory.
-        flushed_log.complete_flush(ticket)
+        flushed_log.flusher.complete_flush(ticket)
 
     async def _run(self, directory: LogDirectory, work: Callable[[], object]) -> None:
         """Run work in a worker thread. An error of the disk itself fails the directory."""

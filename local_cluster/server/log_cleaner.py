@@ -16,8 +16,8 @@ from local_cluster.clock import Clock
 from local_cluster.log.compaction.cleanable import is_roll_due
 from local_cluster.log.compaction.compaction_job import CleanedGroup
 from local_cluster.log.compaction.compaction_round import CompactionRound, find_due, plan_round
-from local_cluster.log.compaction.key_offsets import LOAD_FACTOR
-from local_cluster.log.directory.log_directories import LogDirectories
+from local_cluster.log.compaction.key_offset_map import LOAD_FACTOR
+from local_cluster.log.directory.log_store import LogStore
 from local_cluster.log.disk.disk_health import SPACE_ERRORS
 from local_cluster.log.disk.files import OsFiles
 from local_cluster.log.partition.partition_log import PartitionLog
@@ -61,7 +61,7 @@ class LogCleaner:
         self,
         settings: BrokerSettings,
         replicas: Iterable[CleanableReplica],
-        directories: LogDirectories,
+        directories: LogStore,
         clock: Clock,
     ) -> None:
         config = settings.config
@@ -148,12 +148,12 @@ class LogCleaner:
         now_ms = self._clock.now_ms()
         if self._uncleanable_until_ms.get(key, 0) > now_ms:
             return None
-        if is_roll_due(replica_log.segments[-1], replica_log.config, now_ms):
-            replica_log.roll(now_ms)
+        if is_roll_due(replica_log.segments.all[-1], replica_log.config, now_ms):
+            replica_log.writer.roll(now_ms)
         cleanable = find_due(
             replica_log,
             cleaned_offset=self._cleaned_offset(replica),
-            last_stable_offset=replica_log.last_stable_offset(replica.high_watermark),
+            last_stable_offset=replica_log.reader.last_stable_offset(replica.high_watermark),
             now_ms=now_ms,
         )
         return None if cleanable is None else cleanable.dirty_ratio
@@ -170,7 +170,7 @@ class LogCleaner:
             planned = plan_round(
                 replica_log,
                 cleaned_offset=self._cleaned_offset(replica),
-                last_stable_offset=replica_log.last_stable_offset(replica.high_watermark),
+                last_stable_offset=replica_log.reader.last_stable_offset(replica.high_watermark),
                 now_ms=self._clock.now_ms(),
                 key_bytes_max=self._key_bytes_max,
                 load_factor=self._load_factor,
@@ -207,7 +207,7 @@ class LogCleaner:
             if home is not None:
                 self._directories.fail(home, error)
             return False
-        if planned.truncations == planned.log.truncations and planned.log.failure is None:
+        if planned.truncations == planned.log.state.truncations and planned.log.failure is None:
             self._directories.set_cleaned_offset(*key, end_offset)
         return True
 

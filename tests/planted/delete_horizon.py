@@ -47,6 +47,6 @@ FAULT = PlantedFault(
     "a batch with a delete horizon is copied with the horizon as its base timestamp",
     {
         "mirror_maker.copy.batch_selection": _copy_bytes,
-        "local_cluster.log.partition.validate": _refuse,
+        "local_cluster.log.partition.batch_checks": _refuse,
     },
 )

@@ -10,14 +10,15 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_cluster.log.compaction.compaction_job import Compacted, run_job
+from local_cluster.log.compaction.cleaner import run_job
+from local_cluster.log.compaction.compaction_job import Compacted
 from local_cluster.log.compaction.compaction_round import plan_round
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.disk.files import OsFiles
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.records.batch import Record
 from local_cluster.wire.errors import KafkaError
-from tests.unit.local_cluster.log.compaction.compacting import NoThrottle, compact, put
+from tests.unit.local_cluster.log.compaction.compaction_samples import NoThrottle, compact, put
 from tests.unit.local_cluster.log.samples import NOW_MS, create, read_all, records_of, reopen
 
 RETENTION_MS = 1000
@@ -45,7 +46,7 @@ step = st.one_of(
 
 
 def latest(records: list[Record]) -> dict[bytes | None, bytes | None]:
-    """What a reader of everything ends up with, tombstones applied."""
+    """Return the latest value of every key, tombstones applied."""
     values = {record.key: record.value for record in records}
     return {key: value for key, value in values.items() if value is not None}
 
@@ -70,8 +71,8 @@ def test_any_mix_keeps_the_latest_values_and_every_offset(
                 for index, (key, value) in enumerate(one):
                     written[base + index] = Record(base + index, now_ms, key, value)
             elif one == "roll":
-                if log.segments[-1].size_bytes:
-                    log.roll(now_ms)
+                if log.segments.all[-1].size_bytes:
+                    log.writer.roll(now_ms)
             elif one.startswith("compact"):
                 bytes_max = 24 * 7 if one == "compact small" else 1 << 16
                 done = compact(log, cleaned_offset=cleaned, now_ms=now_ms, key_bytes_max=bytes_max)
@@ -126,15 +127,15 @@ def test_a_second_round_changes_nothing() -> None:
     root = Path(tempfile.mkdtemp(prefix="log-compaction-"))
     try:
         log = fill(root)
-        # Segments that shrank fit together in the next round, so it takes a few.
+        # Segments that shrank are grouped in the next round, so it takes a few.
         sizes: list[int] = []
-        while sizes != (sizes := [segment.size_bytes for segment in log.segments]):
+        while sizes != (sizes := [segment.size_bytes for segment in log.segments.all]):
             assert compact(log) is not None
         assert len(sizes) == 3
         once = read_all(log)
         assert compact(log) is not None
         assert read_all(log) == once
-        assert [segment.size_bytes for segment in log.segments] == sizes
+        assert [segment.size_bytes for segment in log.segments.all] == sizes
     finally:
         shutil.rmtree(root)
 
@@ -144,7 +145,7 @@ class Crash(OSError):
 
 
 class CrashingFiles(OsFiles):
-    """Dies before the rename of a given number."""
+    """Kills the process before the rename of a given number."""
 
     def __init__(self, renames_left: int) -> None:
         self.renames_left = renames_left
@@ -156,13 +157,13 @@ class CrashingFiles(OsFiles):
         super().rename(path, new_path)
 
 
-def test_a_crash_at_every_step_of_the_swap_is_made_good() -> None:
-    """Each step once, and for every third a crash at each step of the recovery as well."""
+def test_a_crash_at_every_step_of_the_swap_loses_nothing() -> None:
+    """Crash at each step, and for every third one at each step of the recovery as well."""
     root = Path(tempfile.mkdtemp(prefix="log-compaction-"))
     try:
         pristine = fill(root / "pristine")
         expected = latest(records_of(pristine))
-        # What shrank in a first round is put together in the second, seven segments into one.
+        # Segments that shrank in a first round are grouped in the second, seven into one.
         assert compact(pristine) is not None
         pristine.close()
         crashes = 0
@@ -192,7 +193,7 @@ def test_a_crash_at_every_step_of_the_swap_is_made_good() -> None:
 
 
 def swap_until(work: Path, renames: int) -> bool:
-    """Whether the round got through before that many renames were done."""
+    """Return whether the round ended before that many renames."""
     log = PartitionLog.open(
         CrashingFiles(renames), f"{work}/t-0", "t", 0, CONFIG, now_ms=NOW_MS, is_clean=True
     )
@@ -213,12 +214,12 @@ def swap_until(work: Path, renames: int) -> bool:
 
 
 def crashes_between(work: Path) -> bool:
-    """No swap is under way: the crash came before the first step of one, or after the last."""
+    """Return whether the crash came between two swaps: a `.cleaned` log is left."""
     return bool(list((work / "t-0").glob("*.log.cleaned")))
 
 
 def recover(directory: Path, renames: int) -> bool:
-    """Open as after a crash; false where that crashed as well."""
+    """Open as after a crash; return false where that crashed as well."""
     with contextlib.suppress(KafkaError):
         PartitionLog.open(CrashingFiles(renames), f"{directory}/t-0", "t", 0, CONFIG, now_ms=NOW_MS)
         return True

@@ -1,4 +1,4 @@
-"""Any disk fault in the middle of any work: what was acknowledged is there, nothing else is.
+"""Any disk fault during any work: acknowledged records are there, and nothing else.
 
 A log directory is worked on while some calls of its file system fail: the n-th call that changes
 anything and a few after it, with ENOSPC (and short writes) or EIO, in appends, rolls, indexes,
@@ -18,17 +18,18 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from local_cluster.clock import SystemClock
-from local_cluster.log.compaction.compaction_job import Compacted, run_job
+from local_cluster.log.compaction.cleaner import run_job
+from local_cluster.log.compaction.compaction_job import Compacted
 from local_cluster.log.compaction.compaction_round import plan_round
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.disk.disk_work import LogDirectoryError
 from local_cluster.log.disk.files import OsFiles
-from local_cluster.log.disk.tickets import LogDirectoryError
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.control import EndMarker
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.unit.local_cluster.log.compaction.compacting import NoThrottle
+from tests.unit.local_cluster.log.compaction.compaction_samples import NoThrottle
 from tests.unit.local_cluster.log.faulty_files import FaultyFiles
 from tests.unit.local_cluster.log.samples import NOW_MS, append, records_of
 
@@ -55,7 +56,7 @@ step = st.one_of(
 
 
 class World:
-    """A log directory, and for each log what must be there and what may be."""
+    """A log directory, and for each log the records that must be there and those that may be."""
 
     def __init__(self, root: Path, files: FaultyFiles) -> None:
         self.root, self.files = root, files
@@ -77,7 +78,7 @@ class World:
         try:
             directory.open(cluster_id="c", config=PLAIN)
         except LogDirectoryError:
-            # The broker does not start on this disk; somebody replaces the cable.
+            # The broker does not start on this disk until somebody replaces the cable.
             directory.close(clean=False)
             self.files.heal()
             directory = LogDirectory(self.root, self.files, broker_id=1, clock=SystemClock())
@@ -94,7 +95,7 @@ class World:
         key = b"k%d" % (self.made % 5)
         sequence = self.sequences[name]
         if name == "plain" and self.was_cut:
-            # How much of the cut was made before it failed, the log itself knows best.
+            # Only the log knows how far the truncation got before it failed.
             entry = self.log(name).producers.get(PRODUCER_ID)
             sequence = entry.batches[-1].last_sequence + 1 if entry and entry.batches else 0
         batch = encode_batch(
@@ -116,14 +117,14 @@ class World:
     def do(self, what: str) -> None:
         log = self.log("plain")
         if what == "flush":
-            ticket = log.begin_flush()
+            ticket = log.flusher.begin_flush()
             if ticket is not None:
                 ticket.run()
-                log.complete_flush(ticket)
+                log.flusher.complete_flush(ticket)
         elif what == "roll":
-            log.roll(NOW_MS)
+            log.writer.roll(NOW_MS)
         elif what == "marker":
-            log.append_marker(
+            log.as_leader.append_marker(
                 EndMarker(is_commit=True, coordinator_epoch=0),
                 producer_id=PRODUCER_ID + 1,
                 producer_epoch=0,
@@ -131,16 +132,16 @@ class World:
                 now_ms=NOW_MS,
             )
         elif what == "retain":
-            deletion = log.apply_retention(NOW_MS, log.log_end_offset)
+            deletion = log.cleanup.apply_retention(NOW_MS, log.log_end_offset)
             start = log.log_start_offset
             self.must["plain"] = {at: v for at, v in self.must["plain"].items() if at >= start}
             deletion.run()
         elif what == "truncate":
             offset = max(log.log_start_offset, log.log_end_offset - 2)
-            # From here on the records beyond may be gone, whether or not it succeeds.
+            # From here on the records beyond may be gone, even if the truncation fails.
             self.must["plain"] = {at: v for at, v in self.must["plain"].items() if at < offset}
             self.was_cut = True
-            log.truncate_to(offset, NOW_MS).run()
+            log.truncation.truncate_to(offset, NOW_MS).run()
             self.may["plain"] = {at: v for at, v in self.may["plain"].items() if at < offset}
         elif what == "compact":
             self.compact()
@@ -158,7 +159,7 @@ class World:
         log = self.log("compacted")
         planned = plan_round(
             log,
-            cleaned_offset=self.directory.cleaned_offset("compacted", 0),
+            cleaned_offset=self.directory.offsets.cleaned(("compacted", 0)),
             last_stable_offset=log.log_end_offset,
             now_ms=NOW_MS,
             key_bytes_max=1 << 16,
@@ -167,7 +168,7 @@ class World:
             return
         for result in run_job(planned.job, self.files, NoThrottle()):
             if isinstance(result, Compacted):
-                self.directory.set_cleaned_offset("compacted", 0, result.end_offset)
+                self.directory.offsets.set_cleaned(("compacted", 0), result.end_offset)
             else:
                 deletion = planned.take_over(result)
                 assert deletion is not None
@@ -177,7 +178,7 @@ class World:
         return any(log.failure is not None for log in self.directory)
 
     def crash(self) -> None:
-        """The process ends; what it wrote is in the page cache."""
+        """Kill the process; what it wrote is in the page cache."""
         self.directory.close(clean=False)
         self.directory = self.opened()
 
@@ -196,8 +197,8 @@ class World:
                 for record in records_of(log)
                 if record.value is not None and record.value[:1].isdigit()
             }
-            assert found.items() <= self.may[name].items(), "something was half visible"
-            assert self.must[name].items() <= found.items(), "something acknowledged is gone"
+            assert found.items() <= self.may[name].items(), "a half written record is visible"
+            assert self.must[name].items() <= found.items(), "an acknowledged record is gone"
 
 
 @settings(max_examples=250, deadline=None, report_multiple_bugs=False)
@@ -225,7 +226,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_half_visible(
                 assert files.failed, "an error without a fault"
                 assert refused.code is ErrorCode.kafka_storage_error
             except OSError as refused:
-                # Of the compactor, or of a deletion: the log goes on.
+                # The compactor or a deletion failed: the log continues.
                 assert refused.errno == error
             if world.is_over or world.log_failed():
                 # An error of the disk ends the broker; it is started again.

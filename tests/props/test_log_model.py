@@ -61,11 +61,11 @@ class LogMachine(RuleBasedStateMachine):
         self.start_offset = 0
         self.end_offset = 0
         self.epoch = 0
-        # A producer of which nothing is known may begin anywhere: soon it wraps.
+        # An unknown producer may begin with any sequence: with this one it wraps soon.
         self.sequence = first_sequence
         self.has_forgotten = False
         self.remembered_from = 0
-        """What lies before this offset the log may have forgotten of its producer."""
+        """The log may have forgotten the batches of its producer before this offset."""
         self.now_ms = NOW_MS
 
     def teardown(self) -> None:
@@ -139,7 +139,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def roll(self) -> None:
-        self.log.roll(self.now_ms)
+        self.log.writer.roll(self.now_ms)
 
     @rule()
     def forget_idle_producers(self) -> None:
@@ -163,11 +163,11 @@ class LogMachine(RuleBasedStateMachine):
     @rule(back=st.integers(0, 12))
     def truncate(self, back: int) -> None:
         offset = max(self.end_offset - back, self.start_offset)
-        self.log.truncate_to(offset, self.now_ms).run()
+        self.log.truncation.truncate_to(offset, self.now_ms).run()
         self.batches = [kept for kept in self.batches if kept.next_offset <= offset]
         start = self.start_offset
         self.end_offset = self.batches[-1].next_offset if self.batches else start
-        # A start inside a batch goes with the batch.
+        # A log start offset inside a batch goes with the batch.
         if self.log.log_end_offset < self.end_offset:
             self.end_offset = self.start_offset = self.log.log_end_offset
         self.restart_producer()
@@ -175,23 +175,23 @@ class LogMachine(RuleBasedStateMachine):
     @rule(back=st.integers(0, 10))
     def delete_records(self, back: int) -> None:
         offset = max(self.end_offset - back, self.start_offset)
-        self.log.advance_log_start(offset)
+        self.log.cleanup.advance_log_start(offset)
         self.move_start(offset)
 
     @rule(age_ms=st.integers(0, 2500), commit_back=st.integers(0, 8))
     def retain(self, age_ms: int, commit_back: int) -> None:
         self.now_ms += age_ms
         committed = max(self.end_offset - commit_back, self.start_offset)
-        deletion = self.log.apply_retention(self.now_ms, committed)
+        deletion = self.log.cleanup.apply_retention(self.now_ms, committed)
         deletion.run()
         for segment in deletion.segments:
             gone = [
                 kept
                 for kept in self.batches
-                if segment.base_offset <= kept.base_offset < self.log.segment_base_offsets[0]
+                if segment.base_offset <= kept.base_offset < self.log.segments.base_offsets[0]
             ]
             assert all(kept.next_offset <= committed for kept in gone)
-        self.move_start(max(self.start_offset, self.log.segment_base_offsets[0]))
+        self.move_start(max(self.start_offset, self.log.segments.base_offsets[0]))
 
     def move_start(self, offset: int) -> None:
         self.start_offset = offset
@@ -199,10 +199,10 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(share=st.floats(0, 1))
     def crash_with_a_torn_tail(self, share: float) -> None:
-        """Of what was written since the last flush, any number of bytes reached the disk."""
+        """Crash: any number of the bytes written since the last flush reached the disk."""
         flushed = self.log.flushed_end_offset
-        path = Path(self.log.active_path)
-        base_offset, content = self.log.segment_base_offsets[-1], path.read_bytes()
+        path = Path(self.log.segments.active.log_path)
+        base_offset, content = self.log.segments.base_offsets[-1], path.read_bytes()
         headers = [header for _, header in iter_headers(content)]
         safe_bytes = sum(each.size_bytes for each in headers if each.next_offset <= flushed)
         size = safe_bytes + round(share * (len(content) - safe_bytes))
@@ -239,18 +239,18 @@ class LogMachine(RuleBasedStateMachine):
         self.restart_producer()
 
     def restart_producer(self) -> None:
-        """What the log remembers of the producer is what its batches say, or nothing at all."""
+        """The producer state matches the batches, or the log has none."""
         window = self.window()
         entry = self.log.producers.get(PRODUCER_ID)
         if entry is not None and entry.batches:
             newest, oldest = entry.batches[-1], entry.batches[0]
             if window:
                 assert newest.base_offset == window[-1].base_offset
-            # A snapshot from before the producer was forgotten may have brought it back.
+            # A snapshot older than the expiry of the producer may have restored it.
             self.remembered_from = min(self.remembered_from, oldest.base_offset)
             self.sequence = (newest.last_sequence + 1) & SEQUENCE_MAX
         else:
-            # Once it was forgotten, a snapshot from then may hide what an older one brought back.
+            # A snapshot taken after the expiry may hide what an older one restored.
             assert not window or self.has_forgotten
             self.sequence = 0
             self.remembered_from = self.end_offset
@@ -274,7 +274,10 @@ class LogMachine(RuleBasedStateMachine):
         if not hasattr(self, "log") or not self.batches:
             return
         for kept in self.batches[:: max(1, len(self.batches) // 3)]:
-            assert self.log.epoch_at(max(kept.base_offset, self.start_offset)) == kept.epoch
+            assert (
+                self.log.leader_epochs.epoch_of(max(kept.base_offset, self.start_offset))
+                == kept.epoch
+            )
             wanted = kept.timestamps_ms[0]
             first = (
                 next(
@@ -286,7 +289,7 @@ class LogMachine(RuleBasedStateMachine):
                 if kept.base_offset >= self.start_offset
                 else None
             )
-            found = self.log.offset_for_timestamp(wanted)
+            found = self.log.reader.offset_for_timestamp(wanted)
             if first is not None:
                 assert found is not None
                 assert (found.offset, found.timestamp_ms) == first

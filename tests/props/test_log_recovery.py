@@ -1,4 +1,4 @@
-"""Crashes at every byte and damage at any: what recovery keeps, cuts, and refuses to touch."""
+"""Crashes and damage at any byte: what recovery keeps, truncates, and refuses to change."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ SIZES = (1, 3, 2, 5, 1, 4, 2, 3)
 
 @contextmanager
 def written_log() -> Iterator[tuple[Path, Path, list[tuple[int, int]]]]:
-    """A log that was not closed: its root, its last segment, and (end position, next offset) of
-    every batch in that segment."""
+    """A log that was not closed, and (end position, next offset) of the last segment's batches."""
     root = Path(tempfile.mkdtemp(prefix="log-recovery-"))
     try:
         log = create(root, config=CONFIG)
@@ -41,8 +40,8 @@ def written_log() -> Iterator[tuple[Path, Path, list[tuple[int, int]]]]:
                 batch(count, timestamp_ms=NOW_MS + index, producer=(9, 0, sum(SIZES[:index]))),
                 epoch=index // 2,
             )
-        path = Path(log.active_path)
-        position, base = 0, log.segment_base_offsets[-1]
+        path = Path(log.segments.active.log_path)
+        position, base = 0, log.segments.base_offsets[-1]
         next_offset = 0
         for count in SIZES:
             next_offset += count
@@ -57,14 +56,14 @@ def written_log() -> Iterator[tuple[Path, Path, list[tuple[int, int]]]]:
 
 
 def whole_before(ends: list[tuple[int, int]], base: int, size: int) -> tuple[int, int]:
-    """(bytes, next offset) of the batches that lie whole in the first `size` bytes."""
+    """Return (bytes, next offset) of the whole batches in the first `size` bytes."""
     return max(
         ((position, offset) for position, offset in ends if position <= size),
         default=(0, base),
     )
 
 
-def test_a_tail_torn_at_every_byte_is_cut_to_the_last_whole_batch() -> None:
+def test_a_tail_torn_at_every_byte_is_truncated_to_the_last_whole_batch() -> None:
     with written_log() as (root, path, ends):
         content = path.read_bytes()
         base = int(path.stem)
@@ -81,7 +80,7 @@ def test_a_tail_torn_at_every_byte_is_cut_to_the_last_whole_batch() -> None:
                 assert log.log_end_offset == next_offset, size
                 assert path.read_bytes() == content[:kept]
                 assert offsets_of(log) == list(range(next_offset))
-                # The producer goes on with the first record that was lost.
+                # The producer continues with the first record that was lost.
                 result = append(log, batch(1, producer=(9, 0, next_offset)), epoch=9)
                 assert result.base_offset == next_offset
                 log.close()
@@ -92,7 +91,7 @@ def test_a_tail_torn_at_every_byte_is_cut_to_the_last_whole_batch() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 61, 200])
-def test_zeros_behind_the_tail_are_cut(size: int) -> None:
+def test_zeros_behind_the_tail_are_truncated(size: int) -> None:
     with written_log() as (root, path, ends):
         content = path.read_bytes()
         path.write_bytes(content + bytes(size))
@@ -104,7 +103,7 @@ def test_zeros_behind_the_tail_are_cut(size: int) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_one_flipped_bit_is_never_served_nor_cut(data: st.DataObject) -> None:
+def test_one_flipped_bit_is_never_served_nor_truncated(data: st.DataObject) -> None:
     with written_log() as (root, path, ends):
         target = data.draw(st.sampled_from(sorted(path.parent.glob("*.log"))))
         content = bytearray(target.read_bytes())
@@ -113,8 +112,8 @@ def test_one_flipped_bit_is_never_served_nor_cut(data: st.DataObject) -> None:
         target.write_bytes(content)
         before = {file: file.read_bytes() for file in path.parent.glob("*.log")}
         log = reopen(root, config=CONFIG)
-        # The base offset and the epoch lie outside the CRC: of those, only what breaks the order of
-        # the offsets can be seen.
+        # Base offset and leader epoch lie outside the CRC. Damage there shows only if it breaks the
+        # order of the offsets.
         served = read_all(log)
         original = b"".join(before[file] for file in sorted(before))
         assert original.startswith(served)
@@ -164,13 +163,15 @@ def test_arbitrary_bytes_as_an_index_or_snapshot_after_a_crash(content: bytes, s
         assert log.log_end_offset == ends[-1][1]
         assert offsets_of(log) == list(range(ends[-1][1]))
         for offset in range(ends[-1][1]):
-            piece = log.read(offset, bytes_max=1, offset_limit=ends[-1][1], at_least_one_batch=True)
+            piece = log.reader.read(
+                offset, bytes_max=1, offset_limit=ends[-1][1], at_least_one_batch=True
+            )
             assert piece.size_bytes
         assert append(log, batch(4, producer=(9, 0, sum(SIZES[:5])))).is_duplicate
 
 
 @pytest.mark.parametrize("bit", range(8))
-def test_a_base_offset_that_grew_never_costs_the_batch_behind_it(bit: int) -> None:
+def test_a_base_offset_that_grew_never_loses_the_batch_behind_it(bit: int) -> None:
     # The base offset lies outside the CRC: only the batch behind it shows that it is wrong.
     with written_log() as (root, path, ends):
         before_last = ends[-3][0] if len(ends) > 2 else 0

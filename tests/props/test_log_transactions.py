@@ -30,13 +30,15 @@ STEPS = st.lists(
 
 
 def read_committed(log: PartitionLog, bytes_max: int) -> list[int]:
-    """Offsets that a consumer sees up to the last stable offset, fetch by fetch."""
+    """Return the offsets that a consumer sees up to the last stable offset, fetch by fetch."""
     seen = []
     offset = 0
-    limit = log.last_stable_offset(log.log_end_offset)
+    limit = log.reader.last_stable_offset(log.log_end_offset)
     while offset < limit:
-        piece = log.read(offset, bytes_max=bytes_max, offset_limit=limit, at_least_one_batch=True)
-        ended = log.aborted_transactions(offset, piece.next_offset)
+        piece = log.reader.read(
+            offset, bytes_max=bytes_max, offset_limit=limit, at_least_one_batch=True
+        )
+        ended = log.reader.aborted_transactions(offset, piece.next_offset)
         firsts = [entry.first_offset for entry in ended]
         assert firsts == sorted(firsts)
         for _, header, visible in committed_batches(piece.read(), [e[:2] for e in ended]):
@@ -47,7 +49,7 @@ def read_committed(log: PartitionLog, bytes_max: int) -> list[int]:
 
 
 def expected(events: list[tuple[str, int]]) -> list[int]:
-    """One event per offset: the offsets below the first open transaction that are not aborted."""
+    """Return the offsets below the first open transaction that are not aborted."""
     first_open: dict[int, int] = {}
     hidden: set[int] = set()
     for offset, (kind, producer) in enumerate(events):
@@ -77,7 +79,7 @@ def test_read_committed_sees_what_the_model_says(
                 append(log, made)
                 events.append((kind, argument))
             elif kind in ("commit", "abort"):
-                log.append_marker(
+                log.as_leader.append_marker(
                     EndMarker(kind == "commit", 0),
                     producer_id=argument,
                     producer_epoch=0,
@@ -90,7 +92,7 @@ def test_read_committed_sees_what_the_model_says(
                 events.append((kind, 0))
             elif kind == "truncate":
                 offset = max(len(events) - argument, 0)
-                log.truncate_to(offset, NOW_MS).run()
+                log.truncation.truncate_to(offset, NOW_MS).run()
                 del events[offset:]
             else:
                 if kind == "close":

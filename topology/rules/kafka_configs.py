@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from local_cluster.broker_configs import KNOWN_BROKER_CONFIGS, find_problem
-from local_cluster.log.config.config_table import TOPIC_CONFIGS
+from local_cluster.log.config.topic_configs import TOPIC_CONFIGS
 from topology.model import Cluster
 from topology.problems import Finding, Location, nearest_name
 

@@ -9,8 +9,9 @@ from local_cluster.controller.decisions.dynamic_broker_configs import (
     DYNAMIC_BROKER_CONFIGS,
     check_broker_configs,
 )
-from local_cluster.log.config.config_table import TOPIC_CONFIGS, ConfigType, TopicConfig
+from local_cluster.log.config.definition import ConfigType, TopicConfig
 from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.config.topic_configs import TOPIC_CONFIGS
 from local_cluster.wire.constants import AlterOperation
 from local_cluster.wire.errors import ErrorCode, KafkaError
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from local_cluster.log.config.config_table import LONG_MAX, ConfigType, TopicConfig
-from local_cluster.log.config.log_config import ConfigEntry, ConfigSynonym
+from local_cluster.log.config.definition import LONG_MAX, ConfigType, TopicConfig
+from local_cluster.log.config.description import ConfigEntry, ConfigSynonym
 from local_cluster.wire.constants import ConfigSource
 from local_cluster.wire.errors import ErrorCode, KafkaError
 

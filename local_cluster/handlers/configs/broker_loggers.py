@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from local_cluster.controller.decisions.config_requests import ConfigChange
-from local_cluster.log.config.config_table import ConfigType
-from local_cluster.log.config.log_config import ConfigEntry
+from local_cluster.log.config.definition import ConfigType
+from local_cluster.log.config.description import ConfigEntry
 from local_cluster.wire.constants import AlterOperation, ConfigSource
 from local_cluster.wire.errors import ErrorCode, KafkaError
 

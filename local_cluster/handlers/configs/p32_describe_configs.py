@@ -15,8 +15,9 @@ from local_cluster.controller.model.topic_requests import topic_name_problem
 from local_cluster.handlers.configs.broker_loggers import logger_entries
 from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
-from local_cluster.log.config.config_table import TOPIC_CONFIGS, ConfigType
-from local_cluster.log.config.log_config import ConfigEntry, describe
+from local_cluster.log.config.definition import ConfigType
+from local_cluster.log.config.description import ConfigEntry, describe
+from local_cluster.log.config.topic_configs import TOPIC_CONFIGS
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import ConfigResourceType, ConfigSource
 from local_cluster.wire.errors import ErrorCode, KafkaError

@@ -44,8 +44,12 @@ from local_cluster.handlers.transactions.partition_verification import (
     verify_locally,
     verify_or_add,
 )
-from local_cluster.log.partition.record_times import RecordsRefusedError
-from local_cluster.log.partition.validate import check_keys, check_produced, check_records
+from local_cluster.log.partition.batch_checks import check_produced
+from local_cluster.log.partition.record_checks import (
+    RecordsRefusedError,
+    check_keys,
+    check_records,
+)
 from local_cluster.records.header import HEADER_BYTES, BatchHeader, read_header
 from local_cluster.replication.partition import Partition
 from local_cluster.transactions.requests import AddRequest

@@ -149,13 +149,13 @@ def _find(partition: Partition, timestamp_ms: int, committed_only: bool, version
         if start == partition.log.log_end_offset:
             # An empty log starts in the current epoch.
             return _Position(start, leader_epoch=partition.leader_epoch)
-        return _Position(start, leader_epoch=partition.log.epoch_at(start))
+        return _Position(start, leader_epoch=partition.log.leader_epochs.epoch_of(start))
     if timestamp_ms in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
         return _Position()
     if timestamp_ms == MAX_TIMESTAMP:
-        found = partition.log.max_timestamp()
+        found = partition.log.reader.max_timestamp()
     else:
-        found = partition.log.offset_for_timestamp(timestamp_ms)
+        found = partition.log.reader.offset_for_timestamp(timestamp_ms)
     if found is None or found[0] >= limit:
         _require_known_commits(partition, version)
         return _Position()

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from local_cluster.controller.model.cluster_image import INTERNAL_TOPICS
 from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
-from local_cluster.log.disk.tickets import LogDirectoryError
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -75,7 +74,7 @@ async def _settle(
     deadline_ms = broker.clock.monotonic_ms() + timeout_ms
     try:
         await broker.checkpoint([(topic, r["partition_index"]) for topic, r in deleted])
-    except LogDirectoryError:
+    except OSError:
         # The records are deleted, but a crash may bring them back.
         for _, result in deleted:
             _fail(result, ErrorCode.kafka_storage_error)

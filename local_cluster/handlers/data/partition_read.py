@@ -106,7 +106,9 @@ def _read(
     if committed_only and records is not None:
         aborted = [
             (ended.producer_id, ended.first_offset)
-            for ended in partition.log.aborted_transactions(entry.fetch_offset, records.next_offset)
+            for ended in partition.log.reader.aborted_transactions(
+                entry.fetch_offset, records.next_offset
+            )
         ]
     result = codec.PartitionFetchResponse(
         entry.topic,

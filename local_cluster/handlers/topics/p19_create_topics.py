@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from local_cluster.controller.model.topic_requests import TopicCreation, TopicSpec, repeated
 from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
-from local_cluster.log.config.log_config import describe
+from local_cluster.log.config.description import describe
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError

@@ -105,7 +105,7 @@ def _topics(logs: Iterable[_HeldLog]) -> list[DescribeLogDirsTopic]:
         topics.setdefault(log.topic, []).append(
             {
                 "partition_index": log.partition,
-                "partition_size": log.size_bytes,
+                "partition_size": log.segments.size_bytes,
                 "offset_lag": offset_lag,
                 "is_future_key": is_future,
             }

@@ -1,9 +1,9 @@
-"""Which logs are worth compacting now, and how far. Pure.
+"""Which logs are due for compaction, and how far. Pure.
 
-As Kafka's LogCleanerManager: the dirty part begins at the cleaned offset (`cleaner-offset-
-checkpoint`) and ends before the active segment, the last stable offset, and the first segment with
-a record younger than min.compaction.lag.ms. A log is due where the dirty part is more than
-min.cleanable.dirty.ratio of it, or holds a segment older than max.compaction.lag.ms.
+As Kafka's LogCleanerManager: the dirty part begins at the cleaned offset
+(`cleaner-offset-checkpoint`). It ends before the active segment, the last stable offset, and the
+first segment with a record younger than min.compaction.lag.ms. A log is due where the dirty part is
+more than min.cleanable.dirty.ratio of it, or holds a segment older than max.compaction.lag.ms.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from local_cluster.log.segment.segment import Segment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleanable:
-    """The segments of a log that a round rewrites, oldest first: the clean ones and then the dirty
-    ones. At least one is dirty."""
+    """The segments that a round rewrites: first the clean ones, then at least one dirty one."""
 
     segments: Sequence[Segment]
+    """Oldest first."""
     start_offset: int
     """Where the dirty part begins."""
     end_offset: int
@@ -42,10 +42,10 @@ def find_cleanable(
     last_stable_offset: int,
     now_ms: int,
 ) -> Cleanable | None:
-    """What a round would do to a log, None where it is not due."""
+    """Return the segments of a log that are due; None where it is not due."""
     start_offset = max(cleaned_offset, log_start_offset)
     if start_offset > segments[-1].base_offset:
-        # The log was cut back since: what is there may never have been seen.
+        # The log was truncated since: its records may never have been compacted.
         start_offset = log_start_offset
     usable: list[Segment] = []
     clean_bytes = dirty_bytes = 0
@@ -77,8 +77,10 @@ def find_cleanable(
 
 
 def group_segments(segments: Sequence[Segment], config: LogConfig) -> list[list[Segment]]:
-    """The segments in runs that become one each: within segment.bytes, segment.index.bytes and
-    the 2**31 offsets of a segment."""
+    """Group segments that become one each.
+
+    The limits are segment.bytes, segment.index.bytes and the 2**31 offsets of a segment.
+    """
     groups: list[list[Segment]] = []
     size_bytes = index_bytes = 0
     for segment in segments:
@@ -102,9 +104,9 @@ def group_segments(segments: Sequence[Segment], config: LogConfig) -> list[list[
 
 
 def is_roll_due(active: Segment, config: LogConfig, now_ms: int) -> bool:
-    """Whether max.compaction.lag.ms wants the active segment closed, so that it can be compacted.
+    """Return whether max.compaction.lag.ms requires rolling the active segment to compact it.
 
-    Kafka closes it only at the next append.
+    Kafka rolls it only at the next append.
     """
     return (
         config.is_compacted

@@ -1,4 +1,4 @@
-"""A round of compaction as the log sees it: what the worker is told, and taking over its work."""
+"""A round of compaction on the broker's side: planning it, and swapping in its segments."""
 
 from __future__ import annotations
 
@@ -7,35 +7,36 @@ from dataclasses import dataclass
 
 from local_cluster.log.compaction.cleanable import Cleanable, find_cleanable, group_segments
 from local_cluster.log.compaction.compaction_job import CleanedGroup, CompactionJob, SourceSegment
-from local_cluster.log.compaction.key_offsets import LOAD_FACTOR
-from local_cluster.log.compaction.retained_records import NO_OFFSET
-from local_cluster.log.disk.tickets import Deletion
+from local_cluster.log.compaction.key_offset_map import LOAD_FACTOR
+from local_cluster.log.disk.disk_work import Deletion
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.log.segment.segment import Segment
+from local_cluster.log.state.producer_state import NO_OFFSET
 
 
 @dataclass(slots=True)
 class CompactionRound:
-    """A round that a worker does; its groups are taken over in order or not at all.
+    """A round that the compactor does; its groups are swapped in in order or not at all.
 
-    A tombstone may go only if the older records of its key went before it, so after a group that
-    could not be taken over no later one may be.
+    A tombstone may go only if the older records of its key went before it. So once a group could
+    not be swapped in, no later one may be.
     """
 
     log: PartitionLog
     job: CompactionJob
     groups: dict[int, Sequence[Segment]]
-    """By base offset."""
+    """The groups that are not swapped in yet, by base offset."""
     truncations: int
+    """`LogState.truncations` when the round was planned."""
     is_void: bool = False
 
     @property
     def log_changed(self) -> bool:
-        """Whether segments of the round have left the log, or were cut, by another hand."""
-        there = {id(segment) for segment in self.log.segments}
+        """Whether retention or a truncation has changed segments of the round."""
+        present = {id(segment) for segment in self.log.segments.all}
         waiting = [segment for group in self.groups.values() for segment in group]
-        return self.truncations != self.log.truncations or any(
-            id(segment) not in there for segment in waiting
+        return self.truncations != self.log.state.truncations or any(
+            id(segment) not in present for segment in waiting
         )
 
     def take_over(self, cleaned: CleanedGroup) -> Deletion | None:
@@ -45,8 +46,9 @@ class CompactionRound:
         """
         group = self.groups.get(cleaned.replaced[0])
         deletion = None
-        if not self.is_void and group is not None and self.truncations == self.log.truncations:
-            deletion = self.log.swap_compacted(group)
+        is_same = self.truncations == self.log.state.truncations
+        if not self.is_void and group is not None and is_same:
+            deletion = self.log.cleanup.swap_compacted(group)
             del self.groups[cleaned.replaced[0]]
         self.is_void = deletion is None
         return deletion
@@ -55,14 +57,14 @@ class CompactionRound:
 def find_due(
     log: PartitionLog, *, cleaned_offset: int, last_stable_offset: int, now_ms: int
 ) -> Cleanable | None:
-    """What of a log is to be compacted now, None where it is not due or may not be written.
+    """Return the segments of a log to compact; None where none are due or the log refuses writes.
 
-    `last_stable_offset` bounds it: at most the high watermark. Raises OSError.
+    Nothing at or beyond `last_stable_offset` is compacted. Raises OSError.
     """
     if not log.config.is_compacted or log.failure is not None or log.corruption is not None:
         return None
     return find_cleanable(
-        log.segments,
+        log.segments.all,
         log.config,
         cleaned_offset=cleaned_offset,
         log_start_offset=log.log_start_offset,
@@ -80,7 +82,7 @@ def plan_round(
     key_bytes_max: int,
     load_factor: float = LOAD_FACTOR,
 ) -> CompactionRound | None:
-    """A round over what `find_due` says, None where that is nothing. Raises OSError."""
+    """Plan a round over the segments that are due; None where none are. Raises OSError."""
     cleanable = find_due(
         log,
         cleaned_offset=cleaned_offset,
@@ -93,7 +95,7 @@ def plan_round(
     job = CompactionJob(
         directory=log.directory,
         groups=tuple(tuple(_source(segment) for segment in group) for group in groups),
-        later=tuple(_source(segment) for segment in log.segments[len(cleanable.segments) :]),
+        later=tuple(_source(segment) for segment in log.segments.all[len(cleanable.segments) :]),
         start_offset=cleanable.start_offset,
         end_offset=cleanable.end_offset,
         now_ms=now_ms,
@@ -113,7 +115,7 @@ def plan_round(
         log,
         job,
         {group[0].base_offset: group for group in groups},
-        log.truncations,
+        log.state.truncations,
     )
 
 

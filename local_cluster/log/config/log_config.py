@@ -1,69 +1,48 @@
-"""The configuration of one log, and what DescribeConfigs says of it.
-
-A value comes from the topic's override, else from the broker's config under one of its names
-there, else from the table's default. Pure.
-"""
+"""The config of one log, parsed from the topic's overrides and the broker's configs. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
-from local_cluster.log.config.config_table import TOPIC_CONFIGS, ConfigType, TopicConfig
-from local_cluster.wire.constants import ConfigSource
+from local_cluster.log.config.definition import LONG_MAX
+from local_cluster.log.config.description import resolve
+from local_cluster.log.config.topic_configs import TOPIC_CONFIGS
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 PRODUCER_ID_EXPIRATION: Final = "producer.id.expiration.ms"
 PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
-"""Kafka's default: a producer id that was idle for a day is forgotten."""
+"""Kafka's default: a producer id is forgotten after a day without a batch."""
 
 
-class ConfigSynonym(NamedTuple):
-    """One place where a value could come from, the first one winning."""
-
-    name: str
-    value: str
-    source: ConfigSource
-
-
-class ConfigEntry(NamedTuple):
-    """One topic config as DescribeConfigs shows it."""
-
-    name: str
-    value: str
-    source: ConfigSource
-    synonyms: tuple[ConfigSynonym, ...]
-    type: ConfigType
-    doc: str
-    is_default: bool
-    read_only: bool
-    is_sensitive: bool
+def _default_int(name: str) -> int:
+    return int(TOPIC_CONFIGS[name].default)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """What a log goes by. The defaults are the table's; -1 stands for no limit."""
+    """The config of one log. -1 stands for no limit."""
 
-    segment_bytes: int = 1 << 30
-    segment_ms: int = 604_800_000
-    segment_jitter_ms: int = 0
-    segment_index_bytes: int = 10 << 20
-    index_interval_bytes: int = 4096
-    retention_ms: int = 604_800_000
-    retention_bytes: int = -1
-    max_message_bytes: int = 1_048_588
+    segment_bytes: int = _default_int("segment.bytes")
+    segment_ms: int = _default_int("segment.ms")
+    segment_jitter_ms: int = _default_int("segment.jitter.ms")
+    segment_index_bytes: int = _default_int("segment.index.bytes")
+    index_interval_bytes: int = _default_int("index.interval.bytes")
+    retention_ms: int = _default_int("retention.ms")
+    retention_bytes: int = _default_int("retention.bytes")
+    max_message_bytes: int = _default_int("max.message.bytes")
     is_deleted_by_retention: bool = True
     is_compacted: bool = False
-    delete_retention_ms: int = 86_400_000
-    min_cleanable_dirty_ratio: float = 0.5
-    min_compaction_lag_ms: int = 0
-    max_compaction_lag_ms: int = (1 << 63) - 1
+    delete_retention_ms: int = _default_int("delete.retention.ms")
+    min_cleanable_dirty_ratio: float = float(TOPIC_CONFIGS["min.cleanable.dirty.ratio"].default)
+    min_compaction_lag_ms: int = _default_int("min.compaction.lag.ms")
+    max_compaction_lag_ms: int = _default_int("max.compaction.lag.ms")
     log_append_time: bool = False
-    timestamp_before_ms_max: int = (1 << 63) - 1
-    timestamp_after_ms_max: int = 3_600_000
+    timestamp_before_ms_max: int = _default_int("message.timestamp.before.max.ms")
+    timestamp_after_ms_max: int = _default_int("message.timestamp.after.max.ms")
     full_record_check: bool = False
-    min_insync_replicas: int = 1
+    min_insync_replicas: int = _default_int("min.insync.replicas")
     unclean_leader_election: bool = False
     producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
 
@@ -72,7 +51,7 @@ class LogConfig:
         topic_overrides: Mapping[str, str] | None = None,
         broker_config: Mapping[str, str] | None = None,
     ) -> LogConfig:
-        """The config of a topic. Raises KafkaError(invalid_config) naming the config."""
+        """Return the config of a topic. Raises KafkaError(invalid_config) that names the config."""
         overrides, broker = topic_overrides or {}, broker_config or {}
         validate_topic_configs(overrides)
 
@@ -110,32 +89,32 @@ class LogConfig:
 def stored_config(
     topic_overrides: Mapping[str, str], broker_config: Mapping[str, str]
 ) -> tuple[LogConfig, tuple[str, ...]]:
-    """The config of a topic as ZooKeeper holds it, and the names of what is not gone by.
+    """Return the config of a topic that ZooKeeper holds, and the names of the configs ignored.
 
-    Tools of other versions write there what is not known here, such as message.format.version.
+    Tools of other versions write configs that are not known here, such as message.format.version.
     """
     try:
         return LogConfig.of(topic_overrides, broker_config), ()
     except KafkaError:
         known: dict[str, str] = {}
-        left_out = []
+        ignored = []
         for name, value in sorted(topic_overrides.items()):
             try:
                 validate_topic_configs({**known, name: value})
             except KafkaError:
-                left_out.append(name)
+                ignored.append(name)
             else:
                 known[name] = value
-        return LogConfig.of(known, broker_config), tuple(left_out)
+        return LogConfig.of(known, broker_config), tuple(ignored)
 
 
 def validate_topic_configs(overrides: Mapping[str, str]) -> None:
-    """Raises KafkaError(invalid_config) for an unknown name or a value that is out of bounds."""
+    """Raise KafkaError(invalid_config) for an unknown name or a value that is not valid."""
     for name, value in overrides.items():
         config = TOPIC_CONFIGS.get(name)
         if config is None:
             raise KafkaError(ErrorCode.invalid_config, f"Unknown topic config name: {name}")
-        _require(name, config.problem(value), value)
+        config.require(value, name)
     if overrides.get("remote.storage.enable", "").lower() == "true":
         raise KafkaError(
             ErrorCode.invalid_config,
@@ -143,78 +122,10 @@ def validate_topic_configs(overrides: Mapping[str, str]) -> None:
             "with remote log storage (remote.storage.enable).",
         )
     shortest = int(overrides.get("min.compaction.lag.ms", "0"))
-    longest = int(overrides.get("max.compaction.lag.ms", str((1 << 63) - 1)))
+    longest = int(overrides.get("max.compaction.lag.ms", LONG_MAX))
     if shortest > longest:
         raise KafkaError(
             ErrorCode.invalid_config,
             f"conflict topic config setting min.compaction.lag.ms ({shortest}) > "
             f"max.compaction.lag.ms ({longest})",
-        )
-
-
-def resolve(
-    config: TopicConfig, overrides: Mapping[str, str], broker_config: Mapping[str, str]
-) -> list[ConfigSynonym]:
-    """Every place where the value could come from, the one that counts first.
-
-    Raises KafkaError(invalid_config) where the broker's own config is out of bounds.
-    """
-    places = []
-    if config.name in overrides:
-        places.append(
-            ConfigSynonym(config.name, overrides[config.name], ConfigSource.DYNAMIC_TOPIC)
-        )
-    for synonym in config.synonyms:
-        value = broker_config.get(synonym.name)
-        if value is None:
-            continue
-        try:
-            converted = synonym.convert(value)
-        except ValueError as error:
-            raise KafkaError(
-                ErrorCode.invalid_config, f"{synonym.name}={value}: expected a whole number"
-            ) from error
-        _require(synonym.name, config.problem(converted), value)
-        places.append(ConfigSynonym(synonym.name, converted, ConfigSource.STATIC_BROKER))
-    name = config.synonyms[0].name if config.synonyms else config.name
-    places.append(ConfigSynonym(name, config.default, ConfigSource.DEFAULT))
-    return places
-
-
-def describe(
-    topic_overrides: Mapping[str, str], broker_config: Mapping[str, str]
-) -> list[ConfigEntry]:
-    """Every topic config with its value and where that comes from, by name."""
-    entries = []
-    for name in sorted(TOPIC_CONFIGS):
-        config = TOPIC_CONFIGS[name]
-        places = resolve(config, topic_overrides, broker_config)
-        entries.append(
-            ConfigEntry(
-                name=name,
-                value=places[0].value,
-                source=places[0].source,
-                synonyms=_told(config, places),
-                type=config.type,
-                doc=config.doc,
-                is_default=places[0].source is ConfigSource.DEFAULT,
-                read_only=False,
-                is_sensitive=False,
-            )
-        )
-    return entries
-
-
-def _told(config: TopicConfig, places: list[ConfigSynonym]) -> tuple[ConfigSynonym, ...]:
-    """The places that DescribeConfigs names: Kafka knows no default of a broker config that
-    another one can stand in for (log.retention.ms, .minutes and .hours), nor of none at all."""
-    if len(config.synonyms) == 1:
-        return tuple(places)
-    return tuple(place for place in places if place.source is not ConfigSource.DEFAULT)
-
-
-def _require(name: str, problem: str | None, value: str) -> None:
-    if problem is not None:
-        raise KafkaError(
-            ErrorCode.invalid_config, f"Invalid value {value} for configuration {name}: {problem}"
         )

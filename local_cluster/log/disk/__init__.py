@@ -1,1 +1,5 @@
-"""disk."""
+"""The disk below the logs: everything that touches the operating system.
+
+In reading order: `files` (the port `Files`), `disk_work` (work for worker threads), `disk_health`
+(healthy, full, failed), `page_cache` (cold reads), `file_system` (syncfs).
+"""

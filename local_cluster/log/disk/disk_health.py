@@ -1,14 +1,13 @@
-"""Whether the disk under a log directory takes writes, as the logs on it were told last.
+"""Whether the disk under a log directory accepts writes, as the logs on it reported last.
 
-    well    every write goes to the disk
-    full    a write met ENOSPC or EDQUOT: the logs are read-only; a probe that could be written
-            makes the disk well again
+    healthy every write goes to the disk
+    full    a write met ENOSPC or EDQUOT: the logs are read-only until a probe can be written
     failed  a write met an error of the disk itself (EIO, a file system that turned read-only):
-            final until a restart, and whoever owns the disk is told once
+            final until a restart; the owner of the disk is called once
 
 Any other error of a call (EMFILE, a directory that somebody removed) says nothing about the disk:
-that one call is refused and the next may succeed. Errors of reads are no business of this file: a
-bad sector in an old segment must not take the newer ones from their readers.
+that call fails and the next may succeed. Errors of reads do not count here: a bad sector in an old
+segment must not take the newer ones from their readers.
 """
 
 from __future__ import annotations
@@ -22,18 +21,19 @@ from typing import Final
 
 from local_cluster.log.disk.files import Files
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 SPACE_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 DISK_ERRORS: Final = frozenset(
     {errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.EUCLEAN}
 )
 PROBE_BYTES: Final = 1024 * 1024
-"""What must fit before the logs are written again, so that they do not fail at the next append."""
+"""What must fit before the logs are written again, so that the next append does not fail."""
 PROBE_NAME: Final = ".space-probe"
 
 
 def is_out_of_space(error: OSError) -> bool:
+    """Return whether a disk or a quota is full."""
     return error.errno in SPACE_ERRORS
 
 
@@ -45,7 +45,7 @@ class Probe:
     path: str
 
     def run(self) -> None:
-        """Blocks; may run in any thread. Raises OSError where the disk does not take it."""
+        """Write it. Blocks; may run in any thread. Raises OSError where the disk refuses it."""
         try:
             file = self.files.open(self.path, create=True)
             try:
@@ -68,36 +68,34 @@ class DiskState:
         self._on_failed = on_failed
         self._is_failed = False
         self.refusal: str | None = None
-        """Why nothing may be written at present, None while the disk is well."""
+        """Why nothing may be written at present, None while the disk is healthy."""
 
     @property
     def is_full(self) -> bool:
         return self.refusal is not None and not self._is_failed
 
     def note(self, error: OSError) -> None:
-        """Take notice of an error of a write path."""
+        """Note an error of a write."""
         if self._is_failed:
             return
         if error.errno in DISK_ERRORS:
             self._is_failed = True
             self.refusal = f"the disk failed: {error}"
-            _log.critical(
-                "the disk of %s failed and is not written any more: %s", self._name, error
+            log.critical(
+                "the disk of %s failed and is not written until a restart: %s", self._name, error
             )
             if self._on_failed is not None:
                 self._on_failed(error)
         elif is_out_of_space(error) and self.refusal is None:
             self.refusal = f"the disk is full: {error}"
-            _log.error(
+            log.error(
                 "no space is left for %s: its partitions are read-only until there is some (%s)",
                 self._name,
                 error,
             )
 
     def freed(self) -> None:
-        """A probe was written: there is space again."""
+        """Note that a probe was written: there is space again."""
         if self.is_full:
             self.refusal = None
-            _log.warning(
-                "there is space again for %s: its partitions are written again", self._name
-            )
+            log.warning("there is space again for %s: its partitions are writable", self._name)

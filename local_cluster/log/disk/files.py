@@ -1,12 +1,12 @@
-"""PORT `Files`: every touch of the file system by the log, and `OsFiles`, the real one.
+"""PORT `Files`: every access of the log to the file system, and `OsFiles`, the real one.
 
-Guarantees a `Files` must keep:
-- `LogFile.write` appends at the end of the file with one call and returns how many bytes went in.
+Guarantees that an implementation of `Files` keeps:
+- `LogFile.write` appends at the end of the file with one call and returns the bytes written.
 - `LogFile.pread` returns fewer bytes than asked only at the end of the file.
-- a `LogFile` stays readable after its path is renamed or removed, until the last reference goes.
-- `replace` is atomic: a reader sees the old content or the new one; with `durable` the new one is
-  on the disk, name included, when it returns.
-- errors are OSError, with errno.
+- A `LogFile` stays readable after its path is renamed or removed, until the last reference goes.
+- `replace` is atomic: a reader sees the old content or the new one. With `durable`, the new
+  content and its name are on the disk when it returns.
+- Errors are OSError, with errno.
 
 Not here: retries, caching, any knowledge of the formats.
 """
@@ -17,10 +17,14 @@ import fcntl
 import io
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from local_cluster.log.disk.page_cache import ColdReadError, is_warm_only, read_now
+
+TEMPORARY_SUFFIX: Final = ".tmp"
+"""`replace` writes here first; what a crash leaves there is removed by a start."""
 
 
 class Syncable(Protocol):
@@ -59,13 +63,17 @@ class Files(Protocol):
     def lock(self, path: str) -> LogFile: ...
 
 
-class OsFile(io.FileIO):
-    """A file of the operating system. It closes itself when the last slice lets go of it.
+class OsFile:
+    """A file of the operating system. It closes when the last reference goes."""
 
-    `write` is FileIO's own: one system call, no Python frame on the append path.
-    """
+    def __init__(self, raw: io.FileIO) -> None:
+        self._raw = raw
+        # FileIO's own methods: one system call, no Python frame on the append and fetch paths.
+        self.write: Callable[[bytes | bytearray | memoryview], int | None] = raw.write
+        self.fileno: Callable[[], int] = raw.fileno
 
     def pread(self, size_bytes: int, position: int) -> bytes:
+        """Read at a position. Raises ColdReadError inside of `page_cache.warm_only`."""
         fd = self.fileno()
         if is_warm_only():
             warm = read_now(fd, size_bytes, position)
@@ -86,17 +94,23 @@ class OsFile(io.FileIO):
             missing -= len(chunk)
         return b"".join(parts)
 
+    def truncate(self, size_bytes: int) -> int:
+        return self._raw.truncate(size_bytes)
+
     def sync(self) -> None:
-        """Flush the content, and of the metadata what is needed to read it back."""
+        """Flush the content, and the metadata that is needed to read it back."""
         os.fdatasync(self.fileno())
 
+    def close(self) -> None:
+        self._raw.close()
+
     def __del__(self) -> None:
-        # Dropping the last reference is how segments close; FileIO would warn about it.
-        self.close()
+        # Segments close by dropping the last reference; FileIO alone would warn about that.
+        self._raw.close()
 
 
 class OpenedForSync:
-    """A small file or a directory that waits for its fsync, and closes with the last reference."""
+    """A small file or a directory that waits for its fsync; closes with the last reference."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -111,17 +125,17 @@ class OpenedForSync:
 class OsFiles:
     """The real file system."""
 
-    def open(self, path: str, *, create: bool = False) -> OsFile:
+    def open(self, path: str, *, create: bool = False) -> LogFile:
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
         if create:
             flags |= os.O_CREAT
-        return OsFile(path, "a+b", opener=lambda name, _: os.open(name, flags, 0o644))
+        return OsFile(io.FileIO(path, "a+b", opener=lambda name, _: os.open(name, flags, 0o644)))
 
     def read_bytes(self, path: str) -> bytes:
         return Path(path).read_bytes()
 
     def replace(self, path: str, content: bytes, *, durable: bool) -> None:
-        temporary = Path(path + ".tmp")
+        temporary = Path(path + TEMPORARY_SUFFIX)
         with temporary.open("wb") as file:
             file.write(content)
             file.flush()
@@ -161,14 +175,14 @@ class OsFiles:
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
-    def open_for_sync(self, path: str) -> OpenedForSync:
+    def open_for_sync(self, path: str) -> Syncable:
         return OpenedForSync(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
 
-    def lock(self, path: str) -> OsFile:
-        """Take Kafka's `.lock` of a log directory; BlockingIOError where someone else has it.
+    def lock(self, path: str) -> LogFile:
+        """Take Kafka's `.lock` of a log directory; closing the file releases it.
 
-        A POSIX record lock, as Java's FileChannel.tryLock, so that Kafka and we exclude each
-        other. Closing the file gives it back.
+        A POSIX record lock, as Java's FileChannel.tryLock, so that Kafka and this broker exclude
+        each other. Raises BlockingIOError where another process holds it.
         """
         file = self.open(path, create=True)
         try:

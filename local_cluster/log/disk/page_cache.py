@@ -1,11 +1,11 @@
-"""What of a file is in the page cache: looking without waiting for the disk, and loading.
+"""Which parts of a file are in the page cache: asking without waiting for the disk, and loading.
 
-A read that would wait for the disk stops everything else on the event loop. So the loop asks
-first (`preadv` with RWF_NOWAIT, Linux 4.14) and has cold ranges loaded by a thread. File systems
-that cannot say (tmpfs) count as warm: they have nothing slower below them.
+A read that waits for the disk stops everything else on the event loop. So the loop asks first
+(`preadv` with RWF_NOWAIT, Linux 4.14), and a thread loads cold ranges. File systems that cannot
+answer (tmpfs) count as warm: they have nothing slower below them.
 
-Inside `warm_only` a pread of a log file raises `ColdReadError` instead of waiting. Whoever catches
-it has the range loaded and does its lookup again, which is why lookups change nothing.
+Inside `warm_only` a pread of a log file raises `ColdReadError` instead of waiting. The caller that
+catches it has the range loaded and repeats its lookup. For that reason lookups change nothing.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from contextvars import ContextVar
 from typing import Final, Protocol
 
 PROBE_STRIDE_BYTES: Final = 128 * 1024
-"""One byte of so many is looked at: the usual read-ahead of the kernel, which is the unit in
-which pages come and, nearly always, go."""
+"""One byte per stride is probed. It is the kernel's usual read-ahead, the unit in which pages come
+and, nearly always, go."""
 LOAD_BYTES: Final = 256 * 1024
 """Bytes of one read while a cold range is loaded."""
 
-_RWF_NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
+_RWF_NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 _UNSUPPORTED: Final = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 _warm_only: ContextVar[bool] = ContextVar("warm_only", default=False)
@@ -47,7 +47,7 @@ class ColdReadError(Exception):
 
 @contextmanager
 def warm_only() -> Iterator[None]:
-    """Reads of log files in here never wait for the disk: they raise ColdReadError."""
+    """Make reads of log files raise ColdReadError in this context, instead of waiting."""
     token = _warm_only.set(True)
     try:
         yield
@@ -56,11 +56,12 @@ def warm_only() -> Iterator[None]:
 
 
 def is_warm_only() -> bool:
+    """Return whether reads of log files must not wait for the disk."""
     return _warm_only.get()
 
 
 def read_now(fd: int, size_bytes: int, position: int) -> bytes | None:
-    """What a pread would give, or None where all or a part of it is not in the page cache."""
+    """Return what a pread would; None where all or a part of it is not in the page cache."""
     if _RWF_NOWAIT is None:
         return os.pread(fd, size_bytes, position)
     buffer = bytearray(size_bytes)
@@ -78,8 +79,10 @@ def read_now(fd: int, size_bytes: int, position: int) -> bytes | None:
 
 
 def warm_bytes(fd: int, position: int, size_bytes: int) -> int:
-    """How many bytes from `position` on are in the page cache, as far as a look at one byte of
-    each stride says; at most `size_bytes`. Raises OSError."""
+    """Return how many bytes from `position` on are in the page cache, at most `size_bytes`.
+
+    Only one byte of each stride is probed. Raises OSError.
+    """
     if _RWF_NOWAIT is None:
         return size_bytes
     byte = bytearray(1)
@@ -100,7 +103,7 @@ def warm_bytes(fd: int, position: int, size_bytes: int) -> int:
 
 
 def load(fd: int, position: int, size_bytes: int, read_ahead_bytes: int) -> None:
-    """Bring a range into the page cache, and begin with what follows. Blocks. Raises OSError."""
+    """Load a range into the page cache, and start loading what follows. Blocks. Raises OSError."""
     os.posix_fadvise(fd, position, size_bytes + read_ahead_bytes, os.POSIX_FADV_WILLNEED)
     buffer = memoryview(bytearray(min(LOAD_BYTES, size_bytes)))
     end = position + size_bytes
@@ -112,6 +115,6 @@ def load(fd: int, position: int, size_bytes: int, read_ahead_bytes: int) -> None
 
 
 def drop(fd: int) -> None:
-    """Let go of a file's clean pages: a cold file without root's drop_caches, for measurements."""
+    """Drop a file's clean pages: a cold file without root's drop_caches, for measurements."""
     os.fsync(fd)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)

@@ -1,46 +1,88 @@
-"""One partition's log on one broker: append, read, flush, roll, truncate, delete.
+"""The log of one replica: its state, and the parts that work on it.
 
-Guarantees (README.md names the test of each):
-- an append is visible whole or not at all; an I/O error leaves the log as it was
+part         what it does
+as_leader    appends of producers and transaction coordinators
+as_follower  appends of batches fetched from the leader
+reader       slices by offset, offsets by time and epoch, aborted transactions
+flusher      flush jobs, and how far the log is durable
+cleanup      retention, compacted segments, the log start offset
+truncation   truncation at the end
+relocation   the steps of a move to another log directory
+writer       rolling
+
+Guarantees (docs/guarantees/log.md names the test of each):
+- an append is visible whole or not at all; an I/O error leaves the log unchanged
 - no append opens a record; one write call per append
-- a repetition of one of a producer's last 5 batches answers the original offsets
-- `flushed_end_offset` moves only over bytes that an fsync covered; a failed one ends the log
+- a repetition of one of a producer's last 5 batches returns the original offsets
+- `flushed_end_offset` rises only over bytes that an fsync covered; a failed one fails the log
 - slices stay readable after their segment is deleted
-- a corrupt log is never shortened; it refuses appends until someone truncates it on purpose
-- aborted transactions are indexed: rebuilt after a crash, cut with a truncation
+- a corrupt log is never shortened; it refuses appends until it is truncated on purpose
+- aborted transactions are indexed: rebuilt after a crash, removed by a truncation
 
-Not here: high watermark and replication (told from outside), what compaction writes (only the
-swap), who may open a transaction (the produce handler asks the coordinator). Sync, one thread;
-only tickets run elsewhere.
+Not here: the high watermark and replication, what compaction writes (only the swap), and who may
+open a transaction (the produce handler asks the coordinator). Everything is synchronous and
+belongs to one thread; only disk work (`disk_work`) runs elsewhere.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.disk.disk_health import DiskState, is_out_of_space
+from local_cluster.log.disk.disk_work import Deletion, FlushJob
 from local_cluster.log.disk.files import Files
-from local_cluster.log.disk.tickets import FlushTicket
 from local_cluster.log.partition import recovery
-from local_cluster.log.partition.follower_appends import FollowerAppends
-from local_cluster.log.partition.leader_appends import AppendResult, LeaderAppends
-from local_cluster.log.partition.log_cuts import LogCuts
-from local_cluster.log.partition.log_reads import LogReads
-from local_cluster.log.partition.log_state import storage_error
-from local_cluster.log.partition.relocation import Relocation
+from local_cluster.log.partition.follower_appender import FollowerAppender
+from local_cluster.log.partition.leader_appender import AppendResult, LeaderAppender
+from local_cluster.log.partition.log_cleanup import LogCleanup
+from local_cluster.log.partition.log_flusher import LogFlusher
+from local_cluster.log.partition.log_reader import LogReader
+from local_cluster.log.partition.log_state import LogState, storage_error
+from local_cluster.log.partition.log_writer import LogWriter
+from local_cluster.log.partition.relocation import LogRelocation
+from local_cluster.log.partition.truncation import LogTruncation
 from local_cluster.log.segment.segment import LogSlice
+from local_cluster.log.segment.segment_list import SegmentList
 from local_cluster.log.state.checkpoints import PARTITION_METADATA, encode_partition_metadata
 from local_cluster.log.state.producer_state import ProducerState
 from local_cluster.log.state.snapshot_files import ProducerSnapshots
 from local_cluster.records.batch import CorruptRecordError
 from local_cluster.records.compress import CompressionError
 
-__all__ = ["AppendResult", "FlushTicket", "LogSlice", "PartitionLog"]
+__all__ = ["AppendResult", "FlushJob", "LogSlice", "PartitionLog"]
 
 
-class PartitionLog(LeaderAppends, FollowerAppends, LogReads, Relocation, LogCuts):
+class PartitionLog:
     """The log of one replica. Make one with `PartitionLog.open` or `PartitionLog.create`."""
+
+    def __init__(
+        self,
+        state: LogState,
+        snapshots: ProducerSnapshots,
+        *,
+        flushed_end_offset: int,
+        unflushed: Sequence[str],
+    ) -> None:
+        self.state = state
+        self.topic = state.topic
+        self.partition = state.partition
+        self.segments = state.segments
+        self.leader_epochs = state.leader_epochs
+        self._snapshots = snapshots
+        self.flusher = LogFlusher(state, flushed_end_offset, unflushed)
+        self.reader = LogReader(state)
+        self.writer = LogWriter(state, self.flusher, snapshots)
+        self.as_leader = LeaderAppender(state, self.writer)
+        self.as_follower = FollowerAppender(state, self.writer)
+        self.cleanup = LogCleanup(state, self.writer, self.flusher, snapshots)
+        self.truncation = LogTruncation(state, self.flusher, snapshots)
+        self.relocation = LogRelocation(state, self.flusher, snapshots)
+        self.torn_bytes = 0
+        """Bytes of a torn tail that opening the log truncated."""
+        self._settled_end_offset: int | None = None
+        """Where the log ended when a clean start found everything on the disk."""
 
     @staticmethod
     def open(
@@ -59,9 +101,9 @@ class PartitionLog(LeaderAppends, FollowerAppends, LogReads, Relocation, LogCuts
         is_clean: bool = False,
         disk: DiskState | None = None,
     ) -> PartitionLog:
-        """Open a partition directory that exists. See `recovery.open_files` for the offsets.
+        """Open a partition directory that exists. `recovery.open_files` explains the offsets.
 
-        `disk` is what the logs of one log directory share.
+        `disk` is shared by the logs of one log directory.
         Raises KafkaError(kafka_storage_error) where the disk fails.
         """
         disk = disk or DiskState(directory)
@@ -77,43 +119,41 @@ class PartitionLog(LeaderAppends, FollowerAppends, LogReads, Relocation, LogCuts
                 is_clean=is_clean,
                 now_ms=now_ms,
             )
-            end_offset = opened.segments[-1].next_offset
             snapshots = ProducerSnapshots(files, directory, opened.snapshots)
-            rebuilt = [item for item in opened.segments if item.needs_transactions]
-            producers = snapshots.load(opened.segments, end_offset, now_ms)
-            for segment in rebuilt:
-                segment.needs_transactions = False
-                opened.unsynced += segment.write_transactions()
-        except (CorruptRecordError, CompressionError) as error:
-            # Below the recovery point nothing was checked. Without the marker nobody knows which
-            # transaction ended, so the log must not lead.
-            opened.corruption = opened.corruption or f"unreadable control batch: {error}"
-            producers = ProducerState(end_offset)
+            producers = _load_producers(opened, snapshots, now_ms)
         except OSError as error:
             if is_out_of_space(error):
                 disk.note(error)
             raise storage_error(f"{topic}-{partition} cannot be opened", error) from error
+        end_offset = opened.end_offset
         log_start_offset = min(max(log_start_offset, opened.segments[0].base_offset), end_offset)
         if opened.epochs.truncate_start(log_start_offset):
             opened.epochs_changed = True
-        log = PartitionLog(
+        state = LogState(
             files,
-            directory,
             topic,
             partition,
-            config,
             topic_id=topic_id,
-            opened=opened,
-            snapshots=snapshots,
+            config=config,
+            segments=SegmentList(files, directory, opened.segments, opened.hidden),
+            leader_epochs=opened.epochs,
             producers=producers,
             log_start_offset=log_start_offset,
-            flushed_end_offset=end_offset if is_clean else min(recovery_point, end_offset),
+            corruption=opened.corruption,
             disk=disk,
         )
-        if is_clean and not opened.unsynced and not opened.epochs_changed:
+        state.epochs_unwritten = opened.epochs_changed
+        log = PartitionLog(
+            state,
+            snapshots,
+            flushed_end_offset=end_offset if is_clean else min(recovery_point, end_offset),
+            unflushed=opened.unflushed,
+        )
+        log.torn_bytes = opened.torn_bytes
+        if is_clean and not opened.unflushed and not opened.epochs_changed:
             log._settled_end_offset = end_offset
         if not is_clean:
-            # The run that made the log may have died before its first flush.
+            # The process that created the log may have died before its first flush.
             log._flush_creation()
         return log
 
@@ -129,9 +169,9 @@ class PartitionLog(LeaderAppends, FollowerAppends, LogReads, Relocation, LogCuts
         topic_id: UUID,
         disk: DiskState | None = None,
     ) -> PartitionLog:
-        """Make the directory of a new partition, with its partition.metadata.
+        """Create the directory of a new partition, with its partition.metadata.
 
-        The disk is waited for by the first flush, before anything is acknowledged.
+        The first flush waits for the disk, before anything is acknowledged.
         Raises KafkaError(kafka_storage_error).
         """
         disk = disk or DiskState(directory)
@@ -146,55 +186,129 @@ class PartitionLog(LeaderAppends, FollowerAppends, LogReads, Relocation, LogCuts
             files, directory, topic, partition, config, now_ms=now_ms, topic_id=topic_id, disk=disk
         )
 
+    # -- what the log knows -----------------------------------------------------------------
+
+    @property
+    def topic_id(self) -> UUID | None:
+        return self.state.topic_id
+
+    @property
+    def config(self) -> LogConfig:
+        return self.state.config
+
+    @property
+    def directory(self) -> str:
+        return self.state.segments.directory
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.state.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.state.log_end_offset
+
+    @property
+    def flushed_end_offset(self) -> int:
+        return self.flusher.flushed_end_offset
+
+    @property
+    def producers(self) -> ProducerState:
+        return self.state.producers
+
+    @property
+    def corruption(self) -> str | None:
+        return self.state.corruption
+
+    @property
+    def failure(self) -> str | None:
+        return self.state.failure
+
+    def __str__(self) -> str:
+        return str(self.state)
+
+    # -- its directory ----------------------------------------------------------------------
+
     def adopt_topic_id(self, topic_id: UUID) -> None:
-        """Note whose log it is, where its partition.metadata is missing.
+        """Write the topic id of a log whose partition.metadata is missing.
 
         Raises KafkaError(kafka_storage_error).
         """
         assert self.topic_id is None, "a topic id never changes"
         path = f"{self.directory}/{PARTITION_METADATA}"
         try:
-            self._files.replace(path, encode_partition_metadata(topic_id), durable=False)
+            self.state.files.replace(path, encode_partition_metadata(topic_id), durable=False)
         except OSError as error:
-            raise self._write_error("cannot note its topic id", error) from error
-        self.topic_id = topic_id
-        self._flushing.add(path, self.directory)
+            raise self.state.write_error("cannot write its topic id", error) from error
+        self.state.topic_id = topic_id
+        self.flusher.add(path, self.directory)
 
-    def _flush_creation(self) -> None:
-        """Have the next flush make durable that the log is there, and whose it is."""
-        if self.topic_id is not None:
-            self._flushing.add(f"{self.directory}/{PARTITION_METADATA}")
-        self._flushing.add(self.directory, self.directory.rpartition("/")[0])
+    def delete(self, new_directory: str) -> Deletion:
+        """Rename the directory out of the way and fail the log; slices in use stay readable.
+
+        Raises KafkaError(kafka_storage_error).
+        """
+        try:
+            deletion = self.segments.move_to(new_directory)
+        except OSError as error:
+            raise self.state.write_error("cannot be deleted", error) from error
+        self.state.fail("the partition was deleted")
+        return deletion
 
     def close(self) -> None:
         """Make everything durable for a clean restart. Blocks.
 
         A log that failed or is corrupt stays as it is. Raises KafkaError(kafka_storage_error).
         """
-        ticket = self.begin_close()
-        if ticket is not None:
-            ticket.run()
-            self.complete_flush(ticket)
+        job = self.begin_close()
+        if job is not None:
+            job.run()
+            self.flusher.complete_flush(job)
 
-    def begin_close(self) -> FlushTicket | None:
-        """Write what a clean restart wants to find; what is returned makes it durable.
+    def begin_close(self) -> FlushJob | None:
+        """Write what a clean restart expects; return the job that makes it durable.
 
-        None where everything is there already, as after a clean start without any append, or
+        None where the files are already complete, as after a clean start without an append, or
         where the log failed or is corrupt. Raises KafkaError(kafka_storage_error).
         """
-        if self.corruption is not None or self.failure is not None or self._is_settled():
+        state = self.state
+        if state.corruption is not None or state.failure is not None or self._is_settled():
             return None
         try:
-            self._flushing.add(*self._segments.active.finish())
-            self._flushing.add(self._snapshots.write(self.producers), self.directory)
+            self.flusher.add(*state.segments.active.finish())
+            self.flusher.add(self._snapshots.write(state.producers), self.directory)
         except OSError as error:
-            raise self._write_error("cannot be closed", error) from error
-        return self._make_ticket()
+            raise state.write_error("cannot be closed", error) from error
+        return self.flusher.make_job()
 
     def _is_settled(self) -> bool:
-        """Whether the files are still as a clean stop left them."""
+        """Return whether the files are still as a clean shutdown left them."""
         return (
-            self._settled_end_offset == self.log_end_offset
-            and not self._flushing.is_touched
-            and not self._epochs_unwritten
+            self._settled_end_offset == self.state.log_end_offset
+            and self.flusher.is_unchanged
+            and not self.state.epochs_unwritten
         )
+
+    def _flush_creation(self) -> None:
+        """Let the next flush cover the directory of the log and its partition.metadata."""
+        if self.topic_id is not None:
+            self.flusher.add(f"{self.directory}/{PARTITION_METADATA}")
+        self.flusher.add(self.directory, self.directory.rpartition("/")[0])
+
+
+def _load_producers(
+    opened: recovery.OpenedFiles, snapshots: ProducerSnapshots, now_ms: int
+) -> ProducerState:
+    """Load the producers, and write the transaction indexes that had to be rebuilt."""
+    rebuilt = [item.transactions for item in opened.segments if item.transactions.needs_rebuild]
+    try:
+        producers = snapshots.load(opened.segments, opened.end_offset, now_ms)
+    except (CorruptRecordError, CompressionError) as error:
+        # Below the recovery point nothing was checked. Without the marker nobody knows which
+        # transaction ended, so the log must not lead.
+        opened.corruption = opened.corruption or f"unreadable control batch: {error}"
+        return ProducerState(opened.end_offset)
+    for transactions in rebuilt:
+        transactions.needs_rebuild = False
+        opened.unflushed += transactions.write_out()
+    return producers

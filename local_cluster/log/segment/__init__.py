@@ -1,1 +1,7 @@
-"""segment."""
+"""Segments: the files that hold the batches of one log, in Kafka's formats.
+
+In reading order: `segment` (one segment), `segment_list` (the segments of a log), `segment_file`
+(its `.log` and the bound on open files), `index` and `transaction_index`, `scan` (walks over
+batches), `batch_lookup` (where a read stops or a truncation cuts), `retention` (which segments
+expire), `swap` (compacted segments), `file_names`.
+"""

@@ -4,11 +4,11 @@
                 of the batch at the position, so a lookup never lands behind what it looks for.
     .timeindex  12-byte entries: timestamp int64, relative offset int32. Both strictly grow.
 
-The segment that is appended to keeps its entries in arrays and writes them out when it rolls,
-closes or checkpoints: entries that a crash loses are rebuilt from the batches, which recovery reads
-anyway. A closed segment keeps nothing in memory; a lookup is a binary search with preads.
+The active segment keeps its entries in arrays and writes them when it rolls or closes. Entries that
+a crash loses are rebuilt from the batches, which recovery reads anyway. A closed segment keeps
+nothing in memory: a lookup opens the file and does a binary search with preads.
 
-Unlike Kafka, files are not preallocated, so their size is always that of their entries.
+Unlike in Kafka, files are not preallocated: their size is always the size of their entries.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _TIME_ENTRY: Final = struct.Struct(">qI")
 
 
 class IndexCorruptError(ValueError):
-    """An index file that cannot be right; it must be rebuilt from its segment."""
+    """An index file that is not valid; it must be rebuilt from its segment."""
 
 
 class _IndexFile:
-    """The file of an index: how much of it is written, and what waits to be."""
+    """The file of an index: how much of it is written, and which entries are not yet."""
 
     def __init__(self, files: Files, path: str) -> None:
         self._files = files
@@ -42,10 +42,10 @@ class _IndexFile:
         self._pending = bytearray()
         self._written_bytes = 0
         self._is_ragged = False
-        """Whether the file may hold a part of a write that failed."""
+        """Whether the file may hold a part of a failed write."""
 
     def write_out(self) -> None:
-        """Write what waits. Raises OSError; the next call then begins at the same place."""
+        """Write the pending entries. Raises OSError; the next call repeats the same write."""
         if not self._pending:
             return
         file = self._files.open(self.path, create=True)
@@ -59,13 +59,14 @@ class _IndexFile:
         self._pending.clear()
 
     def rewrite(self, content: bytes | bytearray) -> None:
+        """Empty the file and make `content` pending. Raises OSError."""
         self._files.open(self.path, create=True).truncate(0)
         self._written_bytes = 0
         self._pending = bytearray(content)
 
 
 class OffsetIndex(_IndexFile):
-    """offset -> position, one entry every index.interval.bytes or so."""
+    """Offset -> position, with about one entry every index.interval.bytes."""
 
     def __init__(self, files: Files, path: str, base_offset: int) -> None:
         super().__init__(files, path)
@@ -75,12 +76,12 @@ class OffsetIndex(_IndexFile):
         self._closed_count = 0
 
     def start_empty(self) -> None:
-        """Begin anew, as the index of a segment that is appended to."""
+        """Start over as the index of an active segment. Raises OSError."""
         self._offsets, self._positions = array("I"), array("I")
         self.rewrite(b"")
 
     def load(self, segment_bytes: int, *, appendable: bool) -> None:
-        """Take over the file that is there; IndexCorruptError where it cannot be right."""
+        """Read the file. Raises IndexCorruptError where it is not valid, OSError."""
         content = self._files.read_bytes(self.path)
         count, rest = divmod(len(content), OFFSET_ENTRY_BYTES)
         if rest:
@@ -102,6 +103,7 @@ class OffsetIndex(_IndexFile):
         return self._closed_count if self._offsets is None else len(self._offsets)
 
     def append(self, offset: int, position: int) -> None:
+        """Add an entry: the last offset of the batch at `position`."""
         assert self._offsets is not None, "closed index"
         relative = offset - self._base_offset
         self._offsets.append(relative)
@@ -109,14 +111,14 @@ class OffsetIndex(_IndexFile):
         self._pending += _OFFSET_ENTRY.pack(relative, position)
 
     def close_for_appends(self) -> None:
-        """Drop the arrays; `write_out` came before."""
+        """Free the memory of the entries; `write_out` came before."""
         assert not self._pending, "entries would be lost"
         self._closed_count = self.entries_count
         self._offsets = None
         self._positions = array("I")
 
     def lookup(self, offset: int) -> int:
-        """A position at or before the batch that holds `offset`."""
+        """Return a position at or before the batch that holds `offset`."""
         relative = offset - self._base_offset
         if self._offsets is not None:
             index = bisect_right(self._offsets, relative) - 1
@@ -124,17 +126,15 @@ class OffsetIndex(_IndexFile):
         return self._search_closed(relative, 0)[1]
 
     def lookup_position(self, position: int) -> int:
-        """The position of the last entry at or before `position`."""
+        """Return the position of the last entry at or before `position`."""
         if self._offsets is not None:
             index = bisect_right(self._positions, position) - 1
             return self._positions[index] if index >= 0 else 0
         return self._search_closed(position, 1)[1]
 
     def truncate_positions(self, position: int) -> None:
-        """Keep the entries of batches before `position`."""
-        self.rewrite_from_arrays(*self._arrays_before(position))
-
-    def rewrite_from_arrays(self, offsets: array[int], positions: array[int]) -> None:
+        """Keep the entries of batches before `position`; the index can then be appended to."""
+        offsets, positions = self._arrays_before(position)
         content = array("I", bytes(OFFSET_ENTRY_BYTES * len(offsets)))
         content[0::2], content[1::2] = offsets, positions
         content.byteswap()
@@ -171,7 +171,7 @@ class OffsetIndex(_IndexFile):
 
 
 class TimeIndex(_IndexFile):
-    """timestamp -> last offset of the batch that brought the largest timestamp so far."""
+    """Timestamp -> last offset of the batch that brought the largest timestamp so far."""
 
     def __init__(self, files: Files, path: str, base_offset: int) -> None:
         super().__init__(files, path)
@@ -181,11 +181,12 @@ class TimeIndex(_IndexFile):
         self._closed_count = 0
 
     def start_empty(self) -> None:
+        """Start over as the index of an active segment. Raises OSError."""
         self._timestamps, self._offsets = array("q"), array("I")
         self.rewrite(b"")
 
     def load(self, *, appendable: bool) -> None:
-        """Take over the file that is there; IndexCorruptError where it cannot be right."""
+        """Read the file. Raises IndexCorruptError where it is not valid, OSError."""
         content = self._files.read_bytes(self.path)
         count, rest = divmod(len(content), TIME_ENTRY_BYTES)
         if rest:
@@ -212,7 +213,7 @@ class TimeIndex(_IndexFile):
         return self._closed_count if self._timestamps is None else len(self._timestamps)
 
     def maybe_append(self, timestamp_ms: int, offset: int) -> None:
-        """Add an entry unless the last one already says as much."""
+        """Add an entry unless the last one has this timestamp or a later one."""
         assert self._timestamps is not None, "closed index"
         if timestamp_ms > (self._timestamps[-1] if self._timestamps else -1):
             relative = offset - self._base_offset
@@ -221,12 +222,13 @@ class TimeIndex(_IndexFile):
             self._pending += _TIME_ENTRY.pack(timestamp_ms, relative)
 
     def close_for_appends(self) -> None:
+        """Free the memory of the entries; `write_out` came before."""
         assert not self._pending, "entries would be lost"
         self._closed_count = self.entries_count
         self._timestamps, self._offsets = None, array("I")
 
     def last_entry(self) -> tuple[int, int] | None:
-        """(timestamp, offset) of the last entry."""
+        """Return (timestamp, offset) of the last entry; None if there is none."""
         if self._timestamps is not None:
             if not self._timestamps:
                 return None
@@ -237,9 +239,9 @@ class TimeIndex(_IndexFile):
         return entry[0], self._base_offset + entry[1]
 
     def lookup(self, timestamp_ms: int) -> int:
-        """An offset at or before the first batch with a record of `timestamp_ms` or later.
+        """Return an offset at or before the first batch with a record at `timestamp_ms` or later.
 
-        That is the offset of the last entry before the timestamp: everything up to that batch is
+        It is the offset of the last entry before the timestamp: everything up to its batch is
         older.
         """
         if self._timestamps is not None:
@@ -257,7 +259,7 @@ class TimeIndex(_IndexFile):
         return self._base_offset + best
 
     def truncate_to(self, offset: int) -> None:
-        """Keep the entries of batches that lie before `offset`, and go on appending."""
+        """Keep the entries of batches before `offset`; the index can then be appended to."""
         if self._timestamps is None:
             self._set_arrays(self._files.read_bytes(self.path))
         assert self._timestamps is not None

@@ -1,4 +1,4 @@
-"""Which segments have had their time. Pure decisions over the segments, oldest first."""
+"""Which segments have expired. Pure decisions over the segments, oldest first."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def decide_expired(
     high_watermark: int,
     log_start_offset: int,
 ) -> int:
-    """How many of the oldest segments go, the one that is appended to included unless it is empty.
+    """Return how many of the oldest segments expire; the active one may, unless it is empty.
 
-    As UnifiedLog.deleteOldSegments: by time, then by size, then by log start offset, always from
-    the oldest on without a gap, and never what reaches beyond the high watermark. Topics that are
-    only compacted lose nothing but what lies before the log start offset.
+    As UnifiedLog.deleteOldSegments: by time, then by size, then by log start offset. Segments
+    expire from the oldest on without a gap, and never beyond the high watermark. A topic that is
+    only compacted loses nothing but what lies before the log start offset.
     """
     count = 0
     if config.is_deleted_by_retention:
@@ -40,7 +40,7 @@ def _expired_by_time(segments: Sequence[Segment], retention_ms: int, now_ms: int
         return 0
     count = 0
     for segment in segments:
-        # Segments whose batches have no time go by when they were last written.
+        # A segment whose batches have no time counts from its last write.
         newest_ms = segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_ms
         if _is_last_and_empty(segment, segments) or now_ms - newest_ms <= retention_ms:
             break
@@ -62,7 +62,7 @@ def _expired_by_size(segments: Sequence[Segment], retention_bytes: int) -> int:
 
 
 def _is_last_and_empty(segment: Segment, segments: Sequence[Segment]) -> bool:
-    # An empty one before the last, as a truncation may leave it, is no reason to keep all others.
+    # A truncation may leave an empty one before the last; it does not keep the others.
     return not segment.size_bytes and segment is segments[-1]
 
 

@@ -1,4 +1,4 @@
-"""Walk over the batches of a log file: headers only, or whole batches with their CRC checked."""
+"""Walks over the batches of a log file: headers only, or whole batches with their CRC checked."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from local_cluster.log.disk.files import LogFile
+from local_cluster.log.segment.index import RELATIVE_OFFSET_MAX
 from local_cluster.records.header import (
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
@@ -18,29 +19,30 @@ from local_cluster.records.header import (
 )
 
 CHUNK_BYTES: Final = 1024 * 1024
-"""How much is read at once where everything is looked at."""
+"""Bytes per read where whole batches are read."""
 HEADER_CHUNK_BYTES: Final = 8 * 1024
-"""How much is read at once where only headers are: an index interval and a bit."""
+"""Bytes per read where only headers are read: an index interval and some more."""
 SEARCH_BYTES_MAX: Final = 64 * 1024 * 1024
-"""How far behind a broken batch a whole one is looked for."""
+"""How far behind a broken batch the search for a whole one goes."""
 
 SECTOR_BYTES: Final = 512
-"""What a disk writes whole or not at all; larger ones are multiples."""
+"""A disk writes a sector whole or not at all; larger sectors are multiples of this."""
 
 BATCH_LENGTH_MIN: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
 BASE_OFFSET_BYTES: Final = 8
-OFFSETS_SPAN_MAX: Final = 1 << 31
-"""How far behind another an offset of the same segment lies."""
+OFFSETS_SPAN_MAX: Final = RELATIVE_OFFSET_MAX + 1
+"""The largest distance between two offsets of one segment."""
 
 BOUNDS: Final = struct.Struct(">qi4xb6xi")
-"""base_offset, batch_length, magic, last_offset_delta from the first 27 bytes of a batch."""
+"""base_offset, batch_length, magic, last_offset_delta: the first 27 bytes of a batch."""
 
 _MAGIC_AND_ATTRIBUTES: Final = re.compile(rb"\x02(?=[\x00-\xff]{4}\x00[\x00-\x7f])")
-_MAGIC_POSITION: Final = 16
+"""Magic 2, then any CRC, then attributes from 0 to 127."""
+MAGIC_POSITION: Final = 16
 
 
 class Found(NamedTuple):
-    """A batch in a file: where it starts, and where the next one does."""
+    """A batch in a file: where it starts, and where the next one starts."""
 
     position: int
     following_position: int
@@ -48,9 +50,9 @@ class Found(NamedTuple):
 
 
 def iter_file_headers(file: LogFile, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of every batch that lies whole in `position` to `end`; no CRC.
+    """Yield (position, header) of every whole batch between `position` and `end`; no CRC check.
 
-    Stops at the first thing that cannot be a batch.
+    Stops at the first bytes that cannot be a batch.
     """
     chunk = b""
     chunk_start = position
@@ -69,7 +71,7 @@ def iter_file_headers(file: LogFile, position: int, end: int) -> Iterator[tuple[
 
 
 def find_offset(file: LogFile, offset: int, position: int, end: int) -> Found | None:
-    """The first batch from `position` on whose last offset is at least `offset`."""
+    """Return the first batch from `position` on whose last offset is at least `offset`."""
     unpack_from = BOUNDS.unpack_from
     chunk = b""
     chunk_start = position
@@ -90,7 +92,7 @@ def find_offset(file: LogFile, offset: int, position: int, end: int) -> Found | 
 
 
 def leads_to(file: LogFile, position: int, end: int) -> bool:
-    """Whether the batches from `position` on lead to `end`: not where a length is damaged."""
+    """Return whether the batches from `position` on lead to `end`: not behind a damaged length."""
     while position + HEADER_BYTES <= end:
         header = file.pread(HEADER_BYTES, position)
         if len(header) < HEADER_BYTES:
@@ -103,7 +105,7 @@ def leads_to(file: LogFile, position: int, end: int) -> bool:
 
 
 def find_position(file: LogFile, position: int, position_max: int, end: int) -> Found | None:
-    """The last batch from `position` on that ends at or before `position_max`."""
+    """Return the last batch from `position` on that ends at or before `position_max`."""
     unpack_from = BOUNDS.unpack_from
     chunk = b""
     chunk_start = position
@@ -124,18 +126,21 @@ def find_position(file: LogFile, position: int, position_max: int, end: int) -> 
 
 
 class ValidPrefix(NamedTuple):
-    """How far a file holds whole batches with a right CRC, and what stopped the walk."""
+    """How far a file holds whole batches with a valid CRC, and what stopped the walk."""
 
     size_bytes: int
     next_offset: int
     problem: str | None
     is_misplaced: bool = False
-    """The walk stopped at a whole batch whose offset does not continue: no torn tail, damage."""
+    """The walk stopped at a whole batch whose offset does not continue: damage, not a torn tail."""
 
 
 class CheckedScan:
-    """Walk over a file checking every CRC; `prefix` says how far it was whole, after the walk or
-    where that was left: before the batch that came last."""
+    """A walk over a file that checks every CRC.
+
+    `prefix` is the valid prefix once the walk is over. Where the caller leaves the walk early, it
+    ends before the batch that came last.
+    """
 
     def __init__(self, file: LogFile, size_bytes: int, offset_min: int, position: int = 0) -> None:
         self._file = file
@@ -155,27 +160,27 @@ class CheckedScan:
                 chunk_start, at = position, 0
                 chunk = memoryview(self._file.pread(CHUNK_BYTES, position))
                 if len(chunk) < HEADER_BYTES:
-                    problem = "header cut off"
+                    problem = "the header is truncated"
                     break
             header = read_header(chunk, at)
             size_bytes = header.size_bytes
             if header.magic != MAGIC or header.batch_length < BATCH_LENGTH_MIN:
-                problem = "not a batch"
+                problem = "no batch"
                 break
             if position + size_bytes > self._size_bytes:
-                problem = "batch cut off"
+                problem = "the batch is truncated"
                 break
             if at + size_bytes > len(chunk):
                 chunk_start, at = position, 0
                 chunk = memoryview(self._file.pread(max(CHUNK_BYTES, size_bytes), position))
                 if len(chunk) < size_bytes:
-                    problem = "batch cut off"
+                    problem = "the batch is truncated"
                     break
             if compute_crc(chunk, at, size_bytes) != header.crc:
                 problem = "wrong CRC"
                 break
             if header.base_offset < next_offset or header.last_offset_delta < 0:
-                problem = f"offset {header.base_offset} where {next_offset} or more was due"
+                problem = f"offset {header.base_offset} where {next_offset} or more was expected"
                 is_misplaced = True
                 break
             yield position, header
@@ -186,22 +191,22 @@ class CheckedScan:
 
 
 def is_unwritten(file: LogFile, position: int) -> bool:
-    """Whether the place of a header holds zeros: pages that never reached the disk."""
+    """Return whether a header's place holds zeros: pages that never reached the disk."""
     return not any(file.pread(HEADER_BYTES, position))
 
 
 def has_batch_after(file: LogFile, position: int, end: int, offset_min: int) -> bool:
-    """Whether a whole batch with a right CRC begins anywhere behind `position`.
+    """Return whether a whole batch with a valid CRC begins anywhere behind `position`.
 
-    Its offset must be at least `offset_min` and within the 2**31 offsets of a segment, which
-    leaves almost nothing of arbitrary bytes to compute a CRC over.
+    Its offset must be at least `offset_min` and within the 2**31 offsets of a segment. Hardly any
+    arbitrary bytes pass that, so few CRCs are computed.
     """
     stop = min(end, position + SEARCH_BYTES_MAX)
     start = position + 1
     while start < stop:
         chunk = memoryview(file.pread(min(CHUNK_BYTES, end - start), start))
         for match in _MAGIC_AND_ATTRIBUTES.finditer(chunk):
-            at = match.start() - _MAGIC_POSITION
+            at = match.start() - MAGIC_POSITION
             if at < 0 or at + HEADER_BYTES > len(chunk):
                 continue
             header = read_header(chunk, at)
@@ -216,18 +221,20 @@ def has_batch_after(file: LogFile, position: int, end: int, offset_min: int) -> 
                 return True
         if len(chunk) <= HEADER_BYTES:
             return False
-        # The chunks overlap by a header, so that none is missed at the seam.
+        # The chunks overlap by a header, so that none is missed between them.
         start += len(chunk) - HEADER_BYTES
     return False
 
 
 def is_damaged_batch(file: LogFile, position: int, end: int, offset_min: int) -> bool:
-    """Whether the batch at `position`, behind which nothing whole follows, was whole once.
+    """Return whether the batch at `position` was written in full and damaged later.
 
-    What a crash leaves of a batch that was being written is too short, or reads as zeros where a
-    sector never reached the disk. A batch that is all there, and all written, and has another CRC
-    than it says was damaged afterwards. So was one whose CRC is right as far as the file goes, but
-    whose header gives another length, or is none: that part of it the CRC does not cover.
+    The caller has found no whole batch behind it. A crash during a write leaves a batch that is
+    too short, or that has zeros where a sector never reached the disk. Two cases are damage:
+
+    - All bytes are there, no sector is zeros, and the CRC is wrong.
+    - The CRC is valid up to the end of the file, but the header has another length or magic: the
+      CRC does not cover that part.
     """
     size_bytes = end - position
     if not HEADER_BYTES <= size_bytes <= SEARCH_BYTES_MAX:
@@ -247,14 +254,14 @@ def is_damaged_batch(file: LogFile, position: int, end: int, offset_min: int) ->
 
 
 def _has_unwritten_sector(batch: memoryview, position: int) -> bool:
-    """Whether a sector, as far as it belongs to the batch at `position` of its file, is zeros."""
+    """Return whether one of the batch's sectors is zeros, as far as the batch covers it."""
     start = 0
     while start < len(batch):
         stop = start + SECTOR_BYTES - (position + start) % SECTOR_BYTES
         sector = batch[start:stop]
-        # A sector may end within the base offset, whose first bytes are zeros anyway, or begin with
-        # the end of a last record, which often is zeros too: a tail that lacks no more than that
-        # is taken for damaged, which at worst is refused without need and never cut without right.
+        # A few zeros prove nothing: the first bytes of a base offset are zeros anyway, and the end
+        # of a last record often is. A tail that lacks no more than that counts as damaged: at
+        # worst a good replica is refused, but no record is truncated wrongly.
         if len(sector) > BASE_OFFSET_BYTES and not any(sector):
             return True
         start = stop

@@ -1,59 +1,48 @@
-"""Putting a compacted segment in the place of others, so that a crash at any step is made good.
+"""Putting a compacted segment in the place of others, safe against a crash at any step.
 
-    X.*.cleaned   being written, or written and not yet wanted; a start removes it
-    X.*.swap      decided: a start finishes what was begun
-    *.deleted     on its way out; a start removes it
+    X.*.cleaned   being written, or written and not swapped yet; a start removes it
+    X.*.swap      decided: a start completes the swap
+    *.deleted     to be deleted; a start deletes it
 
-`swap_steps` are renames in an order that lets the names alone say where a crash came:
+`swap_steps` returns renames in an order that lets the names alone tell where a crash came:
 
-1. X.*.cleaned -> X.*.swap, the log last. While there is an X.log.cleaned nothing has happened yet,
-   and a start throws the other files of X away.
-2. the files of the old segments -> *.deleted, the newest segment first, its log last. While an old
-   X.log is there, so is everything that belongs to it.
+1. X.*.cleaned -> X.*.swap, the log last. While X.log.cleaned exists nothing has happened yet, and
+   a start removes the other files of X.
+2. The files of the old segments -> *.deleted, the newest segment first, its log last. While an old
+   X.log exists, so does everything that belongs to it.
 3. X.*.swap -> X.*, the log last.
 
-The old segments are those that begin in the range of offsets of X.log.swap; the last batch of a
-compacted segment is always kept, so that its end is in the file.
+The old segments are those that begin in the offset range of X.log.swap. The last batch of a
+compacted segment is always kept, so the file tells where that range ends.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Final
 
 from local_cluster.log.disk.files import Files
-from local_cluster.log.segment.scan import iter_file_headers
-from local_cluster.log.segment.segment import (
+from local_cluster.log.segment.file_names import (
+    CLEANED_SUFFIX,
     DELETED_SUFFIX,
-    INDEX_SUFFIX,
     LOG_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SWAP_SUFFIX,
     file_name,
+    parse_offsets,
 )
+from local_cluster.log.segment.scan import iter_file_headers
 
-CLEANED_SUFFIX: Final = ".cleaned"
-SWAP_SUFFIX: Final = ".swap"
-
-SEGMENT_SUFFIXES: Final = (
-    TRANSACTION_INDEX_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-)
-"""The files of a segment in the order in which they are renamed."""
-
-_OFFSET_DIGITS: Final = 20
-
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 def swap_steps(
     names: Sequence[str], base_offset: int, replaced: Sequence[int]
 ) -> list[tuple[str, str]]:
-    """The renames (from, to) that put the cleaned segment at `base_offset` in the place of the
-    segments at `replaced`, ascending. `names` is what the directory holds."""
+    """Return the renames (from, to) that swap in the cleaned segment at `base_offset`.
+
+    It replaces the segments at `replaced`, ascending. `names` is what the directory holds.
+    """
     there = set(names)
     finals = [
         name
@@ -68,12 +57,12 @@ def swap_steps(
 
 
 def recover_swaps(files: Files, directory: str, names: Sequence[str]) -> list[str]:
-    """Finish or undo what a crash left of a swap, remove `.cleaned` and `.deleted` files.
+    """Complete or undo a swap that a crash interrupted; remove `.cleaned` and `.deleted` files.
 
-    Returns the names that are there then. Raises OSError.
+    Return the names that the directory holds then. Raises OSError.
     """
     there = set(names)
-    for base_offset in _offsets(names, SWAP_SUFFIX):
+    for base_offset in _swap_offsets(names):
         log_name = file_name(base_offset, LOG_SUFFIX)
         swaps = [
             name
@@ -88,12 +77,12 @@ def recover_swaps(files: Files, directory: str, names: Sequence[str]) -> list[st
             end_offset = _end_offset(files, f"{directory}/{log_name}{SWAP_SUFFIX}", base_offset)
             replaced = [
                 offset
-                for offset in _offsets(sorted(there), LOG_SUFFIX)
+                for offset in parse_offsets(there, LOG_SUFFIX)
                 if base_offset <= offset < end_offset
             ]
             for name, new_name in _removals(there, replaced):
                 _rename(files, directory, name, new_name, there)
-        _log.info("%s/%s: a swap is finished", directory, log_name)
+        log.info("%s/%s: a swap is completed", directory, log_name)
         for name in swaps:
             _rename(files, directory, name + SWAP_SUFFIX, name, there)
     for name in sorted(there):
@@ -103,7 +92,7 @@ def recover_swaps(files: Files, directory: str, names: Sequence[str]) -> list[st
 
 
 def remove_cleaned(files: Files, directory: str) -> None:
-    """Remove what an earlier round wrote and nobody took. Raises OSError."""
+    """Remove what an earlier round wrote and nobody swapped in. Raises OSError."""
     for name in files.list_dir(directory):
         if name.endswith(CLEANED_SUFFIX):
             files.remove(f"{directory}/{name}")
@@ -125,19 +114,14 @@ def _end_offset(files: Files, path: str, base_offset: int) -> int:
     return end_offset
 
 
-def _offsets(names: Sequence[str], last_suffix: str) -> list[int]:
-    """The offsets of the names of segment files that end in `last_suffix`, ascending."""
-    offsets = set()
-    for name in names:
-        digits, _, rest = name.partition(".")
-        if (
-            name.endswith(last_suffix)
-            and len(digits) == _OFFSET_DIGITS
-            and digits.isdigit()
-            and f".{rest}".removesuffix(SWAP_SUFFIX) in SEGMENT_SUFFIXES
-        ):
-            offsets.add(int(digits))
-    return sorted(offsets)
+def _swap_offsets(names: Sequence[str]) -> list[int]:
+    return sorted(
+        {
+            offset
+            for suffix in SEGMENT_SUFFIXES
+            for offset in parse_offsets(names, suffix + SWAP_SUFFIX)
+        }
+    )
 
 
 def _rename(files: Files, directory: str, name: str, new_name: str, there: set[str]) -> None:

@@ -1,4 +1,4 @@
-"""Kafka's small text files as pure functions over bytes.
+"""The formats of Kafka's small text files, as pure functions over bytes.
 
 - offset checkpoints (recovery-point-offset-checkpoint, replication-offset-checkpoint,
   log-start-offset-checkpoint, cleaner-offset-checkpoint): version 0, the number of lines, then
@@ -30,24 +30,26 @@ LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+LOCK: Final = ".lock"
 
 _VERSION: Final = 0
 
-Offsets = Mapping[tuple[str, int], int]
+Key = tuple[str, int]
+"""Topic and partition."""
 
 
 class CheckpointCorruptError(ValueError):
-    """A checkpoint file that is not in its format."""
+    """A file that is not in its format."""
 
 
-def encode_offsets(offsets: Offsets) -> bytes:
+def encode_offsets(offsets: Mapping[Key, int]) -> bytes:
     lines = [
         f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())
     ]
     return _encode_lines(lines)
 
 
-def decode_offsets(content: bytes) -> dict[tuple[str, int], int]:
+def decode_offsets(content: bytes) -> dict[Key, int]:
     offsets = {}
     for line in _decode_lines(content):
         try:
@@ -85,7 +87,7 @@ def decode_partition_metadata(content: bytes) -> UUID:
 
 
 def encode_topic_id(topic_id: UUID) -> str:
-    """Kafka's text of a Uuid: URL-safe base64 without padding."""
+    """Return Kafka's text of a Uuid: URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
 
 
@@ -101,7 +103,7 @@ def encode_meta_properties(broker_id: int, cluster_id: str) -> bytes:
 
 
 def decode_meta_properties(content: bytes) -> tuple[int, str]:
-    """(broker id, cluster id)"""
+    """Return (broker id, cluster id)."""
     fields = _decode_properties(content, "=")
     try:
         return int(fields["broker.id"]), fields["cluster.id"]
@@ -122,12 +124,12 @@ def _decode_lines(content: bytes) -> list[str]:
         lines = content.decode().splitlines()
         version, count = int(lines[0]), int(lines[1])
     except (UnicodeDecodeError, ValueError, IndexError) as error:
-        raise CheckpointCorruptError(f"checkpoint without a head: {content[:64]!r}") from error
+        raise CheckpointCorruptError(f"checkpoint without a header: {content[:64]!r}") from error
     if version != _VERSION:
         raise CheckpointCorruptError(f"checkpoint of version {version}")
     entries = [line for line in lines[2:] if line.strip()]
     if len(entries) != count:
-        raise CheckpointCorruptError(f"{count} lines announced, {len(entries)} are there")
+        raise CheckpointCorruptError(f"{len(entries)} lines, the header says {count}")
     return entries
 
 

@@ -32,20 +32,22 @@ class LeaderEpochs:
 
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
         self._entries: list[EpochEntry] = []
-        for entry in entries:
-            self.assign(entry.epoch, entry.start_offset)
+        self.latest = UNDEFINED_EPOCH
+        """The newest epoch, -1 if there is none."""
+        self.replace(entries)
 
     @property
     def entries(self) -> Sequence[EpochEntry]:
         return tuple(self._entries)
 
-    @property
-    def latest(self) -> int:
-        """The newest epoch, -1 if there is none."""
-        return self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
+    def replace(self, entries: Iterable[EpochEntry]) -> None:
+        """Hold these entries instead, oldest first."""
+        self.clear()
+        for entry in entries:
+            self.assign(entry.epoch, entry.start_offset)
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that `epoch` begins at `start_offset`; true if that is news.
+        """Note that `epoch` begins at `start_offset`; return whether that changed anything.
 
         Entries that contradict it (an equal or later start) came from a tail that was replaced.
         """
@@ -54,15 +56,16 @@ class LeaderEpochs:
         while self._entries and self._entries[-1].start_offset >= start_offset:
             self._entries.pop()
         self._entries.append(EpochEntry(epoch, start_offset))
+        self.latest = epoch
         return True
 
     def epoch_of(self, offset: int) -> int:
-        """The epoch in which `offset` was written, -1 if unknown."""
+        """Return the epoch in which `offset` was written, -1 if unknown."""
         index = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset)
         return self._entries[index - 1].epoch if index else UNDEFINED_EPOCH
 
     def end_of(self, epoch: int, log_end_offset: int) -> EpochEnd:
-        """The largest epoch <= `epoch` and its end, as LeaderEpochFileCache.endOffsetFor."""
+        """Return the largest epoch <= `epoch` and its end. Source: LeaderEpochFileCache."""
         if epoch == UNDEFINED_EPOCH or not self._entries:
             return EpochEnd(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
         if epoch == self.latest:
@@ -74,20 +77,25 @@ class LeaderEpochs:
         return EpochEnd(self._entries[index - 1].epoch if index else epoch, end_offset)
 
     def truncate_end(self, offset: int) -> bool:
-        """Forget the epochs that began at `offset` or later; true if there were any."""
+        """Forget the epochs that began at `offset` or later; return whether there were any."""
         count = len(self._entries)
         while self._entries and self._entries[-1].start_offset >= offset:
             self._entries.pop()
+        self.latest = self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
         return len(self._entries) != count
 
-    def clear(self) -> None:
-        """Forget everything: the log begins anew."""
-        self._entries.clear()
-
     def truncate_start(self, offset: int) -> bool:
-        """Forget what ended before `offset`; the epoch that holds it now begins there."""
+        """Forget what ended before `offset`; the epoch that holds it then begins there.
+
+        Return whether anything changed.
+        """
         index = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset) - 1
         if index < 0 or (index == 0 and self._entries[0].start_offset == offset):
             return False
         self._entries[: index + 1] = [EpochEntry(self._entries[index].epoch, offset)]
         return True
+
+    def clear(self) -> None:
+        """Forget every epoch."""
+        self._entries.clear()
+        self.latest = UNDEFINED_EPOCH

@@ -1,17 +1,17 @@
-"""Producer snapshot files: Kafka's format version 1, and behind it what Kafka does not keep.
+"""Producer snapshot files: Kafka's format version 1, followed by a part that Kafka does not write.
 
     version int16 = 1, crc uint32 (CRC-32C of everything behind it), count int32, then per producer
     id int64, epoch int16, last_sequence int32, last_offset int64, offset_delta int32,
     timestamp int64, coordinator_epoch int32, current_txn_first_offset int64
 
-Kafka remembers only the newest batch of a producer here, so after a restart a repetition of an
-older one is an error. Behind Kafka's part, inside the CRC and ignored by Kafka's reader, we write
-the older batches of the window as well:
+Kafka keeps only the newest batch of a producer here, so after a restart a repetition of an older
+one is an error. Our part holds the older batches of the window. It follows Kafka's part, inside the
+CRC, and Kafka's reader ignores it:
 
     "HLG1", count int32, then per producer id int64, n int8 and n times
     last_sequence int32, last_offset int64, offset_delta int32, timestamp int64
 
-A snapshot written by Kafka has no such part and is read all the same.
+A snapshot written by Kafka has no such part and is valid too.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _WINDOWS_MAGIC: Final = b"HLG1"
 
 
 class SnapshotCorruptError(ValueError):
-    """A snapshot that is not in its format; an older one or a replay takes its place."""
+    """A snapshot that is not in its format; an older one or a replay is used instead."""
 
 
 def encode_snapshot(state: ProducerState) -> bytes:
-    """The snapshot file of a producer state."""
+    """Return the snapshot file of a producer state."""
     body = bytearray(_COUNT.pack(len(state)))
     windows = bytearray()
     windows_count = 0
@@ -72,7 +72,7 @@ def encode_snapshot(state: ProducerState) -> bytes:
 
 
 def decode_snapshot(content: bytes, end_offset: int, now_ms: int) -> ProducerState:
-    """The producer state as of `end_offset`. Raises SnapshotCorruptError."""
+    """Return the producer state as of `end_offset`. Raises SnapshotCorruptError."""
     try:
         version, crc = _HEAD.unpack_from(content)
         if version != _VERSION:

@@ -1,7 +1,7 @@
-"""What a log knows of its idempotent producers, to refuse gaps and recognise repetitions.
+"""The idempotent producers of a log: refuse gaps in their sequences and recognise repetitions.
 
-Pure. Per producer id the epoch and the last 5 batches, as Kafka's ProducerStateManager and
-ProducerAppendInfo:
+Pure. It holds the epoch and the last 5 batches of each producer id, as Kafka's ProducerStateManager
+and ProducerAppendInfo:
 
     producer id   epoch           first sequence            decision
     unknown       any             any                       accept (the state may have expired)
@@ -12,13 +12,13 @@ ProducerAppendInfo:
     known         the same        equals one of the 5       duplicate: its original offsets
     known         the same        other                     out_of_order_sequence_number
 
-Expiry goes by when a producer was last seen at work, by the broker's clock. Kafka goes by the times
-in its records, and so forgets a producer of old data while it writes.
+A producer expires when it has been idle too long by the broker's clock. Kafka uses the times in its
+records, and so forgets a producer of old data while it writes.
 
 A producer's transaction is open in this log from its first transactional batch to its marker. It
-holds the last stable offset back until then, and after that until the marker itself is replicated
-(Kafka's "unreplicated" transactions). Whether a transaction may begin here is the coordinator's to
-say: the produce handler asks it, and `begin_verification` lets it see that no marker came between.
+holds back the last stable offset until the marker itself is replicated (Kafka's "unreplicated"
+transactions). The coordinator decides whether a transaction may begin here: the produce handler
+asks it, and `begin_verification` shows whether a marker came in between.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 BATCHES_KEPT: Final = 5
 """Kafka's window: producers have at most 5 requests in flight."""
 PRODUCERS_MAX: Final = 100_000
-"""Producer ids kept per log; beyond it the tenth that was seen longest ago is forgotten."""
+"""Producer ids kept per log; beyond it the tenth that has been idle longest is forgotten."""
 SEQUENCE_MASK: Final = 0x7FFFFFFF
 NO_OFFSET: Final = -1
 EPOCH_RAISED_SINCE: Final = 2
-"""transaction.version from which a marker's epoch is above that of the records it ends."""
+"""From this transaction.version on, a marker's epoch is above that of the records it ends."""
 
 
 class SequencedBatch(NamedTuple):
-    """One batch of a producer: what a repetition of it is answered with."""
+    """One batch of a producer; a repetition of it returns these offsets."""
 
     last_sequence: int
     last_offset: int
@@ -55,7 +55,7 @@ class SequencedBatch(NamedTuple):
 
 
 class CompletedTransaction(NamedTuple):
-    """A transaction that its marker ended, the marker being at `last_offset`."""
+    """A transaction that a marker ended; the marker is at `last_offset`."""
 
     producer_id: int
     first_offset: int
@@ -114,18 +114,19 @@ class ProducerState:
         return self._entries.get(producer_id)
 
     def check(self, header: BatchHeader) -> SequencedBatch | None:
-        """Decide on a batch of a producer: None to accept it, the original if it is a repetition.
+        """Return None to accept a batch, or the original batch if it is a repetition.
 
-        Changes nothing. Raises KafkaError(invalid_producer_epoch, out_of_order_sequence_number).
+        Changes nothing. Raises KafkaError: invalid_producer_epoch, out_of_order_sequence_number.
         """
         entry = self._entries.get(header.producer_id)
         return None if entry is None else check_sequence(entry, header)
 
     def stage(self, header: BatchHeader, staged: dict[int, ProducerEntry]) -> None:
-        """As `check`, for one of several batches of an append, each seeing those before it.
+        """Check one of several batches of an append; each one sees those before it.
 
-        `staged` is the scratch of that append. A repetition among them is refused with
-        duplicate_sequence_number: the append has no single pair of original offsets.
+        `staged` is the scratch space of that append. Raises the errors of `check`, and
+        duplicate_sequence_number for a repetition: the append has no single pair of original
+        offsets to return.
         """
         producer_id = header.producer_id
         entry = staged.get(producer_id)
@@ -140,20 +141,20 @@ class ProducerState:
         if check_sequence(entry, header) is not None:
             raise KafkaError(
                 ErrorCode.duplicate_sequence_number,
-                f"producer {producer_id}: sequence {header.base_sequence} is there already",
+                f"producer {producer_id}: sequence {header.base_sequence} was appended already",
             )
         _record(entry, header, header.base_offset, header.max_timestamp, 0)
 
     def check_marker(self, producer_id: int, producer_epoch: int, marker: EndMarker) -> None:
-        """Whether a marker may be written.
+        """Check that a marker may be written.
 
-        Raises KafkaError(invalid_producer_epoch, transaction_coordinator_fenced).
+        Raises KafkaError: invalid_producer_epoch, transaction_coordinator_fenced.
         """
         entry = self._entries.get(producer_id)
         if entry is None:
             return
-        # Version 2 raises the epoch with every end, so a marker that has the epoch of an open
-        # transaction belongs to the one before. Without one it repeats the last, and is harmless.
+        # Version 2 raises the epoch with every marker. So a marker with the epoch of an open
+        # transaction belongs to the one before. Without an open one it is a harmless repetition.
         is_late = producer_epoch < entry.epoch or (
             producer_epoch == entry.epoch
             and marker.transaction_version >= EPOCH_RAISED_SINCE
@@ -162,21 +163,24 @@ class ProducerState:
         if is_late:
             raise KafkaError(
                 ErrorCode.invalid_producer_epoch,
-                f"producer {producer_id}: marker of epoch {producer_epoch}, {entry.epoch} was seen",
+                f"producer {producer_id}: marker of epoch {producer_epoch}, the log has"
+                f" {entry.epoch}",
             )
         if marker.coordinator_epoch < entry.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.transaction_coordinator_fenced,
-                f"coordinator epoch {marker.coordinator_epoch}, {entry.coordinator_epoch} was seen",
+                f"coordinator epoch {marker.coordinator_epoch}, the log has"
+                f" {entry.coordinator_epoch}",
             )
 
     def begin_verification(self, producer_id: int) -> object:
-        """A token that is good until the next marker of this producer (or batch of it)."""
+        """Return a token, valid until the producer's next marker or transactional batch."""
         if producer_id not in self._verifying and len(self._verifying) >= PRODUCERS_MAX:
             del self._verifying[next(iter(self._verifying))]
         return self._verifying.setdefault(producer_id, object())
 
     def is_verified(self, producer_id: int, token: object) -> bool:
+        """Return whether a token is still valid."""
         return self._verifying.get(producer_id) is token
 
     def record(
@@ -187,11 +191,10 @@ class ProducerState:
         now_ms: int,
         marker: EndMarker | None = None,
     ) -> CompletedTransaction | None:
-        """Take over a batch that was written (or replicated, or replayed).
+        """Note a batch that was written, replicated or replayed; return the transaction it ended.
 
-        Its base offset and largest timestamp are given as they are in the log, where the header
-        may still have the producer's; `marker` is what a control batch holds. Gives the
-        transaction that the marker ended.
+        `base_offset` and `timestamp_ms` (the largest) are those in the log; the header may still
+        have the producer's. `marker` is the content of a control batch.
         """
         producer_id = header.producer_id
         entry = self._entries.get(producer_id)
@@ -205,8 +208,8 @@ class ProducerState:
         self._verifying.pop(producer_id, None)
         if marker is None:
             if header.attributes & CONTROL_BIT:
-                # A marker that compaction has emptied, as nothing is left of what it ended: only an
-                # old snapshot has it open. What a follower still has ends with another marker.
+                # Compaction emptied this marker because nothing is left of its transaction. Only an
+                # old snapshot still has that open. `FollowerAppender` ends a follower's rest of it.
                 self._open.pop(producer_id, None)
             else:
                 self._open.setdefault(producer_id, base_offset)
@@ -222,13 +225,13 @@ class ProducerState:
         return completed
 
     def restore(self, producer_id: int, entry: ProducerEntry) -> None:
-        """Put in an entry that was read from a snapshot, with the time of reading as last seen."""
+        """Add an entry that was read from a snapshot; it was last seen when it was read."""
         self._entries[producer_id] = entry
         if entry.transaction_first_offset != NO_OFFSET:
             self._open[producer_id] = entry.transaction_first_offset
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget producers that have written nothing for `expiration_ms` and have nothing open."""
+        """Forget producers that were idle for `expiration_ms` and have no open transaction."""
         gone = [
             producer_id
             for producer_id, entry in self._entries.items()
@@ -239,7 +242,7 @@ class ProducerState:
             del self._entries[producer_id]
 
     def forget_replicated(self, high_watermark: int) -> None:
-        """Keep no longer what ended below the high watermark, also where nobody asks about it."""
+        """Forget ended transactions whose marker is below the high watermark."""
         if self._unreplicated:
             self._unreplicated = [
                 ended for ended in self._unreplicated if ended.last_offset >= high_watermark
@@ -247,12 +250,14 @@ class ProducerState:
 
     @property
     def first_open_offset(self) -> int | None:
-        """The first offset of the oldest transaction that has no marker yet."""
+        """The first offset of the oldest open transaction, None if there is none."""
         return min(self._open.values()) if self._open else None
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """The first offset of the oldest transaction that is open, or whose marker is not below
-        the high watermark. The high watermark must not go back between calls."""
+        """Return the first offset of the oldest transaction without a replicated marker, or None.
+
+        A marker is replicated below the high watermark, which must not go back between calls.
+        """
         self.forget_replicated(high_watermark)
         first = self.first_open_offset
         for ended in self._unreplicated:
@@ -271,7 +276,7 @@ class ProducerState:
 
 
 def check_sequence(entry: ProducerEntry, header: BatchHeader) -> SequencedBatch | None:
-    """The table above for a known producer."""
+    """Decide for a known producer, by the table above. See `ProducerState.check`."""
     epoch, sequence = header.producer_epoch, header.base_sequence
     if (
         entry.transaction_first_offset != NO_OFFSET
@@ -283,18 +288,19 @@ def check_sequence(entry: ProducerEntry, header: BatchHeader) -> SequencedBatch 
             f"producer {header.producer_id} is in a transaction, the batch is not",
         )
     if sequence < 0 and epoch >= entry.epoch:
-        # Written by a coordinator for its producer (offsets in a transaction): not sequenced.
+        # A coordinator wrote it for its producer (offsets in a transaction), without a sequence.
         return None
     if epoch != entry.epoch:
         if epoch < entry.epoch:
             raise KafkaError(
                 ErrorCode.invalid_producer_epoch,
-                f"producer {header.producer_id}: epoch {epoch}, {entry.epoch} was seen",
+                f"producer {header.producer_id}: epoch {epoch}, the log has {entry.epoch}",
             )
         if sequence:
             raise KafkaError(
                 ErrorCode.out_of_order_sequence_number,
-                f"producer {header.producer_id}: epoch {epoch} begins with sequence {sequence}",
+                f"producer {header.producer_id}: epoch {epoch} begins with sequence {sequence},"
+                " expected 0",
             )
         return None
     batches = entry.batches

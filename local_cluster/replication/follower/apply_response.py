@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from local_cluster.log.disk.tickets import Deletion
+from local_cluster.log.disk.disk_work import Deletion
 from local_cluster.records.header import CRC_START, LOG_OVERHEAD_BYTES, BatchHeader, complete_header
 from local_cluster.replication.follower.response_rules import (
     Action,
@@ -86,11 +86,11 @@ def apply_response(
             deletion = _append(partition, position, response, now_ms)
         case Truncate(offset):
             _log_truncation(partition, offset)
-            deletion = replica_log.truncate_to(offset, now_ms)
+            deletion = replica_log.truncation.truncate_to(offset, now_ms)
             partition.truncate_high_watermark()
         case TruncateFully(offset):
             log.warning("%s starts over at %d, the leader's log start", replica_log, offset)
-            deletion = replica_log.truncate_fully(offset, now_ms)
+            deletion = replica_log.truncation.truncate_fully(offset, now_ms)
             partition.truncate_high_watermark()
         case Stop() | Retry():
             pass
@@ -104,7 +104,7 @@ def _append(
     if isinstance(response.records, memoryview) and len(response.records):
         headers, size_bytes = read_whole_batches(response.records, epoch_max=position.leader_epoch)
         if headers:
-            deletion = partition.log.begin_with(headers[0], now_ms)
+            deletion = partition.log.truncation.start_over_with(headers[0], now_ms)
             if deletion is not None:
                 partition.truncate_high_watermark()
             partition.append_as_follower(response.records[:size_bytes], headers)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 from local_cluster.clock import Clock
 from local_cluster.controller.model.metadata_cache import MetadataCache
-from local_cluster.log.disk.tickets import Deletion
+from local_cluster.log.disk.disk_work import Deletion
 from local_cluster.network import ConnectToPeer, connect_to_peer
 from local_cluster.replication.follower.replica_fetcher import (
     FetchContext,

@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 from local_cluster.backoff import FailureBackoff
 from local_cluster.clock import Clock
 from local_cluster.controller.model.metadata_cache import MetadataCache
-from local_cluster.log.disk.tickets import Deletion
+from local_cluster.log.disk.disk_work import Deletion
 from local_cluster.network import ConnectToPeer
 from local_cluster.replication.follower.apply_response import Position, apply_response, position_of
 from local_cluster.replication.follower.fetch_session import FETCH_VERSION, encode_fetch
@@ -345,7 +345,7 @@ class ReplicaFetcher:
             damaged_log = partition.log
             log.warning("%s is damaged and fetched again: %s", damaged_log, damaged_log.corruption)
             try:
-                deletion = damaged_log.truncate_fully(
+                deletion = damaged_log.truncation.truncate_fully(
                     damaged_log.log_start_offset, self._context.clock.now_ms()
                 )
             except Exception as error:

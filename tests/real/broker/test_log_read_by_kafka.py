@@ -22,7 +22,7 @@ from local_cluster.wire.errors import ErrorCode
 from tests.support.cluster import running_broker
 from tests.support.kafka_from_maven import kafka_jars, running_kafka
 from tests.support.producing import produce_once
-from tests.unit.local_cluster.log.compaction.compacting import compact, put
+from tests.unit.local_cluster.log.compaction.compaction_samples import compact, put
 from tests.unit.local_cluster.log.samples import NOW_MS, append, batch, create, offsets_of, read_all
 
 pytestmark = pytest.mark.oracle
@@ -103,7 +103,7 @@ def with_transactions(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 epoch=turn // 15,
             )
         for producer_id in (9, 10, 11):
-            log.append_marker(
+            log.as_leader.append_marker(
                 EndMarker(is_commit=producer_id != 10, coordinator_epoch=0),
                 producer_id=producer_id,
                 producer_epoch=0,

@@ -189,7 +189,7 @@ DEVIATIONS: Final[Mapping[str, tuple[ErrorCode, ErrorCode]]] = {
     "codec 5": (_UNKNOWN, ErrorCode.unsupported_compression_type),
     "codec 7": (_UNKNOWN, ErrorCode.unsupported_compression_type),
 }
-"""(Kafka, ours), each of them told in log/validate.py."""
+"""(Kafka, ours), each listed in log/partition/batch_checks.py."""
 
 
 class Answer(NamedTuple):

@@ -23,9 +23,9 @@ from local_cluster.fetch_sessions.session_cache import FetchSessionCache
 from local_cluster.groups.coordinator import GroupCoordinator
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.log.config.log_config import LogConfig
-from local_cluster.log.directory.log_directories import LogDirectories
 from local_cluster.log.directory.log_directory import LogDirectory
-from local_cluster.log.disk.tickets import LogDirectoryError
+from local_cluster.log.directory.log_store import LogStore
+from local_cluster.log.disk.disk_work import LogDirectoryError
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.replication.follower.followed_replicas import FollowedReplicas
 from local_cluster.replication.isr_proposer import IsrProposer
@@ -147,7 +147,7 @@ class SimBroker(SimProcess):
     def _build(self) -> None:
         self.clock = SimClock(self._random.randint(-500, 500))
         self.metadata = MetadataCache()
-        self.log_directories = LogDirectories(
+        self.log_directories = LogStore(
             [Path(each) for each in self.settings.log_dirs],
             self.disk,
             broker_id=self.id,

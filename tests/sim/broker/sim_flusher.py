@@ -6,7 +6,7 @@ import asyncio
 from random import Random
 from typing import Any, Protocol
 
-from local_cluster.log.disk.tickets import LogDirectoryError
+from local_cluster.log.disk.disk_work import LogDirectoryError
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.replication.log_flushes import LogFlushes
 from local_cluster.wire.errors import ErrorCode
@@ -56,12 +56,12 @@ class SimFlusher:
             if not flushes.is_flushed_by(self):
                 # It moves to another log directory, and requests a flush again.
                 continue
-            ticket = flushes.log.begin_flush()
+            ticket = flushes.log.flusher.begin_flush()
             if ticket is not None:
                 tickets.append((flushes, flushes.log, ticket))
             elif flushes.log.failure is not None:
                 flushes.fail(ErrorCode.kafka_storage_error)
-            elif flushes.log.needs_flush:
+            elif flushes.log.flusher.needs_flush:
                 asyncio.get_running_loop().call_later(RETRY_SECONDS, self.request, flushes)
         self._is_busy = bool(tickets)
         if tickets:
@@ -79,7 +79,7 @@ class SimFlusher:
         for flushes, log, ticket in tickets:
             if ticket.is_done:
                 # The ticket belongs to this log; the partition may have another one by now.
-                log.complete_flush(ticket)
+                log.flusher.complete_flush(ticket)
                 flushes.flushed()
             else:
                 flushes.fail(ErrorCode.kafka_storage_error)

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Collection
 from random import Random
 
-from local_cluster.log.directory.log_directories import LogDirectories
 from local_cluster.log.directory.log_directory import LogDirectory
-from local_cluster.log.disk.tickets import Deletion
+from local_cluster.log.directory.log_store import LogStore
+from local_cluster.log.disk.disk_work import Deletion
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
 
@@ -19,7 +19,7 @@ SPACE_PROBE_SECONDS = 0.5
 class SimHousekeeping:
     """What server/housekeeping.py and server/broker.py do in threads, in virtual time."""
 
-    def __init__(self, directories: LogDirectories, replicas: ReplicaSet, random: Random) -> None:
+    def __init__(self, directories: LogStore, replicas: ReplicaSet, random: Random) -> None:
         self._directories = directories
         self._replicas = replicas
         self._random = random

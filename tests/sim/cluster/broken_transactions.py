@@ -9,7 +9,7 @@ from unittest import mock
 from local_cluster.coordinator_runtime.commit_queue import CommitQueue
 from local_cluster.coordinator_runtime.outcome import Outcome
 from local_cluster.handlers.data import partition_read
-from local_cluster.log.partition.partition_log import PartitionLog
+from local_cluster.log.partition.log_reader import LogReader
 from local_cluster.transactions import end_txn, shard
 from local_cluster.transactions.end_txn import EndTxnAction
 from local_cluster.transactions.markers import MarkerSender
@@ -75,7 +75,7 @@ def end_transactions_of_any_epoch() -> Broken:
 def read_past_open_transactions() -> Broken:
     """Readers see records of open transactions."""
     return mock.patch.object(
-        PartitionLog, "last_stable_offset", lambda self, high_watermark: high_watermark
+        LogReader, "last_stable_offset", lambda self, high_watermark: high_watermark
     )
 
 
@@ -96,5 +96,5 @@ def starve_readers_of_new_leaders() -> Broken:
 def show_aborted_records() -> Broken:
     """Responses do not list aborted transactions."""
     return mock.patch.object(
-        PartitionLog, "aborted_transactions", lambda self, offset, next_offset: []
+        LogReader, "aborted_transactions", lambda self, offset, next_offset: []
     )

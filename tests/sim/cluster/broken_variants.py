@@ -84,7 +84,7 @@ def truncate_to_the_high_watermark() -> Broken:
     def resign_and_cut(self: Partition, *args: Any) -> None:
         resign(self, *args)
         if self.high_watermark < self.log.log_end_offset:
-            self.log.truncate_to(self.high_watermark, 0)
+            self.log.truncation.truncate_to(self.high_watermark, 0)
 
     stack = ExitStack()
     stack.enter_context(mock.patch.object(Partition, "resign", resign_and_cut))
@@ -263,7 +263,7 @@ def adopt_logs_of_deleted_topics() -> Broken:
         for index in self._directories.partitions_of(topic.name):
             log = self._directories.get(topic.name, index)
             if log is not None:
-                log.topic_id = topic.topic_id
+                log.state.topic_id = topic.topic_id
             partition = self.get(topic.name, index)
             if partition is not None:
                 partition.topic_id = topic.topic_id
@@ -275,9 +275,9 @@ def skip_the_flush_of_a_copy() -> Broken:
     """A replica moves to another log directory before it is on the disk there."""
 
     async def pretend(self: LogDirMoves, log: PartitionLog, home: LogDirectory) -> None:
-        ticket = log.begin_sync()
-        ticket.is_covered()
-        log.complete_flush(ticket)
+        ticket = log.flusher.begin_full_flush()
+        ticket.mark_done()
+        log.flusher.complete_flush(ticket)
 
     return mock.patch.object(LogDirMoves, "_flush", pretend)
 

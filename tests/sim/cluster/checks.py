@@ -97,7 +97,7 @@ class ClusterChecks:
     def _check_replica(self, broker: SimBroker, partition: Partition, at: At) -> None:
         seen = self._seen.get((broker.id, at))
         log = partition.log
-        start = (log.log_start_offset, log.first_base_offset)
+        start = (log.log_start_offset, log.segments.first_base_offset)
         is_new = seen is None or seen.replica is not partition
         if is_new and log.corruption is not None and not self._was_damaged(broker, at, seen):
             raise Anomaly(f"{at}: not damaged, but {log.corruption}")
@@ -128,7 +128,7 @@ class ClusterChecks:
         self, broker: SimBroker, partition: Partition, at: At, seen: _Compared | None
     ) -> _Compared:
         """Start to compare a new replica, or one whose log start changed."""
-        start = partition.log.log_start_offset, partition.log.first_base_offset
+        start = partition.log.log_start_offset, partition.log.segments.first_base_offset
         log_start, base = start
         start_offset_max = self.committed_of(Log(at, partition.topic_id)).start_offset_max
         if not base <= log_start <= min(start_offset_max, partition.high_watermark):
@@ -310,7 +310,7 @@ def read_log(partition: Partition, offset: int, end: int) -> bytes:
     """Return whole batches of the log between two offsets."""
     parts = []
     while offset < end:
-        piece = partition.log.read(
+        piece = partition.log.reader.read(
             offset, bytes_max=READ_BYTES, offset_limit=end, at_least_one_batch=True
         )
         if piece is None or not piece.size_bytes:

@@ -1,4 +1,4 @@
-"""The compactor's process: bounded memory, and what it leaves behind when it fails."""
+"""The compactor's process: bounded memory, and the files of a failed job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from local_cluster import compactor
 from local_cluster.compactor import JOB
 from local_cluster.log.compaction.compaction_round import CompactionRound, plan_round
 from local_cluster.log.config.log_config import LogConfig
-from tests.unit.local_cluster.log.compaction.compacting import NoThrottle, put
+from tests.unit.local_cluster.log.compaction.compaction_samples import NoThrottle, put
 from tests.unit.local_cluster.log.faulty_files import FaultyFiles
 from tests.unit.local_cluster.log.samples import NOW_MS, create
 
@@ -31,7 +31,7 @@ def planned(directory: Path, batches: int, records: int, value_bytes: int) -> Co
     for index in range(batches):
         pairs = [(b"%d-%d" % (index, at), os.urandom(value_bytes)) for at in range(records)]
         put(log, *pairs)
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     found = plan_round(
         log,
         cleaned_offset=0,
@@ -44,7 +44,7 @@ def planned(directory: Path, batches: int, records: int, value_bytes: int) -> Co
 
 
 def memory_bytes_max(found: CompactionRound) -> int:
-    """The largest resident size of a compactor that did one round."""
+    """Return the largest resident size of a compactor that did one round."""
     process = subprocess.Popen(
         [sys.executable, "-m", "local_cluster.compactor", f"--parent={os.getpid()}"],
         stdin=subprocess.PIPE,
@@ -72,7 +72,7 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
     assert memory_bytes_max(large) < memory_bytes_max(small) + MEMORY_BYTES_MAX
 
 
-def test_what_was_written_in_vain_is_removed(
+def test_files_of_a_failed_job_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = planned(tmp_path / "log", 10, 10, 100)

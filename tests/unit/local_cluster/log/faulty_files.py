@@ -1,34 +1,61 @@
-"""A file system that fails some calls in a row: the n-th one that changes anything, and after."""
+"""File systems for tests: one whose files can be wrapped, one that fails some calls in a row."""
 
 from __future__ import annotations
 
 import errno
 from pathlib import Path
 
-from local_cluster.log.disk.files import OsFile, OsFiles, Syncable
+from local_cluster.log.disk.files import LogFile, OsFiles, Syncable
 
 
-class FaultyFile(OsFile):
-    """A file of a disk that goes wrong as its plan says."""
+class WrappedFile:
+    """A file that passes every call on."""
 
-    disk: FaultyFiles
+    def __init__(self, file: LogFile) -> None:
+        self._file = file
 
-    def write(self, buffer: bytes | bytearray | memoryview) -> int | None:  # type: ignore[override]
-        if not self.disk.fails("write"):
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def write(self, buffer: bytes | bytearray | memoryview, /) -> int | None:
+        return self._file.write(buffer)
+
+    def pread(self, size_bytes: int, position: int) -> bytes:
+        return self._file.pread(size_bytes, position)
+
+    def truncate(self, size_bytes: int, /) -> int:
+        return self._file.truncate(size_bytes)
+
+    def sync(self) -> None:
+        self._file.sync()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class FaultyFile(WrappedFile):
+    """A file of a disk that fails as its plan says."""
+
+    def __init__(self, file: LogFile, disk: FaultyFiles) -> None:
+        super().__init__(file)
+        self._disk = disk
+
+    def write(self, buffer: bytes | bytearray | memoryview, /) -> int | None:
+        if not self._disk.fails("write"):
             return super().write(buffer)
         view = memoryview(buffer)
-        part = super().write(view[: len(view) * self.disk.tenths // 10])
-        if self.disk.error == errno.ENOSPC and self.disk.tenths:
-            # Linux takes what fits and says so only by the count.
+        part = super().write(view[: len(view) * self._disk.tenths // 10])
+        if self._disk.error == errno.ENOSPC and self._disk.tenths:
+            # Linux writes what fits and reports it only by the count.
             return part
-        raise OSError(self.disk.error, "injected")
+        raise OSError(self._disk.error, "injected")
 
-    def truncate(self, size_bytes: int | None = None, /) -> int:
-        self.disk.check("truncate")
+    def truncate(self, size_bytes: int, /) -> int:
+        self._disk.check("truncate")
         return super().truncate(size_bytes)
 
     def sync(self) -> None:
-        self.disk.check("sync")
+        self._disk.check("sync")
         super().sync()
 
 
@@ -44,7 +71,7 @@ class SyncedPath:
 
 
 class FaultyFiles(OsFiles):
-    """The real file system; calls number `first` to `first + count - 1` that change it fail.
+    """The real file system; the calls `first` to `first + count - 1` that change it fail.
 
     A write that fails takes `tenths` tenths of its bytes; ENOSPC spares what needs no space
     (truncate, remove, sync).
@@ -76,18 +103,14 @@ class FaultyFiles(OsFiles):
         if self.fails(kind):
             raise OSError(self.error, f"injected into {kind}")
 
-    def open(self, path: str, *, create: bool = False) -> FaultyFile:
+    def open(self, path: str, *, create: bool = False) -> LogFile:
         if create and not Path(path).exists():
             self.check("create")
-        plain = super().open(path, create=create)
-        plain.close()
-        file = FaultyFile(path, "a+b")
-        file.disk = self
-        return file
+        return FaultyFile(super().open(path, create=create), self)
 
     def replace(self, path: str, content: bytes, *, durable: bool) -> None:
         if self.fails("replace"):
-            # The temporary file is there in part; or, with all of it, the rename failed.
+            # The temporary file is written in part; or in full, and the rename failed.
             Path(path + ".tmp").write_bytes(content[: len(content) * self.tenths // 9])
             raise OSError(self.error, "injected into replace")
         super().replace(path, content, durable=durable)
@@ -109,5 +132,5 @@ class FaultyFiles(OsFiles):
             self.check("create")
         super().make_dir(path)
 
-    def open_for_sync(self, path: str) -> SyncedPath:  # type: ignore[override]
+    def open_for_sync(self, path: str) -> Syncable:
         return SyncedPath(self, super().open_for_sync(path))

@@ -9,10 +9,11 @@ from uuid import UUID
 
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.disk.disk_health import DiskState
-from local_cluster.log.disk.files import LogFile, OsFile, OsFiles, Syncable
+from local_cluster.log.disk.files import LogFile, OsFiles, Syncable
+from local_cluster.log.partition.batch_checks import check_produced
 from local_cluster.log.partition.partition_log import AppendResult, PartitionLog
-from local_cluster.log.partition.validate import check_produced
 from local_cluster.records.batch import NewRecord, Record, encode_batch, iter_records
+from tests.unit.local_cluster.log.faulty_files import WrappedFile
 
 TOPIC_ID = UUID(int=7)
 NOW_MS = 1_700_000_000_000
@@ -28,7 +29,7 @@ def batch(
     producer: tuple[int, int, int] = (-1, -1, -1),
     attributes: int = 0,
 ) -> bytearray:
-    """A produced batch; record i has the time `timestamp_ms + i`."""
+    """Return a produced batch; record i has the timestamp `timestamp_ms + i`."""
     return encode_batch(
         [NewRecord(timestamp_ms + index, key, value) for index in range(count)],
         codec=codec,
@@ -42,10 +43,10 @@ def batch(
 def append(
     log: PartitionLog, *batches: bytearray, epoch: int = 0, now_ms: int = NOW_MS
 ) -> AppendResult:
-    """Check and append as Produce does; the batches themselves stay as they are."""
+    """Check and append as Produce does; the given batches stay unchanged."""
     buffer = bytearray(b"".join(batches))
     headers = check_produced(buffer, batches_max=len(batches), allow_transactional=True)
-    return log.append_as_leader(buffer, headers, leader_epoch=epoch, now_ms=now_ms)
+    return log.as_leader.append(buffer, headers, leader_epoch=epoch, now_ms=now_ms)
 
 
 def create(
@@ -75,7 +76,7 @@ def reopen(
     log_start_offset: int = 0,
     is_clean: bool = False,
 ) -> PartitionLog:
-    """Open what a log left behind, by default as after a crash."""
+    """Open the files of a log, by default as after a crash."""
     return PartitionLog.open(
         OsFiles(),
         f"{directory}/t-0",
@@ -92,17 +93,17 @@ def reopen(
 
 
 def read_all(log: PartitionLog, bytes_max: int = 1 << 20) -> bytes:
-    """Everything from the start to the end, read slice by slice."""
+    """Read everything from the start to the end, slice by slice."""
     parts = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
-        piece = log.read(
+        piece = log.reader.read(
             offset,
             bytes_max=bytes_max,
             offset_limit=log.log_end_offset,
             at_least_one_batch=True,
         )
-        assert piece.next_offset > offset, "a read must go on"
+        assert piece.next_offset > offset, "a read must advance"
         parts.append(piece.read())
         assert len(parts[-1]) == piece.size_bytes
         offset = piece.next_offset
@@ -118,36 +119,40 @@ def offsets_of(log: PartitionLog) -> list[int]:
 
 
 def flush(log: PartitionLog) -> None:
-    ticket = log.begin_flush()
+    ticket = log.flusher.begin_flush()
     assert ticket is not None
     ticket.run()
-    log.complete_flush(ticket)
+    log.flusher.complete_flush(ticket)
 
 
-class FailingFile(OsFile):
-    """A file whose next write or sync goes wrong as its disk says."""
+class FailingFile(WrappedFile):
+    """A file whose next write or sync fails as its disk says."""
 
-    disk: FailingFiles
+    def __init__(self, file: LogFile, disk: FailingFiles, name: str) -> None:
+        super().__init__(file)
+        self._disk = disk
+        self._name = name
 
-    def write(self, buffer: bytes | bytearray | memoryview) -> int | None:  # type: ignore[override]
-        self.disk.writes.append(self.disk.name_of(self))
-        if self.disk.fits_bytes is None:
+    def write(self, buffer: bytes | bytearray | memoryview, /) -> int | None:
+        disk = self._disk
+        disk.writes.append(self._name)
+        if disk.fits_bytes is None:
             return super().write(buffer)
-        fits, self.disk.fits_bytes = self.disk.fits_bytes, None
-        if self.disk.error:
+        fits, disk.fits_bytes = disk.fits_bytes, None
+        written = super().write(bytes(buffer)[:fits])
+        if disk.error:
             # Some of it reaches the file before the error does.
-            super().write(bytes(buffer)[:fits])
-            raise OSError(self.disk.error, "injected")
-        return super().write(bytes(buffer)[:fits])
+            raise OSError(disk.error, "injected")
+        return written
 
-    def truncate(self, size_bytes: int | None = None, /) -> int:
-        if self.disk.truncate_fails:
+    def truncate(self, size_bytes: int, /) -> int:
+        if self._disk.truncate_fails:
             raise OSError(errno.EIO, "injected")
         return super().truncate(size_bytes)
 
     def sync(self) -> None:
-        self.disk.synced.append(self.disk.name_of(self))
-        if self.disk.sync_fails:
+        self._disk.synced.append(self._name)
+        if self._disk.sync_fails:
             raise OSError(errno.EIO, "injected")
         super().sync()
 
@@ -165,22 +170,13 @@ class FailingFiles(OsFiles):
         self.create_fails = False
         self.writes: list[str] = []
         self.synced: list[str] = []
-        self._names: dict[int, str] = {}
 
-    def name_of(self, file: LogFile) -> str:
-        return self._names.get(id(file), "")
-
-    def open(self, path: str, *, create: bool = False) -> FailingFile:
+    def open(self, path: str, *, create: bool = False) -> LogFile:
         if create and self.create_fails and path.endswith(".log"):
             raise OSError(errno.ENOSPC, "injected")
-        plain = super().open(path, create=create)
-        plain.close()
-        file = FailingFile(path, "a+b")
-        file.disk = self
-        self._names[id(file)] = Path(path).name
-        return file
+        return FailingFile(super().open(path, create=create), self, Path(path).name)
 
-    def open_for_sync(self, path: str) -> Syncable:  # type: ignore[override]
+    def open_for_sync(self, path: str) -> Syncable:
         self.synced.append(Path(path).name)
         return super().open_for_sync(path)
 

@@ -13,12 +13,12 @@ import pytest
 from local_cluster.clock import SystemClock
 from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.log.config.log_config import LogConfig
-from local_cluster.log.directory.log_directories import LogDirectories
 from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.directory.log_store import LogStore
 from local_cluster.log.disk.files import OsFiles
+from local_cluster.log.partition.batch_checks import check_produced
 from local_cluster.log.partition.partition_log import PartitionLog
-from local_cluster.log.partition.validate import check_produced
-from local_cluster.log.segment.segments import Segments
+from local_cluster.log.segment.segment_list import SegmentList
 from local_cluster.log.state.snapshot_files import ProducerSnapshots
 from local_cluster.replication.log_dir_moves import CHUNK_BYTES, LogDirMoves
 from local_cluster.replication.partition import Partition
@@ -40,7 +40,7 @@ class Broker:
 
     def __init__(self, root: Path, *, chunk_bytes: int = CHUNK_BYTES) -> None:
         self.failed: list[BaseException] = []
-        self.directories = LogDirectories(
+        self.directories = LogStore(
             [root / "a", root / "b"],
             OsFiles(),
             broker_id=1,
@@ -202,7 +202,7 @@ async def test_a_refused_swap_leaves_the_replica_its_producers(
 
     where, name = {
         "snapshot": (ProducerSnapshots, "write"),
-        "renaming": (Segments, "move_to"),
+        "renaming": (SegmentList, "move_to"),
     }[refused]
     held = getattr(where, name)
     monkeypatch.setattr(where, name, refuse)
@@ -266,7 +266,7 @@ async def test_a_copy_follows_a_replica_that_is_truncated(broker: Broker) -> Non
     assert copy is not None
     await until(lambda: copy.log_end_offset > 10)
     partition.resign(2, 2)
-    partition.log.truncate_to(10, NOW_MS)
+    partition.log.truncation.truncate_to(10, NOW_MS)
     partition.truncate_high_watermark()
     partition.become_leader(3)
     broker.acknowledged = 10

@@ -21,7 +21,7 @@ from local_cluster.controller.model.cluster_image import (
 )
 from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.controller.zk.coordination import CoordinationUnavailable
-from local_cluster.log.directory.log_directories import LogDirectories
+from local_cluster.log.directory.log_store import LogStore
 from local_cluster.log.disk.files import OsFiles
 from local_cluster.log.segment.segment import Segment
 from local_cluster.log.state import checkpoints
@@ -31,7 +31,7 @@ from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.support.replicas import eventually
-from tests.unit.local_cluster.log.directory.log_directories import StandingClock
+from tests.unit.local_cluster.log.directory.directory_samples import StandingClock
 from tests.unit.local_cluster.log.samples import append, batch, flush
 
 TOPIC_ID = uuid.UUID(int=1)
@@ -53,7 +53,7 @@ class Broker:
     """The replicas of broker 1 in directories a and b, and the metadata that it gets."""
 
     def __init__(self, root: Path) -> None:
-        self.directories = LogDirectories(
+        self.directories = LogStore(
             [root / "a", root / "b"], OsFiles(), broker_id=1, clock=StandingClock()
         )
         self.directories.open(cluster_id="c")
@@ -214,7 +214,7 @@ async def test_a_damaged_log_is_reported_until_it_is_fetched_again(tmp_path: Pat
     append(log, batch(1))
     flush(log)
     broker.directories.all[0].checkpoint({("t", 0): 1})
-    path = Path(log.active_path)
+    path = Path(log.segments.active.log_path)
     broker.close()
     path.write_bytes(path.read_bytes()[:-1] + b"!")
     again = Broker(tmp_path)
@@ -226,7 +226,7 @@ async def test_a_damaged_log_is_reported_until_it_is_fetched_again(tmp_path: Pat
     assert again.replicas.report().offline == {("t", 0)}
     replica = again.replicas.get("t", 0)
     assert replica is not None
-    replica.log.truncate_fully(0, 0)
+    replica.log.truncation.truncate_fully(0, 0)
     assert again.replicas.report() == ALL_WELL
     again.close()
 
@@ -262,7 +262,7 @@ async def test_a_deletion_that_a_disk_refuses_delays_nothing_else(
         raise KafkaError(ErrorCode.kafka_storage_error, "injected")
 
     with monkeypatch.context() as refusing:
-        refusing.setattr(LogDirectories, "delete_topic", refuse)
+        refusing.setattr(LogStore, "delete_topic", refuse)
         broker.apply(deleted=True)
         assert broker.replicas.report() == ReplicaReport(undeleted=frozenset({TOPIC_ID}))
         broker.replicas.resume()
@@ -289,7 +289,7 @@ async def test_a_log_that_failed_in_a_truncation_is_opened_again_when_there_is_s
     with monkeypatch.context() as full:
         full.setattr(Segment, "create", refuse)
         with pytest.raises(KafkaError, match="cannot be truncated"):
-            follower.log.truncate_fully(9, 0)
+            follower.log.truncation.truncate_fully(9, 0)
     assert follower.log.failure is not None
     broker.replicas.resume()
     assert broker.replicas.report() == ALL_WELL

@@ -8,8 +8,8 @@ import pytest
 
 from local_cluster.controller.model.cluster_image import PartitionState
 from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.partition.batch_checks import check_produced
 from local_cluster.log.partition.partition_log import PartitionLog
-from local_cluster.log.partition.validate import check_produced
 from local_cluster.replication.in_sync import LiveBrokers
 from local_cluster.replication.log_flushes import LogFlushes
 from local_cluster.replication.partition import Partition

@@ -9,7 +9,7 @@ import pytest
 from local_cluster.controller.model.cluster_image import PartitionState
 from local_cluster.fetch_sessions.session import FetchSession
 from local_cluster.handlers.data.follower_fetch import ReplicaProgress
-from local_cluster.log.partition.validate import check_produced
+from local_cluster.log.partition.batch_checks import check_produced
 from local_cluster.replication.in_sync import LiveBrokers
 from local_cluster.replication.partition import Partition
 from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, batch, create

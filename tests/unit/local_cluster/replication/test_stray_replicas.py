@@ -15,13 +15,13 @@ from local_cluster.controller.model.cluster_image import (
     difference,
 )
 from local_cluster.controller.model.metadata_cache import MetadataCache
-from local_cluster.log.directory.log_directories import LogDirectories
+from local_cluster.log.directory.log_store import LogStore
 from local_cluster.log.disk.files import OsFiles
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.replication.stray_replicas import StrayReplicas
 from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.wire.errors import KafkaError
-from tests.unit.local_cluster.log.directory.log_directories import StandingClock
+from tests.unit.local_cluster.log.directory.directory_samples import StandingClock
 from tests.unit.local_cluster.log.samples import append, batch, offsets_of
 
 OLD, NEW, OTHER = (uuid.UUID(int=number) for number in (1, 2, 3))
@@ -40,7 +40,7 @@ class Broker:
     """Broker 1 over one log directory, and the metadata that it gets."""
 
     def __init__(self, root: Path) -> None:
-        self.directories = LogDirectories([root], OsFiles(), broker_id=1, clock=StandingClock())
+        self.directories = LogStore([root], OsFiles(), broker_id=1, clock=StandingClock())
         self.directories.open(cluster_id="c")
         self.cache = MetadataCache()
         self.is_connected = True

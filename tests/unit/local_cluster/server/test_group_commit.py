@@ -11,8 +11,8 @@ from typing import cast
 
 import pytest
 
+from local_cluster.log.disk.disk_work import FlushJob, LogDirectoryError
 from local_cluster.log.disk.file_system import FileSystem
-from local_cluster.log.disk.tickets import FlushTicket, LogDirectoryError
 from local_cluster.replication.log_flushes import LogFlushes
 from local_cluster.server.group_commit import GroupCommit
 from local_cluster.wire.errors import ErrorCode
@@ -49,6 +49,7 @@ class DirtyLog:
 
     def __init__(self, disk: Disk) -> None:
         self.log = self
+        self.flusher = self
         self.disk = disk
         self.end_offset = 0
         self.flushed_end_offset = 0
@@ -62,21 +63,21 @@ class DirtyLog:
     def needs_flush(self) -> bool:
         return self.flushed_end_offset < self.end_offset
 
-    def begin_flush(self) -> FlushTicket | None:
+    def begin_flush(self) -> FlushJob | None:
         if self.refusals:
             self.refusals -= 1
             return None
         if not self.needs_flush:
             return None
-        return FlushTicket(
+        return FlushJob(
             end_offset=self.end_offset,
-            generation=0,
+            truncations=0,
             sequence=0,
             files=[self.disk],
             on_failure=lambda reason: setattr(self, "failure", reason),
         )
 
-    def complete_flush(self, ticket: FlushTicket) -> None:
+    def complete_flush(self, ticket: FlushJob) -> None:
         assert ticket.is_done
         self.flushed_end_offset = ticket.end_offset
 

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from local_cluster.log.config.log_config import LogConfig
-from local_cluster.log.directory.log_directories import LogDirectories
+from local_cluster.log.directory.log_store import LogStore
 from local_cluster.log.disk.files import OsFiles
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.replication.partition import Partition
@@ -83,7 +83,7 @@ async def test_the_first_records_of_a_log_are_flushed_long_before_the_next_ones(
     tmp_path: Path,
 ) -> None:
     clock = StandingClock()
-    directories = LogDirectories([tmp_path], OsFiles(), broker_id=1, clock=clock)
+    directories = LogStore([tmp_path], OsFiles(), broker_id=1, clock=clock)
     directories.open(cluster_id="c", flushes=False)
     replicas = Replicas()
     keeping = Housekeeping(
@@ -118,7 +118,7 @@ async def test_an_unexpected_error_does_not_end_the_checkpoints(
 ) -> None:
     monkeypatch.setattr(housekeeping, "CHECKPOINT_INTERVAL_MS", 10)
     clock = StandingClock()
-    directories = LogDirectories([tmp_path], OsFiles(), broker_id=1, clock=clock)
+    directories = LogStore([tmp_path], OsFiles(), broker_id=1, clock=clock)
     directories.open(cluster_id="c")
     replicas = Replicas()
     replicas.errors = 1

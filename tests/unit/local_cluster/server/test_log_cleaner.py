@@ -14,13 +14,13 @@ import pytest
 
 from local_cluster.log.compaction.compaction_round import plan_round
 from local_cluster.log.config.log_config import LogConfig
-from local_cluster.log.directory.log_directories import LogDirectories
-from local_cluster.log.disk.files import OsFile, OsFiles
+from local_cluster.log.directory.log_store import LogStore
+from local_cluster.log.disk.files import LogFile, OsFiles
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.server import log_cleaner
 from local_cluster.server.log_cleaner import UNCLEANABLE_RETRY_MS, LogCleaner
 from local_cluster.settings import BrokerSettings, Listener
-from tests.unit.local_cluster.log.compaction.compacting import put
+from tests.unit.local_cluster.log.compaction.compaction_samples import put
 from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, records_of
 
 WAIT_SECONDS_MAX = 60.0
@@ -73,7 +73,7 @@ class BadSector(OsFiles):
             if "/t-0/" in path and path.endswith(suffix):
                 raise OSError(number, "injected", path)
 
-    def open(self, path: str, *, create: bool = False) -> OsFile:
+    def open(self, path: str, *, create: bool = False) -> LogFile:
         self._check(path)
         return super().open(path, create=create)
 
@@ -82,10 +82,10 @@ class BadSector(OsFiles):
         super().replace(path, content, durable=durable)
 
 
-def filled(path: Path, files: OsFiles, clock: HandClock) -> LogDirectories:
+def filled(path: Path, files: OsFiles, clock: HandClock) -> LogStore:
     """Return two logs with closed dirty segments, after a clean stop: no segment is open."""
     for is_first in (True, False):
-        directories = LogDirectories([path], files, broker_id=1, clock=clock)
+        directories = LogStore([path], files, broker_id=1, clock=clock)
         directories.open(cluster_id="c", config=CONFIG)
         for partition in (0, 1):
             log = directories.get_or_create("t", TOPIC_ID, partition, CONFIG)
@@ -99,7 +99,7 @@ def filled(path: Path, files: OsFiles, clock: HandClock) -> LogDirectories:
 
 @asynccontextmanager
 async def compacting(
-    directories: LogDirectories, logs: list[PartitionLog], clock: HandClock
+    directories: LogStore, logs: list[PartitionLog], clock: HandClock
 ) -> AsyncIterator[LogCleaner]:
     replicas = [Replica("t", log.partition, log, log.log_end_offset) for log in logs]
     running = LogCleaner(SETTINGS, replicas, directories, clock)
@@ -112,7 +112,7 @@ async def compacting(
             directory.close(clean=False)
 
 
-async def until_compacted(directories: LogDirectories, log: PartitionLog) -> None:
+async def until_compacted(directories: LogStore, log: PartitionLog) -> None:
     async with asyncio.timeout(WAIT_SECONDS_MAX):
         while not directories.cleaned_offset("t", log.partition):
             await asyncio.sleep(0.01)
@@ -129,7 +129,7 @@ async def test_only_a_log_that_cannot_be_read_or_rolled_is_skipped_for_a_while(
     directories = filled(tmp_path, files, clock)
     logs = [directories.get_or_create("t", TOPIC_ID, each, CONFIG) for each in (0, 1)]
     if suffix == ".snapshot":
-        logs[0].update_config(LogConfig(is_compacted=True, max_compaction_lag_ms=1))
+        logs[0].state.update_config(LogConfig(is_compacted=True, max_compaction_lag_ms=1))
         clock.ms += 1000
     files.errors = {suffix: error}
     async with compacting(directories, logs, clock):

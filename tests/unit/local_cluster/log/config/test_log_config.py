@@ -1,4 +1,4 @@
-"""Topic configs: where a value comes from, what is refused, what DescribeConfigs says."""
+"""Topic configs: where a value comes from, what is refused, what DescribeConfigs shows."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ import dataclasses
 
 import pytest
 
-from local_cluster.log.config.config_table import TOPIC_CONFIGS
-from local_cluster.log.config.log_config import (
-    LogConfig,
-    describe,
-    stored_config,
-    validate_topic_configs,
-)
+from local_cluster.log.config.description import describe
+from local_cluster.log.config.log_config import LogConfig, stored_config, validate_topic_configs
+from local_cluster.log.config.topic_configs import TOPIC_CONFIGS
 from local_cluster.wire.constants import ConfigSource
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -25,7 +21,7 @@ def test_every_default_is_valid() -> None:
     assert [c.name for c in TOPIC_CONFIGS.values() if c.problem(c.default)] == []
 
 
-def test_overrides_win_over_the_broker_and_the_finest_unit_over_the_others() -> None:
+def test_topic_overrides_win_over_broker_configs_and_finer_units_over_coarser() -> None:
     broker = {"log.retention.hours": "2", "log.segment.bytes": "1000"}
     assert LogConfig.of({}, broker).retention_ms == 7_200_000
     broker["log.retention.minutes"] = "3"
@@ -86,7 +82,7 @@ def test_bad_configs_are_refused_by_name(name: str, value: str) -> None:
     assert name in refused.value.message
 
 
-def test_lags_must_not_contradict_each_other() -> None:
+def test_contradicting_compaction_lags_are_refused() -> None:
     with pytest.raises(KafkaError):
         validate_topic_configs({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"})
 
@@ -98,7 +94,7 @@ def test_a_bad_broker_config_is_named() -> None:
         assert "log.roll.hours" in refused.value.message
 
 
-def test_describe_says_where_each_value_comes_from() -> None:
+def test_describe_shows_the_source_of_each_value() -> None:
     entries = {
         entry.name: entry for entry in describe({"retention.ms": "7"}, {"log.retention.hours": "1"})
     }
@@ -130,7 +126,7 @@ def test_describe_says_where_each_value_comes_from() -> None:
         ),
     ],
 )
-def test_what_an_outside_tool_stored_is_gone_by_as_far_as_it_goes(
+def test_unknown_configs_of_an_outside_tool_are_ignored(
     stored: dict[str, str], retention_ms: int, left_out: tuple[str, ...]
 ) -> None:
     config, names = stored_config(stored, {})

@@ -1,4 +1,4 @@
-"""The log directory: its owner, its lock, its checkpoints, and which logs have which names."""
+"""The log directory: its owner, its lock, its checkpoints, and the names of its logs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from uuid import UUID
 import pytest
 
 from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.disk.disk_work import LogDirectoryError
 from local_cluster.log.disk.files import OsFiles
-from local_cluster.log.disk.tickets import LogDirectoryError
 from local_cluster.log.partition.partition_directory import parse_log_name
 from local_cluster.log.state import checkpoints
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.unit.local_cluster.log.directory.log_directories import StandingClock, made, opened
+from tests.unit.local_cluster.log.directory.directory_samples import StandingClock, made, opened
 from tests.unit.local_cluster.log.samples import TOPIC_ID, FailingFiles, append, batch, flush
 
 
@@ -70,7 +70,7 @@ def test_another_incarnation_of_a_topic_is_refused_until_the_old_is_deleted(
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["at once", "after a restart"])
-def test_a_new_log_is_not_opened_by_the_offsets_of_one_that_had_its_name(
+def test_a_new_log_is_not_opened_with_the_offsets_of_a_former_log(
     tmp_path: Path, is_restarted: bool
 ) -> None:
     """The checkpoints name no topic id, and are written every few seconds only."""
@@ -79,7 +79,7 @@ def test_a_new_log_is_not_opened_by_the_offsets_of_one_that_had_its_name(
     append(log, batch(3))
     append(log, batch(3))
     flush(log)
-    log.advance_log_start(4)
+    log.cleanup.advance_log_start(4)
     directory.checkpoint({("t", 0): 6})
     directory.delete_topic("t", TOPIC_ID)
     if is_restarted:
@@ -97,12 +97,12 @@ def test_a_new_log_is_not_opened_by_the_offsets_of_one_that_had_its_name(
     assert reopened is not None
     assert reopened.corruption is None
     assert (reopened.log_start_offset, reopened.log_end_offset) == (0, 4)
-    assert reopened.flushed_end_offset == 0, "nothing of it is known to be on the disk"
-    assert again.high_watermark("t", 0) == 0
+    assert reopened.flushed_end_offset == 0, "nothing of it counts as flushed"
+    assert again.offsets.high_watermark(("t", 0)) == 0
     again.close()
 
 
-def test_checkpoints_are_not_written_for_names_that_are_new(tmp_path: Path) -> None:
+def test_checkpoints_are_not_written_before_a_new_name(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     made(directory)
     directory.checkpoint()
@@ -110,14 +110,14 @@ def test_checkpoints_are_not_written_for_names_that_are_new(tmp_path: Path) -> N
     directory.delete_topic("t", TOPIC_ID)
     made(directory, partition=1, topic_id=UUID(int=8))
     assert (tmp_path / checkpoints.RECOVERY_POINTS).stat().st_ino == written
-    directory.checkpoint()  # tells of no former log any more
+    directory.checkpoint()  # names no former log any more
     written = (tmp_path / checkpoints.RECOVERY_POINTS).stat().st_ino
     made(directory, topic_id=UUID(int=8))
     assert (tmp_path / checkpoints.RECOVERY_POINTS).stat().st_ino == written
     directory.close()
 
 
-def test_a_deletion_that_did_not_finish_is_finished_by_the_next_start(tmp_path: Path) -> None:
+def test_a_deletion_that_did_not_complete_is_completed_by_the_next_start(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     append(made(directory), batch(1))
     directory.delete_topic("t", TOPIC_ID)
@@ -128,18 +128,18 @@ def test_a_deletion_that_did_not_finish_is_finished_by_the_next_start(tmp_path: 
     again.close()
 
 
-def test_a_flush_in_flight_does_not_care_that_its_topic_goes(tmp_path: Path) -> None:
+def test_a_flush_in_flight_survives_the_deletion_of_its_topic(tmp_path: Path) -> None:
     directory = opened(tmp_path, files=FailingFiles())
     log = made(directory)
     append(log, batch(1), epoch=3)
-    ticket = log.begin_flush()
+    ticket = log.flusher.begin_flush()
     assert ticket is not None
     directory.delete_topic("t", TOPIC_ID)
     made(directory, topic_id=UUID(int=8))
     directory.collect_garbage().run()
     ticket.run()
-    log.complete_flush(ticket)
-    assert log.begin_flush() is None
+    log.flusher.complete_flush(ticket)
+    assert log.flusher.begin_flush() is None
     assert not (tmp_path / "t-0" / checkpoints.LEADER_EPOCHS).exists()
     directory.close()
 
@@ -174,7 +174,7 @@ def test_an_older_checkpoint_is_not_written_over_a_newer_one(tmp_path: Path) -> 
     assert path.read_text() != "of the newer one"
 
 
-def test_a_directory_of_somebody_else_is_not_written_by_a_stop(tmp_path: Path) -> None:
+def test_a_stop_does_not_write_to_a_directory_of_another_owner(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     append(made(directory), batch(3))
     directory.close(high_watermarks={("t", 0): 3})

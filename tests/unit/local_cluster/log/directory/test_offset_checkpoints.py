@@ -1,4 +1,4 @@
-"""What the checkpoints say of a log that was cut back, or ended in the middle of that."""
+"""The checkpoints of a log that was truncated, or that failed in the middle of it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import pytest
 
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.directory.log_directory import LogDirectory
-from local_cluster.log.disk.files import OsFile, OsFiles
-from local_cluster.log.disk.tickets import LogDirectoryError
+from local_cluster.log.disk.files import LogFile, OsFiles
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.log.segment.segment import Segment
 from local_cluster.log.state import checkpoints as c
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.unit.local_cluster.log.compaction.compacting import compact, put
-from tests.unit.local_cluster.log.directory.log_directories import StandingClock, opened
+from tests.unit.local_cluster.log.compaction.compaction_samples import compact, put
+from tests.unit.local_cluster.log.directory.directory_samples import StandingClock, opened
 from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, flush, records_of
 
 DAY_MS = 24 * 3600 * 1000
@@ -27,13 +26,13 @@ KEY = ("t", 0)
 
 
 class FullDisk(OsFiles):
-    """The real file system; while it is full no file is made or written anew, and none renamed."""
+    """The real file system; while it is full no file is created, replaced or renamed."""
 
     is_full = False
     fits_calls: int | None = None
-    """How many such calls it takes before it is full; None for any number."""
+    """How many such calls succeed before it is full; None for any number."""
 
-    def open(self, path: str, *, create: bool = False) -> OsFile:
+    def open(self, path: str, *, create: bool = False) -> LogFile:
         if create and not self.exists(path):
             self._check()
         return super().open(path, create=create)
@@ -59,7 +58,7 @@ def log_of(directory: LogDirectory) -> PartitionLog:
 
 
 def killed(directory: LogDirectory, files: OsFiles | None = None) -> LogDirectory:
-    """The process ends, and its successor starts."""
+    """Kill the process and start its successor."""
     path = Path(directory.path)
     directory.close(clean=False)
     return opened(path, files=files)
@@ -70,34 +69,34 @@ def append_value_and_tombstone(log: PartitionLog) -> None:
     for value in (b"v1", b"other", None, b"another"):
         key = b"k" if value in (b"v1", None) else value
         put(log, (key, value), (b"filler", b"x"))
-        log.roll(NOW_MS)
+        log.writer.roll(NOW_MS)
 
 
 def compacted(path: Path, files: OsFiles | None = None) -> LogDirectory:
-    """A directory with a log that is compacted up to 8, and a checkpoint that says so."""
+    """Make a directory with a log that is compacted up to 8, and a checkpoint of that."""
     directory = opened(path, files=files)
     log = log_of(directory)
     append_value_and_tombstone(log)
     done = compact(log)
     assert done is not None
     assert done.end_offset == 8
-    directory.set_cleaned_offset(*KEY, done.end_offset)
+    directory.offsets.set_cleaned(KEY, done.end_offset)
     directory.checkpoint({KEY: 8})
     return directory
 
 
 def assert_nothing_is_clean_after_a_kill(directory: LogDirectory) -> None:
-    """What is in the log was never compacted, whatever was before it."""
+    """Check that the records of the log count as dirty, whatever was there before."""
     directory = killed(directory)
-    assert directory.cleaned_offset(*KEY) == 0
+    assert directory.offsets.cleaned(KEY) == 0
     directory.close()
 
 
-def test_a_key_that_was_deleted_stays_so_where_a_replica_was_fetched_anew(tmp_path: Path) -> None:
+def test_a_deleted_key_stays_deleted_on_a_replica_that_was_fetched_again(tmp_path: Path) -> None:
     """The leader may have compacted nothing yet, and the process may be killed at any time."""
     directory = compacted(tmp_path)
     log = log_of(directory)
-    deletion = log.truncate_fully(0, NOW_MS)
+    deletion = log.truncation.truncate_fully(0, NOW_MS)
     checkpoint = directory.prepare_checkpoint({KEY: 0})
     deletion.run()
     checkpoint.run()
@@ -105,38 +104,40 @@ def test_a_key_that_was_deleted_stays_so_where_a_replica_was_fetched_anew(tmp_pa
     directory = killed(directory)
     log = log_of(directory)
     put(log, (b"newer", b"x"))
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     now_ms = NOW_MS
     for _ in range(3):
         now_ms += 2 * DAY_MS
-        done = compact(log, cleaned_offset=directory.cleaned_offset(*KEY), now_ms=now_ms)
+        done = compact(log, cleaned_offset=directory.offsets.cleaned(KEY), now_ms=now_ms)
         if done is not None:
-            directory.set_cleaned_offset(*KEY, done.end_offset)
+            directory.offsets.set_cleaned(KEY, done.end_offset)
         put(log, (b"newer", b"x"), now_ms=now_ms)
-        log.roll(now_ms)
+        log.writer.roll(now_ms)
     assert [record.value for record in records_of(log) if record.key == b"k"] in ([], [None])
     directory.close()
 
 
-def test_what_is_left_by_a_cut_stays_clean(tmp_path: Path) -> None:
+def test_records_left_by_a_truncation_stay_clean(tmp_path: Path) -> None:
     directory = compacted(tmp_path)
     log = log_of(directory)
     put(log, (b"newer", b"x"))
-    log.truncate_to(8, NOW_MS).run()
+    log.truncation.truncate_to(8, NOW_MS).run()
     directory.checkpoint()
-    assert directory.cleaned_offset(*KEY) == 8
-    log.truncate_to(5, NOW_MS).run()
+    assert directory.offsets.cleaned(KEY) == 8
+    log.truncation.truncate_to(5, NOW_MS).run()
     directory.checkpoint()
-    assert 0 < directory.cleaned_offset(*KEY) == log.log_end_offset < 8
+    assert 0 < directory.offsets.cleaned(KEY) == log.log_end_offset < 8
     directory.close()
 
 
-def test_a_kill_before_the_checkpoint_of_a_cut_is_seen_by_the_next_start(tmp_path: Path) -> None:
+def test_a_kill_before_the_checkpoint_of_a_truncation_is_seen_by_the_next_start(
+    tmp_path: Path,
+) -> None:
     directory = compacted(tmp_path)
-    log_of(directory).truncate_fully(0, NOW_MS).run()
+    log_of(directory).truncation.truncate_fully(0, NOW_MS).run()
     directory = killed(directory)
     append_value_and_tombstone(log_of(directory))
-    # Killed again, before any checkpoint of that run.
+    # Killed again, before any checkpoint of that process.
     assert_nothing_is_clean_after_a_kill(directory)
 
 
@@ -144,9 +145,9 @@ def test_a_checkpoint_that_a_full_disk_refuses_is_written_by_the_next(tmp_path: 
     files = FullDisk()
     directory = compacted(tmp_path, files)
     log = log_of(directory)
-    log.truncate_fully(0, NOW_MS).run()
+    log.truncation.truncate_fully(0, NOW_MS).run()
     files.is_full = True
-    with pytest.raises(LogDirectoryError):
+    with pytest.raises(OSError, match="injected"):
         directory.checkpoint()
     files.is_full = False
     directory.checkpoint()
@@ -154,7 +155,7 @@ def test_a_checkpoint_that_a_full_disk_refuses_is_written_by_the_next(tmp_path: 
     assert_nothing_is_clean_after_a_kill(directory)
 
 
-def test_a_log_that_ended_in_a_cut_is_not_taken_for_clean_when_it_is_opened_again(
+def test_a_log_that_failed_in_a_truncation_is_not_clean_when_it_is_opened_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = FullDisk()
@@ -162,7 +163,7 @@ def test_a_log_that_ended_in_a_cut_is_not_taken_for_clean_when_it_is_opened_agai
     refuse_creation_once(monkeypatch, log_of(directory))
     files.is_full = True
     directory.reopen_offline()
-    assert directory.disk.is_full, "nothing is appended before the checkpoints are right"
+    assert directory.disk.is_full, "nothing is appended before the checkpoints are written"
     files.is_full = False
     directory.disk.freed()
     directory.reopen_offline()
@@ -170,10 +171,12 @@ def test_a_log_that_ended_in_a_cut_is_not_taken_for_clean_when_it_is_opened_agai
     assert_nothing_is_clean_after_a_kill(directory)
 
 
-def test_a_start_on_a_full_disk_waits_for_space_with_what_it_must_note(tmp_path: Path) -> None:
+def test_a_start_on_a_full_disk_writes_its_due_checkpoint_once_there_is_space(
+    tmp_path: Path,
+) -> None:
     files = FullDisk()
     directory = compacted(tmp_path, files)
-    log_of(directory).truncate_fully(0, NOW_MS).run()
+    log_of(directory).truncation.truncate_fully(0, NOW_MS).run()
     files.is_full = True
     directory.close(clean=False)
     directory = LogDirectory(tmp_path, files, broker_id=1, clock=StandingClock())
@@ -186,9 +189,9 @@ def test_a_start_on_a_full_disk_waits_for_space_with_what_it_must_note(tmp_path:
     assert_nothing_is_clean_after_a_kill(directory)
 
 
-def test_a_new_log_is_not_taken_for_clean_by_a_checkpoint_under_way(tmp_path: Path) -> None:
+def test_a_new_log_is_not_clean_by_a_checkpoint_that_is_being_written(tmp_path: Path) -> None:
     directory = compacted(tmp_path)
-    directory.set_cleaned_offset(*KEY, 8)
+    directory.offsets.set_cleaned(KEY, 8)
     under_way = directory.prepare_checkpoint()
     directory.delete_topic("t", TOPIC_ID)
     under_way.run()
@@ -196,12 +199,12 @@ def test_a_new_log_is_not_taken_for_clean_by_a_checkpoint_under_way(tmp_path: Pa
     assert_nothing_is_clean_after_a_kill(directory)
 
 
-def test_deleted_records_stay_so_when_a_log_is_opened_again(tmp_path: Path) -> None:
+def test_deleted_records_stay_deleted_when_a_log_is_opened_again(tmp_path: Path) -> None:
     files = FullDisk()
     directory = opened(tmp_path, files=files)
     log = log_of(directory)
     append_value_and_tombstone(log)
-    log.advance_log_start(5)
+    log.cleanup.advance_log_start(5)
     directory.checkpoint()
     end_in_a_swap(files, log)
     directory.reopen_offline()
@@ -213,10 +216,10 @@ def test_deleted_records_stay_so_when_a_log_is_opened_again(tmp_path: Path) -> N
     directory.close()
 
 
-def test_what_nobody_flushed_does_not_count_as_flushed_when_a_log_is_opened_again(
+def test_unflushed_records_do_not_count_as_flushed_when_a_log_is_opened_again(
     tmp_path: Path,
 ) -> None:
-    """The recovery point of the start was right for what was there then."""
+    """The recovery point of the start was valid only for the log of then."""
     files = FullDisk()
     directory = opened(tmp_path, files=files)
     append_value_and_tombstone(log_of(directory))
@@ -225,7 +228,7 @@ def test_what_nobody_flushed_does_not_count_as_flushed_when_a_log_is_opened_agai
     directory = killed(directory, files)
     log = log_of(directory)
     assert log.flushed_end_offset == 8
-    log.truncate_to(4, NOW_MS).run()
+    log.truncation.truncate_to(4, NOW_MS).run()
     directory.checkpoint()
     append_value_and_tombstone(log)
     end_in_a_swap(files, log)
@@ -233,11 +236,11 @@ def test_what_nobody_flushed_does_not_count_as_flushed_when_a_log_is_opened_agai
     again = log_of(directory)
     assert again.log_end_offset == 12
     assert again.flushed_end_offset == 4
-    assert again.needs_flush
+    assert again.flusher.needs_flush
     directory.close()
 
 
-def test_what_is_known_of_a_log_that_cannot_be_opened_again_is_kept(
+def test_the_offsets_of_a_log_that_cannot_be_opened_again_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = FullDisk()
@@ -245,7 +248,7 @@ def test_what_is_known_of_a_log_that_cannot_be_opened_again_is_kept(
     log = log_of(directory)
     append_value_and_tombstone(log)
     flush(log)
-    log.advance_log_start(5)
+    log.cleanup.advance_log_start(5)
     end_in_a_swap(files, log)
     with monkeypatch.context() as failing:
         failing.setattr(PartitionLog, "open", refuse_to_open)
@@ -259,10 +262,10 @@ def test_what_is_known_of_a_log_that_cannot_be_opened_again_is_kept(
     directory.close()
 
 
-def test_the_recovery_point_of_a_log_that_ended_in_a_cut_is_not_beyond_its_end(
+def test_the_recovery_point_of_a_log_that_failed_in_a_truncation_is_not_beyond_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What comes there next was never flushed, and a tail of it that is torn is no damage."""
+    """The next records there were never flushed, so a torn tail of them is no damage."""
     directory = opened(tmp_path)
     log = log_of(directory)
     append_value_and_tombstone(log)
@@ -276,15 +279,15 @@ def test_the_recovery_point_of_a_log_that_ended_in_a_cut_is_not_beyond_its_end(
 
 
 CHANGES: dict[str, Callable[[PartitionLog], object]] = {
-    "cut": lambda log: log.truncate_to(3, NOW_MS).run(),
-    "begun anew": lambda log: log.truncate_fully(5, NOW_MS).run(),
-    "emptied": lambda log: log.truncate_fully(0, NOW_MS).run(),
+    "cut": lambda log: log.truncation.truncate_to(3, NOW_MS).run(),
+    "begun anew": lambda log: log.truncation.truncate_fully(5, NOW_MS).run(),
+    "emptied": lambda log: log.truncation.truncate_fully(0, NOW_MS).run(),
     "compacted": compact,
 }
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_a_log_is_opened_again_by_what_held_when_any_call_of_a_change_was_refused(
+def test_a_log_is_opened_again_with_its_offsets_after_any_refused_call(
     tmp_path: Path, what: str
 ) -> None:
     refused = 0
@@ -295,7 +298,7 @@ def test_a_log_is_opened_again_by_what_held_when_any_call_of_a_change_was_refuse
         append_value_and_tombstone(log)
         flush(log)
         put(log, (b"unflushed", b"x"))
-        log.advance_log_start(3)
+        log.cleanup.advance_log_start(3)
         before = {record.offset: record for record in records_of(log)}
         files.fits_calls = fits_calls
         with contextlib.suppress(KafkaError):
@@ -321,7 +324,7 @@ def test_a_log_is_opened_again_by_what_held_when_any_call_of_a_change_was_refuse
 
 
 def end_in_a_swap(files: FullDisk, log: PartitionLog) -> None:
-    """End a log as a full disk does that refuses a rename of a swap."""
+    """Fail a log as a full disk does that refuses a rename of a swap."""
     files.is_full = True
     with pytest.raises(KafkaError, match="cannot take over a compacted segment"):
         compact(log)
@@ -338,7 +341,7 @@ def noted(directory: LogDirectory, name: str) -> dict[tuple[str, int], int]:
 
 
 def refuse_creation_once(monkeypatch: pytest.MonkeyPatch, log: PartitionLog) -> None:
-    """End a log in the middle of throwing everything away."""
+    """Fail a log in the middle of a full truncation."""
 
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, "injected")
@@ -346,4 +349,4 @@ def refuse_creation_once(monkeypatch: pytest.MonkeyPatch, log: PartitionLog) -> 
     with monkeypatch.context() as full:
         full.setattr(Segment, "create", refuse)
         with pytest.raises(KafkaError, match="cannot be truncated"):
-            log.truncate_fully(0, NOW_MS)
+            log.truncation.truncate_fully(0, NOW_MS)

@@ -1,4 +1,4 @@
-"""Logs that nobody assigns to the broker: set aside, kept for a time, brought back or deleted."""
+"""Stray logs: set aside, kept for a time, brought back or deleted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.directory.log_directory import LogDirectory
 from local_cluster.log.directory.stray_logs import KEPT_MS
 from local_cluster.log.disk.files import OsFiles
-from tests.unit.local_cluster.log.directory.log_directories import made, opened
+from tests.unit.local_cluster.log.directory.directory_samples import made, opened
 from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, append, batch, offsets_of
 
 
@@ -30,7 +30,7 @@ STRAY = f"t-0.{TOPIC_ID.hex}-stray"
 
 
 def run_at(path: Path, clock: HandClock) -> LogDirectory:
-    """A run of a broker: its machine was started again, and so was its monotonic clock."""
+    """A broker process after a restart of its machine, with a monotonic clock that starts over."""
     clock.at_ms = 0
     directory = LogDirectory(path, OsFiles(), broker_id=1, clock=clock)
     directory.open(cluster_id="c")
@@ -38,7 +38,7 @@ def run_at(path: Path, clock: HandClock) -> LogDirectory:
 
 
 def run_that_sets_aside(path: Path, clock: HandClock) -> LogDirectory:
-    """A run whose only log, of one record, is set aside at its beginning."""
+    """Start a process whose only log, of one record, is set aside at once."""
     directory = run_at(path, clock)
     append(made(directory), batch(1))
     directory.set_aside("t", 0)
@@ -46,17 +46,17 @@ def run_that_sets_aside(path: Path, clock: HandClock) -> LogDirectory:
 
 
 def is_kept_at(at_ms: int, directory: LogDirectory, clock: HandClock) -> bool:
-    """Whether the log that was set aside is there at that time of the run, if it is kept 100 ms."""
+    """Return whether the stray exists at that time of the process, if it is kept 100 ms."""
     clock.at_ms = at_ms
     directory.drop_old_strays(100)
-    return directory.has_stray("t", 0, TOPIC_ID)
+    return directory.strays.has("t", 0, TOPIC_ID)
 
 
-def test_what_was_set_aside_is_deleted_after_its_time(tmp_path: Path) -> None:
+def test_a_stray_is_deleted_after_its_time(tmp_path: Path) -> None:
     clock = HandClock()
     directory = run_that_sets_aside(tmp_path, clock)
     assert directory.get("t", 0) is None
-    assert directory.has_stray("t", 0, TOPIC_ID)
+    assert directory.strays.has("t", 0, TOPIC_ID)
     assert directory.partitions_count == 0
     assert is_kept_at(99, directory, clock)
     directory.collect_garbage().run()
@@ -70,15 +70,15 @@ def test_what_was_set_aside_is_deleted_after_its_time(tmp_path: Path) -> None:
     directory.close()
 
 
-def test_a_start_goes_on_counting_for_how_long_it_is_kept(tmp_path: Path) -> None:
+def test_a_start_continues_to_count_how_long_a_stray_is_kept(tmp_path: Path) -> None:
     clock = HandClock()
     directory = run_that_sets_aside(tmp_path, clock)
     clock.at_ms = 30
-    directory.prepare_stray_notes().run()
+    directory.strays.prepare_notes().run()
     clock.at_ms = 35
     directory.close(clean=False)
 
-    # Neither the time in which nothing ran nor a wall clock that jumps is time that it was kept.
+    # Neither the time in which no broker ran nor a jump of the wall clock counts.
     clock.wall_ms += 10**9
     again = run_at(tmp_path, clock)
     assert again.partitions_count == 0
@@ -92,17 +92,17 @@ def test_a_start_goes_on_counting_for_how_long_it_is_kept(tmp_path: Path) -> Non
     last.close()
 
 
-def test_what_came_back_and_is_set_aside_again_is_counted_anew(tmp_path: Path) -> None:
+def test_a_stray_that_came_back_and_is_set_aside_again_counts_from_zero(tmp_path: Path) -> None:
     clock = HandClock()
     directory = run_that_sets_aside(tmp_path, clock)
     clock.at_ms = 90
-    late = directory.prepare_stray_notes()
+    late = directory.strays.prepare_notes()
     late.run()
     assert offsets_of(made(directory)) == [0]
     assert not (tmp_path / "t-0" / KEPT_MS).exists()
-    late.run()  # nothing is made in place of what came back
+    late.run()  # it creates nothing for a stray that came back
     assert not (tmp_path / STRAY).exists()
-    # It may have come back while a worker wrote.
+    # The stray may have come back while a worker wrote.
     (tmp_path / "t-0" / KEPT_MS).write_bytes(b"90")
     directory.set_aside("t", 0)
     directory.close(clean=False)
@@ -112,7 +112,7 @@ def test_what_came_back_and_is_set_aside_again_is_counted_anew(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("note", [b"", b"-5", b"9" * 16, b"soon", b"\xb2"])
-def test_a_note_that_cannot_be_right_is_no_reason_to_delete(tmp_path: Path, note: bytes) -> None:
+def test_an_invalid_note_does_not_delete_a_stray(tmp_path: Path, note: bytes) -> None:
     clock = HandClock()
     directory = run_that_sets_aside(tmp_path, clock)
     directory.close(clean=False)

@@ -1,4 +1,4 @@
-"""What the kernel says about real files, on file systems that can say it."""
+"""The page cache of real files, on file systems that report it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def fd(tmp_path: Path) -> Iterator[int]:
 
 
 def await_cold(fd: int, is_cold: Callable[[], bool]) -> None:
-    """Drop the pages until a look finds them gone.
+    """Drop the pages until a probe finds them gone.
 
     A look begins a read-ahead on newer kernels, which may end after the drop that follows it.
     """

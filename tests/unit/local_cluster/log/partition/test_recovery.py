@@ -1,4 +1,4 @@
-"""Opening what a clean stop, a crash or a bad disk left behind."""
+"""Opening the files that a clean shutdown, a crash or a bad disk left."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ def flip(path: Path, position: int) -> None:
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_everything_is_there_again(tmp_path: Path, is_clean: bool) -> None:
+def test_a_reopened_log_is_complete(tmp_path: Path, is_clean: bool) -> None:
     log = filled(tmp_path)
     content, epochs = read_all(log), log.leader_epochs.entries
-    latest, newest = log.offset_for_timestamp(NOW_MS + 17), log.max_timestamp()
+    latest, newest = log.reader.offset_for_timestamp(NOW_MS + 17), log.reader.max_timestamp()
     if is_clean:
         log.close()
     again = reopen(tmp_path, config=SEGMENTS, is_clean=is_clean)
     assert read_all(again) == content
     assert again.leader_epochs.entries == epochs
-    assert again.segment_base_offsets == log.segment_base_offsets
+    assert again.segments.base_offsets == log.segments.base_offsets
     assert again.corruption is None
-    assert again.recovered_cut_bytes == 0
-    assert again.offset_for_timestamp(NOW_MS + 17) == latest
-    assert again.max_timestamp() == newest
+    assert again.torn_bytes == 0
+    assert again.reader.offset_for_timestamp(NOW_MS + 17) == latest
+    assert again.reader.max_timestamp() == newest
     assert again.flushed_end_offset == (60 if is_clean else 0)
     append(again, batch(1), epoch=9)
     assert offsets_of(again) == list(range(61))
@@ -76,7 +76,7 @@ def test_indexes_rebuilt_after_a_crash_are_those_of_a_clean_stop(tmp_path: Path)
 @pytest.mark.parametrize("is_clean", [True, False])
 @pytest.mark.parametrize("pattern", ["*.index", "*.timeindex", "leader-epoch-checkpoint"])
 @pytest.mark.parametrize("damage", ["remove", "cut", "empty"])
-def test_files_that_can_be_rebuilt_are(
+def test_missing_and_broken_files_are_rebuilt(
     tmp_path: Path, is_clean: bool, pattern: str, damage: str
 ) -> None:
     log = filled(tmp_path)
@@ -94,18 +94,18 @@ def test_files_that_can_be_rebuilt_are(
     assert read_all(again) == content
     assert again.leader_epochs.entries == epochs
     for index in range(30):
-        found = again.offset_for_timestamp(NOW_MS + index)
+        found = again.reader.offset_for_timestamp(NOW_MS + index)
         assert found is not None
         assert found.timestamp_ms == NOW_MS + index
 
 
-def test_a_torn_tail_is_cut_and_the_log_goes_on(tmp_path: Path) -> None:
+def test_a_torn_tail_is_truncated_and_the_log_continues(tmp_path: Path) -> None:
     log = filled(tmp_path)
-    path = Path(log.active_path)
+    path = Path(log.segments.active.log_path)
     path.write_bytes(path.read_bytes() + bytes(batch(3))[:-5])
     again = reopen(tmp_path, config=SEGMENTS)
     assert again.corruption is None
-    assert again.recovered_cut_bytes == len(batch(3)) - 5
+    assert again.torn_bytes == len(batch(3)) - 5
     append(again, batch(1))
     assert offsets_of(again) == list(range(61))
 
@@ -113,16 +113,16 @@ def test_a_torn_tail_is_cut_and_the_log_goes_on(tmp_path: Path) -> None:
 def test_pages_that_never_reached_the_disk_are_a_torn_tail(tmp_path: Path) -> None:
     log = filled(tmp_path, 4, LogConfig())
     size = len(batch(2))
-    content = bytearray(Path(log.active_path).read_bytes())
+    content = bytearray(Path(log.segments.active.log_path).read_bytes())
     content[size * 2 : size * 3] = bytes(size)
-    Path(log.active_path).write_bytes(content)
+    Path(log.segments.active.log_path).write_bytes(content)
     again = reopen(tmp_path, recovery_point=4, durable_offset=4)
     assert again.corruption is None
     assert again.log_end_offset == 4
 
 
 @pytest.mark.parametrize("where", ["first segment", "before the tail", "durable tail"])
-def test_bit_rot_is_never_cut(tmp_path: Path, where: str) -> None:
+def test_bit_rot_is_never_truncated(tmp_path: Path, where: str) -> None:
     log = filled(tmp_path)
     names = files(tmp_path, "*.log")
     size = len(batch(2))
@@ -145,11 +145,11 @@ def test_bit_rot_is_never_cut(tmp_path: Path, where: str) -> None:
     with pytest.raises(KafkaError) as refused:
         append(again, batch(1))
     assert refused.value.code is ErrorCode.kafka_storage_error
-    assert again.begin_flush() is None
+    assert again.flusher.begin_flush() is None
     again.close()
     assert {path: path.stat().st_size for path in files(tmp_path, "*.log")} == sizes
-    # Only a truncation on purpose makes it writable again, and it stays so.
-    again.truncate_to(whole, NOW_MS).run()
+    # Only a truncation on purpose makes it writable again, and then it stays so.
+    again.truncation.truncate_to(whole, NOW_MS).run()
     append(again, batch(1))
     assert offsets_of(reopen(tmp_path, config=SEGMENTS)) == list(range(whole + 1))
 
@@ -158,11 +158,11 @@ def test_bit_rot_is_never_cut(tmp_path: Path, where: str) -> None:
     ("at", "half_a_batch_follows"),
     [(at, False) for at in (8, 11, 16, 17, 23, 60, -1)] + [(at, True) for at in (17, 23, 60, -1)],
 )
-def test_a_damaged_last_batch_is_no_torn_tail(
+def test_a_damaged_last_batch_is_not_a_torn_tail(
     tmp_path: Path, at: int, half_a_batch_follows: bool
 ) -> None:
     log = filled(tmp_path, 4, LogConfig())
-    path, size = Path(log.active_path), len(batch(2))
+    path, size = Path(log.segments.active.log_path), len(batch(2))
     flip(path, 3 * size + at % size)
     if half_a_batch_follows:
         path.write_bytes(path.read_bytes() + bytes(batch(3))[:-5])
@@ -176,11 +176,11 @@ def test_a_damaged_last_batch_is_no_torn_tail(
 
 
 @pytest.mark.parametrize("sector", range(4))
-def test_a_batch_of_which_a_sector_was_never_written_is_torn(tmp_path: Path, sector: int) -> None:
+def test_a_batch_with_an_unwritten_sector_is_torn(tmp_path: Path, sector: int) -> None:
     log = create(tmp_path)
     append(log, batch(1))
     append(log, batch(1, value=b"x" * 1600))
-    path = Path(log.active_path)
+    path = Path(log.segments.active.log_path)
     content = bytearray(path.read_bytes())
     assert 3 * SECTOR_BYTES < len(content) < 4 * SECTOR_BYTES
     start = max(sector * SECTOR_BYTES, len(batch(1)))
@@ -195,14 +195,14 @@ def test_a_batch_of_which_a_sector_was_never_written_is_torn(tmp_path: Path, sec
 
 @pytest.mark.parametrize("in_first", [12, 16, 17, 30, 60])
 @pytest.mark.parametrize("is_first_written", [False, True])
-def test_a_header_of_which_a_sector_was_never_written_is_torn(
+def test_a_header_with_an_unwritten_sector_is_torn(
     tmp_path: Path, in_first: int, is_first_written: bool
 ) -> None:
     log = create(tmp_path)
     filler = SECTOR_BYTES - in_first - len(batch(1, value=b"x" * 300))
     append(log, batch(1, value=b"x" * (300 + filler)))
     append(log, batch(1, value=b"x" * 200))
-    path = Path(log.active_path)
+    path = Path(log.segments.active.log_path)
     content = bytearray(path.read_bytes())
     start = SECTOR_BYTES - in_first
     lost = slice(SECTOR_BYTES, len(content)) if is_first_written else slice(start, SECTOR_BYTES)
@@ -214,7 +214,7 @@ def test_a_header_of_which_a_sector_was_never_written_is_torn(
     assert path.stat().st_size == start
 
 
-def test_a_broken_length_before_the_tail_is_not_taken_for_a_torn_one(tmp_path: Path) -> None:
+def test_a_damaged_length_before_the_tail_is_not_a_torn_tail(tmp_path: Path) -> None:
     filled(tmp_path, 4, LogConfig())
     [path] = files(tmp_path, "*.log")
     flip(path, len(batch(2)) + 8)  # the highest byte of the second batch's length
@@ -233,14 +233,14 @@ def test_segments_below_the_recovery_point_are_not_read(tmp_path: Path) -> None:
     assert again.log_end_offset == 60
 
 
-def test_what_a_crash_left_in_memory_only_is_flushed_before_it_counts(tmp_path: Path) -> None:
+def test_batches_that_a_crash_left_unflushed_are_flushed_before_they_count(tmp_path: Path) -> None:
     filled(tmp_path)
     again = reopen(tmp_path, config=SEGMENTS, recovery_point=10)
     assert again.flushed_end_offset == 10
-    ticket = again.begin_flush()
+    ticket = again.flusher.begin_flush()
     assert ticket is not None
     ticket.run()
-    again.complete_flush(ticket)
+    again.flusher.complete_flush(ticket)
     assert again.flushed_end_offset == 60
 
 
@@ -252,19 +252,19 @@ def test_leftovers_of_deletions_are_removed(tmp_path: Path) -> None:
     assert not leftover.exists()
 
 
-def test_an_empty_segment_after_a_roll_is_taken_up(tmp_path: Path) -> None:
+def test_an_empty_segment_after_a_roll_is_opened(tmp_path: Path) -> None:
     log = filled(tmp_path)
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     again = reopen(tmp_path, config=SEGMENTS)
-    assert again.segment_base_offsets[-1] == 60
+    assert again.segments.base_offsets[-1] == 60
     append(again, batch(1))
     assert offsets_of(again) == list(range(61))
 
 
-def test_a_tail_torn_before_an_empty_segment_is_cut(tmp_path: Path) -> None:
+def test_a_tail_torn_before_an_empty_segment_is_truncated(tmp_path: Path) -> None:
     log = filled(tmp_path)
-    last = Path(log.active_path)
-    log.roll(NOW_MS)
+    last = Path(log.segments.active.log_path)
+    log.writer.roll(NOW_MS)
     last.write_bytes(last.read_bytes()[:-3])
     again = reopen(tmp_path, config=SEGMENTS)
     assert again.corruption is None
@@ -274,20 +274,20 @@ def test_a_tail_torn_before_an_empty_segment_is_cut(tmp_path: Path) -> None:
     assert offsets_of(reopen(tmp_path, config=SEGMENTS, is_clean=True)) == list(range(59))
 
 
-def test_epochs_on_disk_that_are_older_than_a_truncation_do_not_count(tmp_path: Path) -> None:
+def test_a_leader_epoch_file_older_than_a_truncation_does_not_count(tmp_path: Path) -> None:
     log = create(tmp_path)
     append(log, batch(1), epoch=0)
     append(log, batch(2), epoch=0)
     append(log, batch(1), epoch=1)
     flush(log)
-    log.truncate_to(1, NOW_MS)
+    log.truncation.truncate_to(1, NOW_MS)
     append(log, batch(1), epoch=1)
     again = reopen(tmp_path, recovery_point=log.flushed_end_offset)
-    assert [again.epoch_at(offset) for offset in (0, 1)] == [0, 1]
+    assert [again.leader_epochs.epoch_of(offset) for offset in (0, 1)] == [0, 1]
 
 
-def test_epochs_that_are_on_the_disk_are_not_written_again(tmp_path: Path) -> None:
-    """A crash leaves a log that can be flushed on a full disk."""
+def test_leader_epochs_that_are_on_the_disk_are_not_written_again(tmp_path: Path) -> None:
+    """After a crash a log can be flushed on a full disk."""
     log = create(tmp_path)
     append(log, batch(2), epoch=1)
     append(log, batch(2), epoch=3)
@@ -305,10 +305,10 @@ def test_epochs_that_are_on_the_disk_are_not_written_again(tmp_path: Path) -> No
 
 def test_the_log_start_offset_is_kept(tmp_path: Path) -> None:
     log = filled(tmp_path)
-    log.advance_log_start(33)
+    log.cleanup.advance_log_start(33)
     log.close()
     again = reopen(tmp_path, config=SEGMENTS, is_clean=True, log_start_offset=33)
     assert again.log_start_offset == 33
-    assert again.epoch_at(33) == 1
+    assert again.leader_epochs.epoch_of(33) == 1
     with pytest.raises(KafkaError):
-        again.read(32, bytes_max=1, offset_limit=60, at_least_one_batch=True)
+        again.reader.read(32, bytes_max=1, offset_limit=60, at_least_one_batch=True)

@@ -1,4 +1,4 @@
-"""Looking for a whole batch behind a broken one."""
+"""The search for a whole batch behind a broken one."""
 
 from __future__ import annotations
 
@@ -33,6 +33,6 @@ def test_a_whole_batch_is_found_wherever_it_begins(tmp_path: Path, start: int, c
 
 
 @pytest.mark.parametrize("before", [0, 1, HEADER_BYTES - 1, HEADER_BYTES, HEADER_BYTES + 1, 70])
-def test_none_is_missed_at_the_seam_of_two_chunks(tmp_path: Path, before: int) -> None:
+def test_no_batch_is_missed_between_two_chunks(tmp_path: Path, before: int) -> None:
     start = 1 + CHUNK_BYTES - before
     assert found(tmp_path, bytes(start) + batch(2), 0)

@@ -1,4 +1,4 @@
-"""A partition directory that Kafka 4.3.0 wrote (tests/golden/kafka_log), taken up as our own."""
+"""A partition directory that Kafka 4.3.0 wrote (tests/golden/kafka_log), opened as ours."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def expected(n: int) -> Record:
-    """What tests/golden/generate/kafka_log.py produced as record `n`."""
+    """Return record `n` as tests/golden/generate/kafka_log.py produced it."""
     return Record(
         offset=n,
         timestamp_ms=FIRST_TIMESTAMP_MS + n * 1000 - (n % 5) * 3500,
@@ -40,15 +40,15 @@ def expected(n: int) -> Record:
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_every_record_and_producer_is_there(directory: Path, is_clean: bool) -> None:
+def test_every_record_and_producer_of_kafka_is_read(directory: Path, is_clean: bool) -> None:
     log = reopen(directory, config=CONFIG, is_clean=is_clean)
     assert log.corruption is None
-    assert log.segment_base_offsets == (0, 71, 161, 269)
+    assert log.segments.base_offsets == (0, 71, 161, 269)
     assert records_of(log) == [expected(n) for n in range(365)]
     assert log.leader_epochs.entries == ((0, 0),)
     assert len(log.producers) == 5
     for n in range(0, 365, 7):
-        found = log.offset_for_timestamp(expected(n).timestamp_ms)
+        found = log.reader.offset_for_timestamp(expected(n).timestamp_ms)
         first = next(
             record
             for record in map(expected, range(365))
@@ -68,7 +68,7 @@ def test_rebuilt_indexes_are_byte_for_byte_those_of_kafka(directory: Path) -> No
     assert compared == 8
 
 
-def test_snapshots_say_the_same(directory: Path) -> None:
+def test_snapshots_are_those_of_kafka(directory: Path) -> None:
     name = "00000000000000000365.snapshot"
     kafka = (GOLDEN / name).read_bytes()
     state = decode_snapshot(kafka, 365, NOW_MS)
@@ -76,12 +76,12 @@ def test_snapshots_say_the_same(directory: Path) -> None:
     assert {p: (e.epoch, e.batches) for p, e in state} == {
         p: (e.epoch, e.batches[-1:]) for p, e in replayed
     }
-    # With one batch per producer our file begins with Kafka's very bytes, the CRC apart.
+    # With one batch per producer our file begins with Kafka's bytes, except for the CRC.
     ours = encode_snapshot(state)
     assert ours[6 : len(kafka)] == kafka[6:]
 
 
-def test_small_files_are_kafkas(directory: Path) -> None:
+def test_small_files_are_byte_for_byte_kafkas(directory: Path) -> None:
     metadata = (GOLDEN / checkpoints.PARTITION_METADATA).read_bytes()
     topic_id = checkpoints.decode_partition_metadata(metadata)
     assert isinstance(topic_id, UUID)

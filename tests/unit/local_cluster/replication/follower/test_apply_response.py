@@ -52,7 +52,7 @@ class Pair:
         position = position_of(self.replica)
         leader, error, records = self.leader, ErrorCode.none, b""
         try:
-            piece = leader.read(
+            piece = leader.reader.read(
                 position.fetch_offset,
                 bytes_max=1,
                 offset_limit=leader.log_end_offset,
@@ -97,7 +97,7 @@ def test_a_follower_gets_the_batch_that_the_leaders_log_start_lies_in(
     pair.catch_up()
     append(pair.leader, batch(10))
     append(pair.leader, batch(2))
-    pair.leader.advance_log_start(7)
+    pair.leader.cleanup.advance_log_start(7)
     assert pair.fetch().action == TruncateFully(7)
     assert (pair.log.log_start_offset, pair.log.log_end_offset) == (7, 7)
     done = pair.fetch()
@@ -127,7 +127,7 @@ def test_an_empty_follower_starts_over_at_a_leader_that_ends_before_it(
     pair: Pair,
 ) -> None:
     append(pair.leader, batch(5))
-    pair.log.truncate_fully(9, NOW_MS).run()
+    pair.log.truncation.truncate_fully(9, NOW_MS).run()
     assert pair.fetch().action == TruncateFully(0)
     pair.catch_up()
     assert offsets_of(pair.log) == [0, 1, 2, 3, 4]
@@ -148,7 +148,7 @@ def write(log: PartitionLog, producer_id: int, sequence: int) -> None:
 
 
 def commit(log: PartitionLog, producer_id: int) -> None:
-    log.append_marker(
+    log.as_leader.append_marker(
         EndMarker(True, 0), producer_id=producer_id, producer_epoch=0, leader_epoch=0, now_ms=NOW_MS
     )
 
@@ -159,11 +159,11 @@ def test_a_transaction_from_before_the_new_start_does_not_stay_open(
 ) -> None:
     write(pair.leader, 7, 0)
     pair.catch_up()
-    assert pair.log.last_stable_offset(1) == 0
-    pair.log.roll(NOW_MS)  # with a snapshot, in which the transaction is open
+    assert pair.log.reader.last_stable_offset(1) == 0
+    pair.log.writer.roll(NOW_MS)  # with a snapshot, in which the transaction is open
     commit(pair.leader, 7)
     append(pair.leader, batch(4))
-    pair.leader.advance_log_start(pair.leader.log_end_offset)
+    pair.leader.cleanup.advance_log_start(pair.leader.log_end_offset)
     append(pair.leader, batch(1))
     pair.catch_up()
     if restarts:
@@ -171,7 +171,7 @@ def test_a_transaction_from_before_the_new_start_does_not_stay_open(
         pair.log.close()
         pair.follow(reopen(pair.directory))
     end = pair.leader.log_end_offset
-    assert pair.log.last_stable_offset(end) == end
+    assert pair.log.reader.last_stable_offset(end) == end
     # Nor does it know a sequence that the other replicas have forgotten.
     write(pair.log, 7, 5)
 
@@ -179,24 +179,24 @@ def test_a_transaction_from_before_the_new_start_does_not_stay_open(
 def test_a_snapshot_from_before_the_first_segment_is_not_loaded(pair: Pair) -> None:
     write(pair.leader, 7, 0)
     pair.catch_up()
-    pair.log.roll(NOW_MS)
+    pair.log.writer.roll(NOW_MS)
     (snapshot,) = (pair.directory / "t-0").glob("*.snapshot")
     kept = snapshot.read_bytes()
-    pair.log.truncate_fully(9, NOW_MS).run()
+    pair.log.truncation.truncate_fully(9, NOW_MS).run()
     assert not snapshot.exists()
     pair.log.close()
     snapshot.write_bytes(kept)  # as after a removal that never reached the disk
     pair.follow(reopen(pair.directory))
-    assert pair.log.last_stable_offset(9) == 9
+    assert pair.log.reader.last_stable_offset(9) == 9
 
 
 def test_a_transaction_that_starts_below_the_log_start_delays_no_reader(pair: Pair) -> None:
     append(pair.leader, batch(2))
     write(pair.leader, 7, 0)
     append(pair.leader, batch(4))
-    assert pair.leader.last_stable_offset(7) == 2
-    pair.leader.advance_log_start(5)
-    assert pair.leader.last_stable_offset(7) == 5
+    assert pair.leader.reader.last_stable_offset(7) == 2
+    pair.leader.cleanup.advance_log_start(5)
+    assert pair.leader.reader.last_stable_offset(7) == 5
 
 
 def test_ended_transactions_are_dropped_without_readers(tmp_path: Path) -> None:
@@ -205,6 +205,6 @@ def test_ended_transactions_are_dropped_without_readers(tmp_path: Path) -> None:
         write(log, 7, sequence)
         commit(log, 7)
     assert len(log.producers._unreplicated) == 20
-    log.apply_retention(NOW_MS, high_watermark=30)
+    log.cleanup.apply_retention(NOW_MS, high_watermark=30)
     assert [ended.last_offset for ended in log.producers._unreplicated] == [31, 33, 35, 37, 39]
     log.close()

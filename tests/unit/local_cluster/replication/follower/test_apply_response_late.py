@@ -21,7 +21,7 @@ def replica_of(log: PartitionLog, leader_epoch: int) -> Partition:
 
 
 def read_from(leader: PartitionLog, offset: int) -> LogSlice:
-    return leader.read(
+    return leader.reader.read(
         offset, bytes_max=1 << 20, offset_limit=leader.log_end_offset, at_least_one_batch=True
     )
 
@@ -52,7 +52,7 @@ def test_batches_that_replaced_those_of_a_deposed_leader_are_not_appended(
     position, late = position_of(second_replica), read_from(first, 2)
     append(third, batch(value=b"new--1"), epoch=2)
     append(third, batch(value=b"new--2"), epoch=2)
-    first.truncate_to(1, NOW_MS).run()
+    first.truncation.truncate_to(1, NOW_MS).run()
     first_replica = replica_of(first, 2)
     deliver(first_replica, position_of(first_replica), read_from(third, 1))
     assert read_all(first) == read_all(third)

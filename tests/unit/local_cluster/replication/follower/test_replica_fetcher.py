@@ -16,7 +16,7 @@ from local_cluster.controller.model.cluster_image import BrokerEndpoints, Cluste
 from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.disk.disk_health import DiskState
-from local_cluster.log.disk.tickets import Deletion
+from local_cluster.log.disk.disk_work import Deletion
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.replication.follower.followed_replicas import FollowedReplicas
 from local_cluster.replication.follower.replica_fetcher import FetchDelays
@@ -112,7 +112,7 @@ class Leader:
             return response._replace(diverging_epoch=(requested.last_fetched_epoch, end_offset))
         if requested.fetch_offset == end_offset:
             return None
-        piece = log.read(
+        piece = log.reader.read(
             requested.fetch_offset,
             bytes_max=1 << 20,
             offset_limit=end_offset,
@@ -139,7 +139,7 @@ class Flusher:
         if self.is_stuck:
             self.waiting.append(flushes)
             return
-        if flushes.log.needs_flush:
+        if flushes.log.flusher.needs_flush:
             flush(flushes.log)
             asyncio.get_running_loop().call_soon(flushes.flushed)
 
@@ -165,7 +165,7 @@ class FailingFlusher(Flusher):
             return
         self.requests += 1
         if self._fails_log:
-            flushes.log.fail("its directory failed")
+            flushes.log.state.fail("its directory failed")
         flushes.fail(ErrorCode.kafka_storage_error)
 
 
@@ -276,7 +276,7 @@ async def test_a_failed_log_is_not_retried(caplog: pytest.LogCaptureFixture) -> 
     follower = Follower(leader)
     follower.follow()
     await follower.continues(SICK, 1)
-    follower.partitions[SICK].log.fail("its directory failed")
+    follower.partitions[SICK].log.state.fail("its directory failed")
     await follower.continues(WELL)
     before = leader.requested[SICK]
     await follower.continues(WELL)
