@@ -13,6 +13,7 @@ from local_cluster.client.model import (
     TopicPartition,
 )
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import READ_UNCOMMITTED
 
 
 class ClusterReader(Protocol):
@@ -33,7 +34,7 @@ class ClusterReader(Protocol):
     ) -> ClusterMetadata: ...
 
     async def list_offsets(
-        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = 0
+        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = READ_UNCOMMITTED
     ) -> dict[TopicPartition, ListedOffset]: ...
 
     async def fetch(
@@ -45,7 +46,7 @@ class ClusterReader(Protocol):
         bytes_min: int = 1,
         bytes_max: int = 52_428_800,
         partition_bytes_max: int = 1_048_576,
-        isolation_level: int = 0,
+        isolation_level: int = READ_UNCOMMITTED,
     ) -> dict[TopicPartition, FetchedPartition]: ...
 
     async def close(self) -> None: ...

@@ -27,7 +27,7 @@ from aggregator.settings import AggregatorSettings, LinkSettings
 from aggregator.watchers import MirrorWatcher, TopicWatcher
 from aggregator.web.app import make_app
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.group import Coordinated
+from local_cluster.client.group import CoordinatorClient
 
 if TYPE_CHECKING:  # it imports aiokafka, which only aggregators with probes need
     from aggregator.probe.prober import Prober
@@ -102,7 +102,7 @@ class AggregatorService:
         stop: asyncio.Event,
         follower_client: ClusterReader,
         topics_client: ClusterReader,
-        workers_client: Coordinated,
+        workers_client: CoordinatorClient,
     ) -> None:
         follower = TopicFollower(
             follower_client,

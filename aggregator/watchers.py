@@ -16,7 +16,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 from aggregator.aggregate import Aggregate
 from aggregator.ports import ClusterReader
 from local_cluster.client.admin.group_members import DescribedMember, describe_members
-from local_cluster.client.group import Coordinated
+from local_cluster.client.group import CoordinatorClient
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats.workers import worker_address, workers_group_id
 
@@ -63,7 +63,7 @@ class MirrorWatcher:
     status is dropped: an old lag would look like a current one.
     """
 
-    def __init__(self, aggregate: Aggregate, client: Coordinated) -> None:
+    def __init__(self, aggregate: Aggregate, client: CoordinatorClient) -> None:
         """The client is used for nothing else: the coordinator may be away for long."""
         self._aggregate = aggregate
         self._client = client

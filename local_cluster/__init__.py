@@ -1,1 +1,1 @@
-"""The wire-compatible broker cluster of one datacenter."""
+"""The wire-compatible broker cluster of one datacenter. See README.md for the map."""

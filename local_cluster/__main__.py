@@ -1,4 +1,4 @@
-"""`python -m local_cluster --settings FILE`: one broker, until SIGTERM or SIGINT."""
+"""Run one broker until SIGTERM or SIGINT: `python -m local_cluster --settings FILE`."""
 
 from __future__ import annotations
 
@@ -12,21 +12,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from local_cluster.controller.zk.coordination import CoordinationUnavailable
 from local_cluster.server.broker import Broker
-from local_cluster.settings import BrokerSettings, load_settings
+from local_cluster.settings import BrokerSettings, SettingsError, load_settings
 from local_cluster.wire.errors import KafkaError
 
 EXIT_FAILED = 1
 EXIT_BAD_SETTINGS = 2
 
-_log = logging.getLogger("local_cluster")
+log = logging.getLogger("local_cluster")
 
 
 def main() -> int:
-    """Run the broker; the exit code says how it ended."""
+    """Run the broker and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m local_cluster", description=__doc__)
     parser.add_argument("--settings", type=Path, required=True, help="JSON file of BrokerSettings")
     parser.add_argument("--log-level", default="INFO", help="Python logging level")
@@ -38,10 +36,10 @@ def main() -> int:
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     try:
         settings = load_settings(arguments.settings)
-    except (OSError, ValidationError) as error:
-        print(f"{arguments.settings}: {error}", file=sys.stderr)  # noqa: T201
+    except (OSError, SettingsError) as error:
+        print(error, file=sys.stderr)  # noqa: T201
         return EXIT_BAD_SETTINGS
-    _allow_descriptors()
+    _raise_descriptor_limit()
     gc.freeze()
     return asyncio.run(_run(settings))
 
@@ -55,15 +53,15 @@ async def _run(settings: BrokerSettings) -> int:
     starting = asyncio.create_task(broker.start())
     ends: list[asyncio.Future[Any]] = [stop, broker.fatal]
     try:
-        # It may wait for ZooKeeper for long; told to stop, it stops waiting.
+        # The start may wait long for ZooKeeper. A signal ends that wait.
         await asyncio.wait([starting, *ends], return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             try:
                 starting.result()
             except (OSError, KafkaError, CoordinationUnavailable) as error:
-                _log.critical("the broker cannot start: %s", error)
+                log.critical("the broker cannot start: %s", error)
                 return EXIT_FAILED
-        # Full collections would look at every log over and over, with the loop standing still.
+        # Otherwise each full collection would visit every log while the loop stands still.
         gc.collect()
         gc.freeze()
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -72,13 +70,13 @@ async def _run(settings: BrokerSettings) -> int:
         await asyncio.gather(starting, return_exceptions=True)
         await broker.stop()
     if broker.fatal.done():
-        _log.critical("stopped: %r", broker.fatal.result())
+        log.critical("stopped: %r", broker.fatal.result())
         return EXIT_FAILED
     return 0
 
 
-def _allow_descriptors() -> None:
-    """As many open files as the system lets this process have: partitions and connections."""
+def _raise_descriptor_limit() -> None:
+    """Raise the limit of open files to what the system allows: partitions and connections."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 

@@ -1,4 +1,4 @@
-"""The clock as a port: cores take times as arguments, shells read them here."""
+"""PORT: the clock. Cores take times as arguments, shells read them here."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where a shell reads the time."""
+    """Reads the time, in milliseconds."""
 
     def now_ms(self) -> int:
-        """Wall clock, milliseconds since the epoch; may jump."""
+        """Return the wall clock, since the Unix epoch. It may jump."""
         ...
 
     def monotonic_ms(self) -> int:
-        """Milliseconds that never go back, for timeouts."""
+        """Return a time that never goes back, for timeouts."""
         ...
 
 

@@ -1,8 +1,8 @@
-"""The features that ApiVersions v3+ tells (KIP-584): which levels are known, which one is on.
+"""The features in ApiVersions v3+ responses (KIP-584): known levels, and the finalized one.
 
-A finalized level switches protocols of clients: `transaction.version` 2 makes them use KIP-890's
-second part (Produce v12+, EndTxn v5), `group.version` 1 offers them KIP-848 groups. A level may
-be finalized only when every broker serves what it promises.
+A finalized level switches protocols of clients. `transaction.version` 2 makes them use the second
+part of KIP-890 (Produce v12+, EndTxn v5). `group.version` 1 offers them KIP-848 groups. A level may
+be finalized only if every broker serves it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 
 class Feature(NamedTuple):
-    """One feature; the level 0 means that it is off."""
+    """One feature. Level 0 means off."""
 
     name: str
     level_min: int
@@ -25,5 +25,5 @@ FEATURES: Final = (
 )
 
 FINALIZED_EPOCH: Final = 2
-"""Clients keep what they were told under the highest epoch: raise it with any finalized level
-that is lowered or raised while clients may be connected to older brokers."""
+"""Clients keep the levels of the highest epoch. Raise it with every change of a finalized level
+while clients may be connected to older brokers."""

@@ -1,7 +1,6 @@
 """PORT: the network between the brokers of a cluster.
 
-A line carries requests to one broker and its answers back, each in the order it was sent. The
-real one is `client/connection.py`; simulations bring their own.
+The real connections are those of `client/connection.py`. Simulations bring their own.
 """
 
 from __future__ import annotations
@@ -16,8 +15,11 @@ CONNECT_TIMEOUT_MS: Final = 5_000
 CLIENT_ID: Final = "heliograph-broker"
 
 
-class Line(Protocol):
-    """A connection to one broker. What it raises is KafkaError or PeerError."""
+class PeerConnection(Protocol):
+    """A connection to one broker: requests and responses, each in the order of the requests.
+
+    Every method may raise KafkaError or PeerError.
+    """
 
     @property
     def is_closed(self) -> bool: ...
@@ -25,22 +27,22 @@ class Line(Protocol):
     def send(
         self, api: ApiKey, version: int, body: tuple[bytes, ...]
     ) -> Awaitable[tuple[memoryview, int]]:
-        """Send a request; the answer's frame and where its body begins."""
+        """Send a request. Await the response's frame and the position of its body."""
         ...
 
     def abort(self, reason: str) -> None:
-        """Close at once; what waits for an answer fails."""
+        """Close at once. Requests in flight fail."""
         ...
 
     def when_closed(self, callback: Callable[[], None]) -> None:
-        """Call this when the line is closed, by whichever side; at once where it is."""
+        """Call `callback` when either side closes, at once if the connection is closed."""
         ...
 
 
-OpenLine = Callable[[str, int], Awaitable[Line]]
-"""Connect to (host, port). Raises KafkaError; RefusedError where nobody listens there."""
+ConnectToPeer = Callable[[str, int], Awaitable[PeerConnection]]
+"""Connect to (host, port). Raises KafkaError; RefusedError if no process listens there."""
 
 
-async def open_line(host: str, port: int) -> Connection:
+async def connect_to_peer(host: str, port: int) -> Connection:
     """Connect over TCP. Raises KafkaError."""
     return await connect(host, port, client_id=CLIENT_ID, timeout_ms=CONNECT_TIMEOUT_MS)

@@ -1,48 +1,64 @@
-"""What one broker process is told when it starts: a frozen object in a JSON file.
+"""The settings of one broker process: a frozen object, read from a JSON file at the start.
 
-The topology renders the file; the broker never reads the topology. Kafka's own configuration
-names go verbatim into `config`; what is there but unknown is refused at start.
+The topology renders the file, and the broker never reads the topology. `config` holds Kafka's
+broker configs by their own names. A key or a config that is not known is refused at the start,
+and so is a value of the wrong type: a typing error must not silently leave a default in force.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import difflib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Final, Literal
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from local_cluster.broker_configs import KNOWN_BROKER_CONFIGS, find_problem
 
 FlushMode = Literal["fsync", "page_cache"]
+_STRICT: Final = ConfigDict(extra="forbid")
+_UNKNOWN_KEY: Final = "unexpected_keyword_argument"
+"""Pydantic's name of the error for a key that a dataclass lacks."""
+
+
+class SettingsError(Exception):
+    """A settings file cannot be used. The message has one line per problem."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
     """One named listening address; port 0 asks the system for a free one."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
     name: str
     host: str
     port: int
     advertised_host: str = ""
-    """What clients are told; empty means `host`."""
+    """The host in Metadata responses; empty means `host`."""
     advertised_port: int = 0
-    """What clients are told; 0 means the port that was bound."""
+    """The port in Metadata responses; 0 means the port that was bound."""
     security_protocol: str = "PLAINTEXT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """Everything a broker process needs to run."""
+    """Everything that a broker process needs to run."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     cluster: str
     broker_id: int
     listeners: tuple[Listener, ...]
     inter_broker_listener: str
     zookeeper_connect: str
-    """ZooKeeper's "host:port[,host:port]/chroot"; the chroot is created when absent."""
+    """ZooKeeper's "host:port[,host:port]/chroot"; the chroot is created if it is absent."""
     log_dirs: tuple[str, ...]
     """Log directories, at least one; best each on a disk of its own (Kafka's log.dirs)."""
     ready_file: str
-    """JSON {"pid", "state", "listeners"} written atomically once registered and listening."""
+    """JSON {"pid", "state", "listeners"}, written atomically once registered and listening."""
     rack: str | None = None
     zookeeper_session_timeout_ms: int = 18_000
     flush: FlushMode = "fsync"
@@ -57,14 +73,46 @@ class BrokerSettings:
         return self.config.get(name, str(default)).strip().lower() == "true"
 
 
-_ADAPTER = TypeAdapter(BrokerSettings)
+_ADAPTER: Final = TypeAdapter(BrokerSettings)
 
 
 def load_settings(path: Path) -> BrokerSettings:
-    """Read a settings file. Raises pydantic.ValidationError or OSError."""
-    return _ADAPTER.validate_json(path.read_bytes())
+    """Read a settings file. Raises OSError, and SettingsError for unknown keys or bad values."""
+    try:
+        settings = _ADAPTER.validate_json(path.read_bytes())
+    except ValidationError as error:
+        problems = [_describe(each["loc"], each["type"], each["msg"]) for each in error.errors()]
+    else:
+        problems = list(_config_problems(settings.config))
+        if not problems:
+            return settings
+    raise SettingsError("\n".join(f"{path}: {each}" for each in problems))
 
 
 def dump_settings(settings: BrokerSettings) -> bytes:
-    """The JSON that `load_settings` reads."""
+    """Return the JSON that `load_settings` reads."""
     return _ADAPTER.dump_json(settings, indent=2)
+
+
+def _describe(location: tuple[Any, ...], error_type: str, message: str) -> str:
+    key = ".".join(map(str, location)) or "the whole file"
+    if error_type != _UNKNOWN_KEY:
+        return f"{key}: {message}"
+    owner = Listener if location[0] == "listeners" else BrokerSettings
+    known = [each.name for each in fields(owner)]
+    return f"{key}: unknown key; expected one of {', '.join(known)}{_hint(location[-1], known)}"
+
+
+def _config_problems(config: dict[str, str]) -> Iterator[str]:
+    for name, value in config.items():
+        if name not in KNOWN_BROKER_CONFIGS:
+            hint = _hint(name, KNOWN_BROKER_CONFIGS)
+            yield f"config.{name}: unknown config; expected the name of a broker config{hint}"
+        elif (expected := find_problem(name, value)) is not None:
+            yield f"config.{name}: expected {expected}, not {value!r}"
+
+
+def _hint(name: str, known: Collection[str]) -> str:
+    """Name the known name that is most like this one; empty if none is near."""
+    near = difflib.get_close_matches(name.lower(), known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

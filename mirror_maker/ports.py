@@ -24,6 +24,7 @@ from local_cluster.client.model import (
     TopicPartition,
 )
 from local_cluster.client.produce_batches import ProduceBatches
+from local_cluster.wire.constants import READ_UNCOMMITTED
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.model import DescribedProducer
 
@@ -46,7 +47,7 @@ class LogReader(Protocol):
         ...
 
     async def list_offsets(
-        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = 0
+        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = READ_UNCOMMITTED
     ) -> dict[TopicPartition, ListedOffset]: ...
 
     async def list_offsets_of(
@@ -64,7 +65,7 @@ class LogReader(Protocol):
         bytes_min: int = 1,
         bytes_max: int = 52_428_800,
         partition_bytes_max: int = 1_048_576,
-        isolation_level: int = 0,
+        isolation_level: int = READ_UNCOMMITTED,
     ) -> dict[TopicPartition, FetchedPartition]: ...
 
     async def describe_topic_configs(self, names: Sequence[str]) -> dict[str, TopicConfigs]: ...
@@ -86,7 +87,7 @@ class DataSource(LogReader, Protocol):
         bytes_min: int = 1,
         bytes_max: int = 52_428_800,
         partition_bytes_max: int = 1_048_576,
-        isolation_level: int = 0,
+        isolation_level: int = READ_UNCOMMITTED,
     ) -> SessionAnswer:
         """Fetch what is new in all partitions of the session."""
         ...

@@ -60,15 +60,19 @@ CORES = (
     "local_cluster/groups/records.py",
     "local_cluster/controller/model/*.py",
     "local_cluster/controller/decisions/*.py",
-    "local_cluster/replication/rate_quota.py",
+    "local_cluster/backoff.py",
+    "local_cluster/broker_configs.py",
+    "local_cluster/fetch_sessions/*.py",
+    "local_cluster/replication/future_replica.py",
     "local_cluster/replication/in_sync.py",
+    "local_cluster/replication/offline_replicas.py",
+    "local_cluster/replication/rate_quota.py",
     "local_cluster/replication/replica_selector.py",
+    "local_cluster/replication/stray_replicas.py",
     "local_cluster/replication/truncation.py",
-    "local_cluster/replication/follower/follower_decisions.py",
-    "local_cluster/replication/follower/follower_session.py",
-    "local_cluster/replication/follower/follower_request.py",
-    "local_cluster/replication/follower/fetch_turns.py",
-    "local_cluster/replication/follower/retries.py",
+    "local_cluster/replication/follower/fetch_session.py",
+    "local_cluster/replication/follower/fetch_states.py",
+    "local_cluster/replication/follower/response_rules.py",
     "mirror_maker/formats/*.py",
     "mirror_maker/rules/*.py",
     "mirror_maker/tail/*.py",
@@ -182,3 +186,16 @@ def test_the_walk_sees_every_form_of_import(tmp_path: Path) -> None:
     names = imported_modules(sample)
     assert "asyncio" in names
     assert any(covered(name, "topology") for name in names)
+
+
+SINGLE_BASES = {"NamedTuple", "Protocol", "TypedDict", "IntEnum", "Enum", "Exception", "ValueError"}
+
+
+@pytest.mark.parametrize("folder", ["wire", "records", "handlers"])
+def test_hot_modules_use_composition(folder: str) -> None:
+    """mypyc compiles these rooms: one base at most, and no container of Python's as a base."""
+    for path in sorted((ROOT / "local_cluster" / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                bases = [ast.unparse(base).partition("[")[0] for base in node.bases]
+                assert len(bases) <= 1 and set(bases) <= SINGLE_BASES, f"{path}: {node.name}"

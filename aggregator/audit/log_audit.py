@@ -31,6 +31,7 @@ from local_cluster.client.model import FetchPosition, TopicPartition
 from local_cluster.records.batch import decode_batch
 from local_cluster.records.committed import committed_batches
 from local_cluster.records.header import BatchHeader, crc_is_valid
+from local_cluster.wire.constants import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, READ_COMMITTED
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 FETCH_WAIT_MS_MAX: Final = 100
@@ -47,9 +48,6 @@ _MOVED: Final = frozenset(
         ErrorCode.unknown_topic_or_partition,
     }
 )
-_READ_COMMITTED: Final = 1
-_LATEST: Final = -1
-_EARLIEST: Final = -2
 
 
 class LogRange(NamedTuple):
@@ -104,9 +102,9 @@ async def log_ranges(client: ClusterReader, topic: str) -> dict[int, LogRange]:
         raise KafkaError(found.error, topic)
     places = [TopicPartition(topic, partition) for partition in found.partitions]
     ends = await client.list_offsets(
-        dict.fromkeys(places, _LATEST), isolation_level=_READ_COMMITTED
+        dict.fromkeys(places, LATEST_TIMESTAMP), isolation_level=READ_COMMITTED
     )
-    starts = await client.list_offsets(dict.fromkeys(places, _EARLIEST))
+    starts = await client.list_offsets(dict.fromkeys(places, EARLIEST_TIMESTAMP))
     ranges = {}
     for at in places:
         for listed in (starts[at], ends[at]):
@@ -196,11 +194,11 @@ async def read_log_batches(
                 {log.at: FetchPosition(offset)},
                 wait_ms_max=FETCH_WAIT_MS_MAX,
                 partition_bytes_max=FETCH_PARTITION_BYTES_MAX,
-                isolation_level=_READ_COMMITTED,
+                isolation_level=READ_COMMITTED,
             )
         )[log.at]
         if fetched.error == ErrorCode.offset_out_of_range and on_trimmed is not None:
-            start = (await client.list_offsets({log.at: _EARLIEST}))[log.at]
+            start = (await client.list_offsets({log.at: EARLIEST_TIMESTAMP}))[log.at]
             if start.error == ErrorCode.none and start.offset > offset:
                 on_trimmed(start.offset)
                 offset = start.offset

@@ -25,6 +25,7 @@ from aggregator.maps.translation import TranslatedOffset
 from aggregator.ports import ClusterReader
 from aggregator.settings import LinkSettings
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import GROUP_KEY_TYPE
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 COORDINATOR_RETRY_SECONDS_MAX: Final = 10.0
@@ -164,7 +165,7 @@ async def fetch_committed(client: ClusterReader, group: str) -> list[CommittedOf
 async def _fetch_committed_once(client: ClusterReader, group: str) -> list[CommittedOffset]:
     found = await client.call(
         ApiKey.FIND_COORDINATOR,
-        {"key": group, "key_type": _GROUP_KEY_TYPE},
+        {"key": group, "key_type": GROUP_KEY_TYPE},
         version_max=_FIND_COORDINATOR_VERSION_MAX,
     )
     _raise_for(found.error_code, f"coordinator of group {group}")

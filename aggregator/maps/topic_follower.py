@@ -24,6 +24,7 @@ from local_cluster.client.model import FetchedPartition, FetchPosition, TopicPar
 from local_cluster.client.reader import fetched_batches
 from local_cluster.records.batch import CorruptRecordError
 from local_cluster.records.compress import CompressionError
+from local_cluster.wire.constants import EARLIEST_TIMESTAMP
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import MapFormatError
 
@@ -38,7 +39,6 @@ ERROR_PAUSE_SECONDS: Final = 0.2
 FETCH_WAIT_MS_MAX: Final = 500
 FETCH_PARTITION_BYTES_MAX: Final = 8 * 1024 * 1024
 FETCH_BYTES_MAX: Final = 32 * 1024 * 1024
-_EARLIEST: Final = -2
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +136,9 @@ class TopicFollower:
     async def _start_reading(self, starting: Sequence[_Position]) -> None:
         if not starting:
             return
-        first = await self._client.list_offsets({position.at: _EARLIEST for position in starting})
+        first = await self._client.list_offsets(
+            {position.at: EARLIEST_TIMESTAMP for position in starting}
+        )
         for position in starting:
             listed = first.get(position.at)
             if listed is None or listed.error:

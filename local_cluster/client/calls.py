@@ -1,21 +1,15 @@
-"""How a call finds its broker: connections, metadata, the controller, group coordinators.
+"""How a call finds its broker: any broker, a given one, the controller, or a group coordinator.
 
-One connection per broker, opened on first use and again after it broke. Calls to the controller
-and to coordinators follow them when they move, with bounded retries; nothing else is retried,
-because the callers know what a lost answer means for them.
-
-A broker may come back under another address, and another one may have taken its old one. So before
-a broker is dialled again, a broker that answers is asked where it is now.
+Calls to the controller and to coordinators follow them when they move, with bounded retries.
+Nothing else is retried: only the caller knows what a lost response means.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from tenacity import (
     AsyncRetrying,
@@ -25,19 +19,18 @@ from tenacity import (
 )
 
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
-from local_cluster.client.connection import Connection, connect
-from local_cluster.client.last_answer import LastAnswer
+from local_cluster.client.broker_directory import BrokerDirectory, Connect
+from local_cluster.client.connection import Connection, LastResponse, connect
 from local_cluster.client.model import BrokerAddress, ClusterMetadata
-from local_cluster.wire import metadata as metadata_codec
+from local_cluster.wire import metadata
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import GROUP_KEY_TYPE
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import Fields, get
 
 RETRY_SECONDS_MAX: Final = 20.0
-"""How long an admin call follows a moving controller or coordinator."""
+"""How long a call follows a moving controller or coordinator."""
 RETRY_WAIT_SECONDS_MAX: Final = 1.0
-ADDRESS_SECONDS_MAX: Final = 2.0
-"""How long a broker whose connection was lost is not dialled while it is asked where it is now."""
 
 _MOVED: Final = frozenset(
     {
@@ -49,9 +42,11 @@ _MOVED: Final = frozenset(
     }
 )
 
+_T = TypeVar("_T")
+
 
 class ClusterCalls:
-    """The brokers of one cluster, from a bootstrap list "host:port,host:port"."""
+    """Calls to one cluster. Use it as an async context manager, or `close` it."""
 
     def __init__(
         self,
@@ -60,24 +55,19 @@ class ClusterCalls:
         client_id: str = "heliograph",
         request_timeout_ms: int = 30_000,
         security: ClientSecurity = PLAINTEXT,
+        connect: Connect | None = None,
     ) -> None:
-        self._bootstrap = [parse_address(part) for part in bootstrap.split(",") if part.strip()]
-        if not self._bootstrap:
-            raise ValueError("bootstrap names no address")
+        """`bootstrap` is a list "host:port,host:port". `connect` replaces the real connections.
+
+        `request_timeout_ms` bounds connecting, and each response. Raises ValueError.
+        """
         self._client_id = client_id
         self._request_timeout_ms = request_timeout_ms
         self._security = security
-        self._connections: dict[int, Connection] = {}
-        self._dialing: dict[int, asyncio.Lock] = {}
-        """By broker. Held while any broker is asked where it is, so `_dialing_any` comes after."""
-        self._dialing_any = asyncio.Lock()
-        self._brokers: dict[int, BrokerAddress] = {}
-        self._unreached: set[int] = set()
-        """Brokers that could not be connected to where they are said to be."""
-        self._controller_id = -1
+        self._directory = BrokerDirectory(
+            bootstrap, connect=connect or self._connect, refresh=lambda: self.metadata([])
+        )
         self._coordinators: dict[str, int] = {}
-        self._any: Connection | None = None
-        self._closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -91,15 +81,14 @@ class ClusterCalls:
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection; requests in flight fail with NETWORK_EXCEPTION."""
-        self._closed = True
-        connections = [*self._connections.values(), *([self._any] if self._any else [])]
-        self._connections.clear()
-        self._any = None
-        for connection in connections:
-            await connection.close()
+        """Close every connection. Requests in flight fail with NETWORK_EXCEPTION."""
+        await self._directory.close()
 
-    # -- any call ---------------------------------------------------------------------------
+    async def connection(self, node_id: int | None) -> Connection:
+        """Return an open connection to a broker (None: any). Raises KafkaError."""
+        return await self._directory.connection(node_id)
+
+    # -- calls ------------------------------------------------------------------------------
 
     async def call(
         self,
@@ -109,17 +98,17 @@ class ClusterCalls:
         node_id: int | None = None,
         version_max: int | None = None,
         timeout_ms: int | None = None,
-        last: LastAnswer | None = None,
+        last: LastResponse | None = None,
     ) -> Any:
-        """One request to a broker (None: any), kio's response object back.
+        """Send one request to a broker (None: any), and return kio's response object.
 
-        `last` goes with a question that is asked again and again.
+        `version_max` is the newest version whose fields the caller knows. `last` is the last
+        response to the same request: the same bytes are not decoded again.
         Raises KafkaError(network_exception | request_timed_out | unsupported_version).
         """
-        connection = await self._connection(node_id)
-        return await self._bounded(
-            connection, connection.call(api, fields, version_max, last), timeout_ms
-        )
+        connection = await self.connection(node_id)
+        response = connection.call(api, fields, version_max, last)
+        return await self._await_response(connection, response, timeout_ms)
 
     async def call_coordinator(
         self,
@@ -130,10 +119,10 @@ class ClusterCalls:
         version_max: int | None = None,
         timeout_ms: int | None = None,
     ) -> Any:
-        """One request to the group's coordinator, found first and followed when it moves.
+        """Send one request to a group's coordinator: look it up, and follow it when it moves.
 
-        The response's top-level error decides; errors inside partitions are the caller's.
-        Raises KafkaError for any other top-level error.
+        The caller handles all other errors in the response. Raises KafkaError if the coordinator
+        is not found within RETRY_SECONDS_MAX, and as `call` does.
         """
 
         async def attempt() -> Any:
@@ -151,31 +140,35 @@ class ClusterCalls:
                 raise
             return response
 
-        return await retrying(attempt)
+        return await retry_while_moved(attempt)
 
     async def call_controller(
         self, api: ApiKey, fields: Fields, *, timeout_ms: int | None = None
     ) -> Any:
-        """One request to the controller, followed when it moves. Raises KafkaError."""
+        """Send one request to the controller, and follow it when it moves.
+
+        The caller handles all other errors in the response. Raises KafkaError if the controller
+        is not found within RETRY_SECONDS_MAX, and as `call` does.
+        """
 
         async def attempt() -> Any:
-            if self._controller_id not in self._brokers:
+            if self._directory.controller_id is None:
                 await self.metadata([])
-            node_id = self._controller_id if self._controller_id in self._brokers else None
+            node_id = self._directory.controller_id
             try:
                 response = await self.call(api, fields, node_id=node_id, timeout_ms=timeout_ms)
                 code = _first_error(response)
                 if code in _MOVED:
-                    raise KafkaError(code, "the controller moved")
+                    raise KafkaError(code, "the controller has moved")
             except KafkaError as error:
                 if error.code in _MOVED:
-                    self._controller_id = -1
+                    self._directory.forget_controller()
                 raise
             return response
 
-        return await retrying(attempt)
+        return await retry_while_moved(attempt)
 
-    # -- the cluster -----------------------------------------------------------------
+    # -- metadata ---------------------------------------------------------------------------
 
     async def metadata(
         self,
@@ -185,11 +178,11 @@ class ClusterCalls:
         node_id: int | None = None,
         last: ClusterMetadata | None = None,
     ) -> ClusterMetadata:
-        """Metadata of the named topics (None: all) as a broker knows it (None: any).
+        """Return the metadata of the named topics (None: all) from a broker (None: any).
 
-        `last` is a former answer. Where this one says the same of the topics it is not decoded
-        again, and `topics` is the very object that was given then: to ask again and again costs
-        next to nothing while nothing changes. Raises KafkaError.
+        `last` is an earlier result. If its topics are the same, they are not decoded again, and
+        `topics` is the same object: repeated calls cost next to nothing while nothing changes.
+        Raises KafkaError.
         """
         found = await self.ask_metadata(
             topics,
@@ -197,7 +190,7 @@ class ClusterCalls:
             node_id=node_id,
             last=last,
         )
-        self._learn(found.brokers, found.controller_id)
+        self._directory.update(found.brokers, found.controller_id)
         return found
 
     async def ask_metadata(
@@ -208,86 +201,31 @@ class ClusterCalls:
         node_id: int | None = None,
         last: ClusterMetadata | None = None,
     ) -> ClusterMetadata:
-        """As `metadata`, but this client goes on to find brokers as it did before."""
-        connection = await self._connection(node_id)
+        """As `metadata`, but keep this client's own broker addresses and controller."""
+        connection = await self.connection(node_id)
         version = connection.choose_version(ApiKey.METADATA)
-        if version < metadata_codec.VERSION_MIN:
+        if version < metadata.VERSION_MIN:
             raise KafkaError(ErrorCode.unsupported_version, "Metadata v0 names no controller")
-        body = metadata_codec.encode_request(
+        body = metadata.encode_request(
             version, topics, allow_auto_topic_creation=allow_auto_topic_creation
         )
         sent = connection.send(ApiKey.METADATA, version, (body,))
-        frame, position = await self._bounded(connection, sent, None)
-        head = metadata_codec.decode_head(version, frame, position)
-        # The version is part of what is compared: it says how the bytes are to be read.
+        frame, position = await self._await_response(connection, sent, None)
+        head = metadata.decode_head(version, frame, position)
+        # The version is compared too, because it decides how the bytes are read.
         encoded = bytes((version,)) + frame[head.topics_position :]
         if last is not None and last.topics_encoded == encoded:
             found, encoded = last.topics, last.topics_encoded
         else:
-            error, found = metadata_codec.decode_topics(version, memoryview(encoded)[1:])
+            error, found = metadata.decode_topics(version, memoryview(encoded)[1:])
             if error:
                 raise KafkaError(error, "Metadata")
         brokers = {broker.node_id: broker for broker in head.brokers}
         return ClusterMetadata(head.cluster_id, head.controller_id, brokers, found, encoded)
 
-    # -- connections ------------------------------------------------------------------------
+    # -- inside -----------------------------------------------------------------------------
 
-    async def connection(self, node_id: int) -> Connection:
-        """The open connection to a broker, for callers that pipeline by themselves."""
-        return await self._connection(node_id)
-
-    async def _connection(self, node_id: int | None) -> Connection:
-        if self._closed:
-            raise KafkaError(ErrorCode.network_exception, "the client is closed")
-        if node_id is None:
-            return await self._any_connection()
-        found = self._connections.get(node_id)
-        if found is not None and not found.is_closed:
-            return found
-        async with self._dialing.setdefault(node_id, asyncio.Lock()):
-            found = self._connections.get(node_id)
-            if found is not None and not found.is_closed:
-                return found
-            if node_id not in self._brokers or node_id in self._unreached:
-                await self.metadata([])
-            elif found is not None:
-                await self._look_for_moved()
-            address = self._brokers.get(node_id)
-            if address is None:
-                raise KafkaError(ErrorCode.network_exception, f"broker {node_id} is not known")
-            self._unreached.add(node_id)
-            connection = await self._dial(address.host, address.port)
-            self._unreached.discard(node_id)
-            self._connections[node_id] = connection
-            return connection
-
-    async def _look_for_moved(self) -> None:
-        """Learn where the brokers are now, if somebody says so soon: mostly none has moved, and a
-        broker that hangs must not keep this client from another one."""
-        with suppress(KafkaError, TimeoutError):
-            async with asyncio.timeout(ADDRESS_SECONDS_MAX):
-                await self.metadata([])
-
-    async def _any_connection(self) -> Connection:
-        for connection in self._connections.values():
-            if not connection.is_closed:
-                return connection
-        async with self._dialing_any:
-            if self._any is not None and not self._any.is_closed:
-                return self._any
-            addresses = [(broker.host, broker.port) for broker in self._brokers.values()]
-            random.shuffle(addresses)
-            failure: KafkaError | None = None
-            for host, port in dict.fromkeys([*self._bootstrap, *addresses]):
-                try:
-                    self._any = await self._dial(host, port)
-                    return self._any
-                except KafkaError as error:
-                    failure = error
-            assert failure is not None, "the bootstrap list is never empty"
-            raise failure
-
-    async def _dial(self, host: str, port: int) -> Connection:
+    async def _connect(self, host: str, port: int) -> Connection:
         return await connect(
             host,
             port,
@@ -296,48 +234,39 @@ class ClusterCalls:
             security=self._security,
         )
 
-    async def _bounded(self, connection: Connection, sent: Any, timeout_ms: int | None) -> Any:
+    async def _await_response(
+        self, connection: Connection, response: Awaitable[_T], timeout_ms: int | None
+    ) -> _T:
+        """Await a response for `timeout_ms` (None: the client's). A late one closes the connection.
+
+        Raises KafkaError(request_timed_out).
+        """
         limit_ms = self._request_timeout_ms if timeout_ms is None else timeout_ms
         try:
             async with asyncio.timeout(limit_ms / 1000):
-                return await sent
+                return await response
         except TimeoutError as error:
             reason = f"{connection.peer} does not answer within {limit_ms} ms"
             connection.abort(reason)
             raise KafkaError(ErrorCode.request_timed_out, reason) from error
 
-    def _learn(self, brokers: Mapping[int, BrokerAddress], controller_id: int) -> None:
-        for node_id, address in self._brokers.items():
-            moved = node_id in brokers and brokers[node_id][1:3] != address[1:3]
-            if moved and node_id in self._connections:
-                self._connections.pop(node_id).abort("the broker has a new address")
-        self._brokers = dict(brokers)
-        self._controller_id = controller_id
-
     async def _coordinator(self, group_id: str) -> int:
         if group_id not in self._coordinators:
             response = await self.call(
-                ApiKey.FIND_COORDINATOR, {"key": group_id, "key_type": 0}, version_max=3
+                ApiKey.FIND_COORDINATOR,
+                {"key": group_id, "key_type": GROUP_KEY_TYPE},
+                version_max=3,
             )
             if response.error_code:
                 raise KafkaError(response.error_code, f"FindCoordinator of {group_id}")
             found = BrokerAddress(int(response.node_id), response.host, int(response.port))
-            self._learn({**self._brokers, found.node_id: found}, self._controller_id)
+            self._directory.add(found)
             self._coordinators[group_id] = found.node_id
         return self._coordinators[group_id]
 
 
-def parse_address(text: str) -> tuple[str, int]:
-    """ "host:port" or "[v6]:port". Raises ValueError."""
-    host, _, port = text.strip().rpartition(":")
-    if not host or not port.isdigit():
-        raise ValueError(f"{text!r} is not host:port")
-    return host.strip("[]"), int(port)
-
-
 def _first_error(response: Any) -> ErrorCode:
-    """The top-level error; of per-group answers a moved coordinator, of per-topic ones a
-    NOT_CONTROLLER among them."""
+    """Return the top-level error, else the first error that shows that the broker has moved."""
     code = get(response, "error_code", ErrorCode.none)
     if code:
         return ErrorCode(code)
@@ -354,11 +283,13 @@ def _first_error(response: Any) -> ErrorCode:
     return ErrorCode.none
 
 
-async def retrying(attempt: Any) -> Any:
-    """Await `attempt()` until it does not say that its broker moved. Raises KafkaError."""
-    again = retry_if_exception(lambda e: isinstance(e, KafkaError) and e.code in _MOVED)
+async def retry_while_moved(attempt: Callable[[], Awaitable[_T]]) -> _T:
+    """Repeat `attempt` while it fails because its broker has moved, for RETRY_SECONDS_MAX.
+
+    Raises KafkaError.
+    """
     retry = AsyncRetrying(
-        retry=again,
+        retry=retry_if_exception(lambda e: isinstance(e, KafkaError) and e.code in _MOVED),
         stop=stop_after_delay(RETRY_SECONDS_MAX),
         wait=wait_random_exponential(multiplier=0.05, max=RETRY_WAIT_SECONDS_MAX),
         reraise=True,

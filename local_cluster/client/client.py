@@ -1,19 +1,24 @@
-"""A Kafka client for raw record bytes and admin calls, on asyncio.
-
-What finds and follows brokers is in `calls.py`; here are the calls with their types.
-"""
+"""A Kafka client for raw record bytes and admin calls, on asyncio: every call with its types."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tenacity import AsyncRetrying, retry_if_result, stop_after_delay, wait_random_exponential
 
-from local_cluster.client.calls import ClusterCalls, retrying
+from local_cluster.client.calls import ClusterCalls, retry_while_moved
 from local_cluster.client.fetch_session import FetchSession, SessionRequest, fetch_in_session
+from local_cluster.client.fetching import (
+    choose_fetch_version,
+    decode_fetch,
+    fetch_all,
+    fetch_request,
+    session_request,
+)
 from local_cluster.client.model import (
     FetchedPartition,
+    FetchLimits,
     FetchPosition,
     ListedOffset,
     NewTopic,
@@ -22,60 +27,63 @@ from local_cluster.client.model import (
     TopicConfigs,
     TopicPartition,
 )
-from local_cluster.client.produce_batches import ProduceBatches
-from local_cluster.client.throttled import until_answered
-from local_cluster.wire import fetch as fetch_codec
-from local_cluster.wire import produce as produce_codec
+from local_cluster.client.produce_batches import ProduceBatches, match_results
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import (
+    CONSUMER_REPLICA_ID,
+    READ_UNCOMMITTED,
+    ConfigResourceType,
+    ConfigSource,
+)
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.fetch import TOPIC_IDS_SINCE, FetchRequest
+from local_cluster.wire.fetch import encode_request as encode_fetch
 from local_cluster.wire.messages import Fields, get
+from local_cluster.wire.produce import PartitionRecords, ProduceRequest, decode_response
+from local_cluster.wire.produce import encode_request as encode_produce
 
 COMMITS_KNOWN_SECONDS_MAX: Final = 10.0
-"""How long a new leader may take to know what is committed before callers are told so."""
+"""How long ListOffsets is repeated while a new leader does not know what is committed."""
 LATEST_TIMESTAMP: Final = -1
 EARLIEST_TIMESTAMP: Final = -2
-ANSWERS_SHOWN_MAX: Final = 5
-"""Partitions named in an error about an odd answer."""
-CONSUMER_REPLICA_ID: Final = -1
 TOPIC_RESOURCE: Final = 2
 TOPIC_CONFIG_SOURCE: Final = 1
-"""ConfigSource of a value that was set on the topic itself."""
+"""ConfigSource of a value that is set on the topic itself."""
+_CLOSING: Final = FetchLimits(wait_ms_max=0, bytes_min=0, bytes_max=0)
 
 
 class KafkaClient(ClusterCalls):
-    """A client of one cluster, from a bootstrap list "host:port,host:port"."""
+    """A client of one cluster, from a bootstrap list "host:port,host:port".
+
+    Times are in milliseconds, sizes in bytes. Every method raises KafkaError if its request fails
+    as a whole: the broker cannot be reached, does not answer in time, or refuses the request.
+    """
 
     # -- topics -----------------------------------------------------------------------------
 
     async def create_topics(
         self, topics: Sequence[NewTopic], *, timeout_ms: int = 30_000
     ) -> dict[str, KafkaError | None]:
-        """Create topics; per topic None or why not. Raises KafkaError on network trouble."""
+        """Create topics. Return the error of each by name, None after a success."""
         response = await self.call_controller(
             ApiKey.CREATE_TOPICS,
             {"topics": [_new_topic(topic) for topic in topics], "timeout": timeout_ms},
         )
-        return {
-            entry.name: _error(entry.error_code, get(entry, "error_message", None))
-            for entry in response.topics
-        }
+        return _errors(response.topics)
 
     async def delete_topics(
         self, names: Sequence[str], *, timeout_ms: int = 30_000
     ) -> dict[str, KafkaError | None]:
-        """Delete topics; per topic None or why not. Raises KafkaError on network trouble."""
+        """Delete topics. Return the error of each by name, None after a success."""
         response = await self.call_controller(
             ApiKey.DELETE_TOPICS, {"topic_names": list(names), "timeout": timeout_ms}
         )
-        return {
-            entry.name: _error(entry.error_code, get(entry, "error_message", None))
-            for entry in response.responses
-        }
+        return _errors(response.responses)
 
     async def create_partitions(
         self, counts: Mapping[str, int], *, timeout_ms: int = 30_000
     ) -> dict[str, KafkaError | None]:
-        """Raise topics to the given partition counts; per topic None or why not."""
+        """Raise topics to the given numbers of partitions. Return the error of each by name."""
         response = await self.call_controller(
             ApiKey.CREATE_PARTITIONS,
             {
@@ -87,12 +95,10 @@ class KafkaClient(ClusterCalls):
                 "validate_only": False,
             },
         )
-        return {
-            entry.name: _error(entry.error_code, entry.error_message) for entry in response.results
-        }
+        return _errors(response.results)
 
     async def describe_topic_configs(self, names: Sequence[str]) -> dict[str, TopicConfigs]:
-        """Per topic its configs. Raises KafkaError, also where one of them is not told."""
+        """Return the configs of topics by name. Raises KafkaError if one topic has an error."""
         configs: dict[str, TopicConfigs] = {}
         for name, answer in (await self.ask_topic_configs(names)).items():
             if isinstance(answer, KafkaError):
@@ -101,13 +107,13 @@ class KafkaClient(ClusterCalls):
         return configs
 
     async def ask_topic_configs(self, names: Sequence[str]) -> dict[str, TopicConfigs | KafkaError]:
-        """Per topic its configs, or why they are not told. Raises KafkaError."""
+        """Return the configs of topics by name, or the error of a topic."""
         response = await self.call(
             ApiKey.DESCRIBE_CONFIGS,
             {
                 "resources": [
                     {
-                        "resource_type": TOPIC_RESOURCE,
+                        "resource_type": ConfigResourceType.TOPIC,
                         "resource_name": name,
                         "configuration_keys": None,
                     }
@@ -116,11 +122,11 @@ class KafkaClient(ClusterCalls):
             },
         )
         return {
-            result.resource_name: _error(result.error_code, result.error_message)
+            result.resource_name: _error(result)
             or {
                 entry.name: (
                     entry.value,
-                    int(get(entry, "config_source", -1)) != TOPIC_CONFIG_SOURCE,
+                    int(get(entry, "config_source", -1)) != ConfigSource.DYNAMIC_TOPIC,
                 )
                 for entry in result.configs
             }
@@ -128,7 +134,7 @@ class KafkaClient(ClusterCalls):
         }
 
     async def init_producer_id(self) -> tuple[int, int]:
-        """A new (producer id, epoch) without a transactional id. Raises KafkaError."""
+        """Return a new (producer id, epoch) for an idempotent producer."""
 
         async def attempt() -> tuple[int, int]:
             response = await self.call(
@@ -138,17 +144,17 @@ class KafkaClient(ClusterCalls):
                 raise KafkaError(response.error_code, "InitProducerId")
             return int(response.producer_id), int(response.producer_epoch)
 
-        producer: tuple[int, int] = await retrying(attempt)
-        return producer
+        return await retry_while_moved(attempt)
 
-    # -- records ----------------------------------------------------------------------------
+    # -- offsets ----------------------------------------------------------------------------
 
     async def list_offsets(
-        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = 0
+        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = READ_UNCOMMITTED
     ) -> dict[TopicPartition, ListedOffset]:
-        """Offsets by timestamp (-1 latest, -2 earliest), asked of each partition's leader.
+        """Return offsets by timestamp (-1: latest, -2: earliest) from each partition's leader.
 
-        Waits a little for a leader that does not know yet what is committed (KIP-207).
+        Repeats the request for up to COMMITS_KNOWN_SECONDS_MAX while a new leader does not know
+        what is committed (KIP-207).
         """
         retry = AsyncRetrying(
             retry=retry_if_result(_are_commits_unknown),
@@ -174,8 +180,10 @@ class KafkaClient(ClusterCalls):
             else:
                 by_node.setdefault(leader, []).append(partition)
         for node_id, partitions in by_node.items():
-            asked = {partition: timestamps[partition] for partition in partitions}
-            results |= await self.list_offsets_of(node_id, asked, isolation_level=isolation_level)
+            requested = {partition: timestamps[partition] for partition in partitions}
+            results |= await self.list_offsets_of(
+                node_id, requested, isolation_level=isolation_level
+            )
         return results
 
     async def list_offsets_of(
@@ -183,10 +191,12 @@ class KafkaClient(ClusterCalls):
         node_id: int,
         timestamps: Mapping[TopicPartition, int],
         *,
-        isolation_level: int = 0,
+        isolation_level: int = READ_UNCOMMITTED,
     ) -> dict[TopicPartition, ListedOffset]:
-        """As `list_offsets`, in one request to a broker that leads them; what it does not lead, or
-        does not know what is committed of, has an error. Raises KafkaError."""
+        """As `list_offsets`, in one request to one broker.
+
+        A partition has an error if the broker does not lead it, or does not know its commits.
+        """
         topics: dict[str, list[Fields]] = {}
         for partition, timestamp in timestamps.items():
             topics.setdefault(partition.topic, []).append(
@@ -217,6 +227,8 @@ class KafkaClient(ClusterCalls):
             for entry in topic.partitions
         }
 
+    # -- fetch ------------------------------------------------------------------------------
+
     async def fetch(
         self,
         node_id: int,
@@ -226,26 +238,18 @@ class KafkaClient(ClusterCalls):
         bytes_min: int = 1,
         bytes_max: int = 52_428_800,
         partition_bytes_max: int = 1_048_576,
-        isolation_level: int = 0,
+        isolation_level: int = READ_UNCOMMITTED,
     ) -> dict[TopicPartition, FetchedPartition]:
-        """One Fetch to one broker: an answer for every partition that is asked for.
+        """Fetch from one broker, and return a result for every partition.
 
-        What a quota holds back is waited for, see `throttled`. Raises KafkaError for trouble with
-        the whole request.
+        The broker waits up to `wait_ms_max` for `bytes_min`. A request that a client quota
+        throttles is repeated, see fetching.py.
         """
-        request = fetch_codec.FetchRequest(
-            CONSUMER_REPLICA_ID,
-            wait_ms_max,
-            bytes_min,
-            bytes_max,
-            isolation_level,
-            fetch_codec.NO_SESSION,
-            fetch_codec.FINAL_EPOCH,
-            _fetch_partitions(positions, partition_bytes_max),
-            (),
-            "",
+        request = fetch_request(
+            positions,
+            FetchLimits(wait_ms_max, bytes_min, bytes_max, partition_bytes_max, isolation_level),
         )
-        return await until_answered(positions.keys(), lambda: self._fetch(node_id, request))
+        return await fetch_all(positions.keys(), lambda: self._fetch(node_id, request))
 
     async def fetch_in_session(
         self,
@@ -256,84 +260,46 @@ class KafkaClient(ClusterCalls):
         bytes_min: int = 1,
         bytes_max: int = 52_428_800,
         partition_bytes_max: int = 1_048_576,
-        isolation_level: int = 0,
+        isolation_level: int = READ_UNCOMMITTED,
     ) -> SessionAnswer:
-        """One Fetch of everything that the session wants; what has no news is not in the answer.
+        """Fetch what the session wants, and return the partitions that have changed.
 
-        The session is this broker's, and used by one call at a time. Raises KafkaError for trouble
-        with the whole request.
+        The session belongs to this broker, and one call at a time may use it.
         """
+        limits = FetchLimits(
+            wait_ms_max, bytes_min, bytes_max, partition_bytes_max, isolation_level
+        )
 
-        async def send(asked: SessionRequest) -> SessionAnswer:
-            forgotten = [
-                fetch_codec.ForgottenPartition(at.topic, at.partition, topic_id)
-                for at, topic_id in sorted(asked.forgotten)
-            ]
-            request = fetch_codec.FetchRequest(
-                CONSUMER_REPLICA_ID,
-                wait_ms_max,
-                bytes_min,
-                bytes_max,
-                isolation_level,
-                asked.session_id,
-                asked.session_epoch,
-                _fetch_partitions(asked.asked, partition_bytes_max),
-                forgotten,
-                "",
-            )
-            return await self._fetch(node_id, request, session if asked.is_by_id else None)
+        async def send(request: SessionRequest) -> SessionAnswer:
+            by_id = session if request.is_by_id else None
+            return await self._fetch(node_id, session_request(request, limits), by_id)
 
-        connection = await self._connection(node_id)
-        session.knows_topic_ids = connection.has_version(ApiKey.FETCH, fetch_codec.TOPIC_IDS_SINCE)
+        connection = await self.connection(node_id)
+        session.knows_topic_ids = connection.has_version(ApiKey.FETCH, TOPIC_IDS_SINCE)
         return await fetch_in_session(session, send)
 
     async def close_fetch_session(self, node_id: int, session: FetchSession) -> None:
-        """Tell the broker that the session is over, so that its place there is free (KIP-227).
+        """End a session at its broker, so that its slot there is free (KIP-227).
 
-        A poll that is on its way may be refused by that. Raises KafkaError.
+        A fetch in flight may then be refused.
         """
         closing = session.closing_request()
-        if closing is None:
-            return
-        request = fetch_codec.FetchRequest(
-            CONSUMER_REPLICA_ID, 0, 0, 0, 0, closing.session_id, closing.session_epoch, (), (), ""
-        )
-        await self._fetch(node_id, request)
+        if closing is not None:
+            await self._fetch(node_id, session_request(closing, _CLOSING))
 
     async def _fetch(
-        self, node_id: int, request: fetch_codec.FetchRequest, by_id: FetchSession | None = None
+        self, node_id: int, request: FetchRequest, by_id: FetchSession | None = None
     ) -> SessionAnswer:
-        """`by_id`: the session that knows the names of the topics, where ids are asked for."""
-        connection = await self._connection(node_id)
-        version = connection.choose_version(ApiKey.FETCH)
-        if by_id is not None:
-            version = fetch_codec.TOPIC_IDS_SINCE
-            if not connection.has_version(ApiKey.FETCH, version):
-                # An older broker has come in its place; a session does not change its way.
-                raise KafkaError(ErrorCode.fetch_session_topic_id_error, "Fetch")
-        body = fetch_codec.encode_request(version, request)
+        """Send a request. `by_id` is the session that knows the topic names, if it uses ids."""
+        connection = await self.connection(node_id)
+        version = choose_fetch_version(connection, by_id=by_id is not None)
+        body = encode_fetch(version, request)
         sent = connection.send(ApiKey.FETCH, version, (body,))
-        frame, position_bytes = await self._bounded(
-            connection, sent, request.wait_ms_max + self._request_timeout_ms
-        )
-        error, session_id, partitions = fetch_codec.decode_response(version, frame, position_bytes)
-        if error:
-            raise KafkaError(error, "Fetch")
-        fetched = {}
-        for entry in partitions:
-            name = entry.topic if by_id is None else by_id.topic_name(entry.topic_id)
-            if name is not None:
-                fetched[TopicPartition(name, entry.partition)] = FetchedPartition(
-                    ErrorCode(entry.error_code),
-                    entry.high_watermark,
-                    entry.last_stable_offset,
-                    entry.log_start_offset,
-                    tuple(entry.aborted_transactions or ()),
-                    entry.records if isinstance(entry.records, memoryview) else memoryview(b""),
-                    entry.diverging_epoch,
-                )
-        throttle_ms = int.from_bytes(frame[position_bytes : position_bytes + 4], "big", signed=True)
-        return SessionAnswer(session_id, throttle_ms, fetched, by_id is not None)
+        timeout_ms = request.wait_ms_max + self._request_timeout_ms
+        frame, position = await self._await_response(connection, sent, timeout_ms)
+        return decode_fetch(version, frame, position, by_id)
+
+    # -- produce ----------------------------------------------------------------------------
 
     async def produce(
         self,
@@ -343,39 +309,37 @@ class KafkaClient(ClusterCalls):
         acks: int = -1,
         timeout_ms: int = 30_000,
     ) -> dict[TopicPartition, ProducedPartition]:
-        """One Produce to one broker; with a connection at hand it is written before any await.
+        """Produce batches to one broker. Return the result of every batch; nothing if `acks` is 0.
 
-        Every batch has its answer in what is returned, unless `acks` is 0. Raises KafkaError for
-        trouble with the whole request; whether it was applied is unknown.
+        `timeout_ms` bounds the broker's wait for the ISR. On an open connection the request is
+        written before the first await. After a KafkaError it is not known whether the batches
+        were appended.
         """
-        connection = self._connections.get(node_id)
-        if connection is None or connection.is_closed:
-            connection = await self._connection(node_id)
+        connection = self._directory.find_open(node_id) or await self.connection(node_id)
         version = connection.choose_version(ApiKey.PRODUCE)
-        request = produce_codec.ProduceRequest(
+        request = ProduceRequest(
             None,
             acks,
             timeout_ms,
             [
-                produce_codec.PartitionRecords(
-                    partition.topic, partition.partition, memoryview(records)
-                )
+                PartitionRecords(partition.topic, partition.partition, memoryview(records))
                 for partition, records in sorted(batches.items(), key=lambda item: item[0])
             ],
         )
-        body = produce_codec.encode_request(version, request)
+        body = encode_produce(version, request)
         if acks == 0:
             connection.send_unanswered(ApiKey.PRODUCE, version, body)
             return {}
         sent = connection.send(ApiKey.PRODUCE, version, body)
-        frame, position = await self._bounded(
+        frame, position = await self._await_response(
             connection, sent, timeout_ms + self._request_timeout_ms
         )
-        return match_answers(batches, produce_codec.decode_response(version, frame, position))
+        return match_results(batches, decode_response(version, frame, position))
 
     async def _leaders(
-        self, partitions: Mapping[TopicPartition, Any]
+        self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, tuple[int, ErrorCode]]:
+        """Return the leader of each partition, or an error."""
         cluster = await self.metadata(sorted({partition.topic for partition in partitions}))
         leaders: dict[TopicPartition, tuple[int, ErrorCode]] = {}
         for partition in partitions:
@@ -392,55 +356,18 @@ class KafkaClient(ClusterCalls):
         return leaders
 
 
-def _error(code: int, message: str | None) -> KafkaError | None:
-    return KafkaError(code, message or "") if code else None
+def _error(entry: Any) -> KafkaError | None:
+    """Return the error of a response entry. Old versions have no message."""
+    message = get(entry, "error_message", None)
+    return KafkaError(entry.error_code, message or "") if entry.error_code else None
+
+
+def _errors(entries: Iterable[Any]) -> dict[str, KafkaError | None]:
+    return {entry.name: _error(entry) for entry in entries}
 
 
 def _are_commits_unknown(listed: Mapping[TopicPartition, ListedOffset]) -> bool:
     return any(entry.error == ErrorCode.offset_not_available for entry in listed.values())
-
-
-def _fetch_partitions(
-    positions: Mapping[TopicPartition, FetchPosition], partition_bytes_max: int
-) -> list[fetch_codec.FetchPartition]:
-    """As they stand in a request: those of a topic side by side."""
-    return [
-        fetch_codec.FetchPartition(
-            partition.topic,
-            partition.partition,
-            position.leader_epoch,
-            position.offset,
-            position.last_fetched_epoch,
-            -1,
-            partition_bytes_max,
-            position.topic_id,
-        )
-        for partition, position in sorted(positions.items())
-    ]
-
-
-def match_answers(
-    batches: ProduceBatches, answers: Sequence[produce_codec.PartitionProduced]
-) -> dict[TopicPartition, ProducedPartition]:
-    """The answer to each batch. Raises KafkaError where a batch has none, or more than one."""
-    produced = {
-        TopicPartition(entry.topic, entry.partition): ProducedPartition(
-            ErrorCode(entry.error_code),
-            entry.base_offset,
-            entry.log_append_time_ms,
-            entry.log_start_offset,
-            entry.error_message,
-        )
-        for entry in answers
-    }
-    is_one_each = len(answers) == len(produced) == len(batches)
-    if not is_one_each or not all(at in batches for at in produced):
-        named = ", ".join(map(str, list(produced)[:ANSWERS_SHOWN_MAX]))
-        raise KafkaError(
-            ErrorCode.unknown_server_error,
-            f"Produce of {len(batches)} batches was answered for {len(answers)}: {named}",
-        )
-    return produced
 
 
 def _new_topic(topic: NewTopic) -> Fields:

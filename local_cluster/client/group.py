@@ -1,21 +1,21 @@
 """Membership in a classic consumer group, for any protocol type.
 
-The membership keeps itself: it joins, gets its assignment, sends heartbeats, and joins again when
-the coordinator or its owner asks for it. The members' metadata and assignments are opaque bytes;
-the one that the coordinator makes leader computes everybody's.
+The membership maintains itself: it joins, gets its assignment and sends heartbeats. It joins again
+when the coordinator or its owner demands it. Metadata and assignments of the members are opaque
+bytes. The leader of the group computes the assignment of every member.
 
     joining --JoinGroup--> syncing --SyncGroup--> stable
     syncing, stable --REBALANCE_IN_PROGRESS, rejoin()--> joining
     any --UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION--> joining, as a new member
-    any --FENCED_INSTANCE_ID--> GroupFencedError out of `run`: another process has our instance id
+    any --FENCED_INSTANCE_ID--> GroupFencedError from `run`: another process has the instance id
 
 With a `group_instance_id` the member is static (KIP-345): a process that was killed and started
-again takes its old place and assignment at once, without a rebalance and without waiting for the
-session of its predecessor to end.
+again takes over its old place and assignment at once, without a rebalance, and without waiting for
+the session of its predecessor to end.
 
-What is assigned stays in use while a rebalance is under way; the owner is told by `on_assignment`
-when there is a new one. Whoever needs more than that asks `is_lease_valid`: whether the coordinator
-has answered within the session timeout. Source: Kafka's AbstractCoordinator, KIP-345, KIP-394.
+An assignment stays in use during a rebalance, until `on_assignment` gets a new one. An owner that
+needs more checks `is_lease_valid`: whether the coordinator answered within the session timeout.
+Source: Kafka's AbstractCoordinator, KIP-345, KIP-394.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ LEAVE_TIMEOUT_MS: Final = 3_000
 
 _RESET_MEMBER: Final = frozenset({ErrorCode.unknown_member_id, ErrorCode.illegal_generation})
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class GroupFencedError(Exception):
-    """Another process joined with the same group instance id; this one must stop."""
+    """Another process joined with the same group instance id. This one must stop."""
 
 
-class Coordinated(Protocol):
-    """What the membership needs of a client; `KafkaClient` has it."""
+class CoordinatorClient(Protocol):
+    """The client of a membership. `KafkaClient` is one."""
 
     async def call_coordinator(
         self, group_id: str, api: ApiKey, fields: Fields, *, timeout_ms: int | None = None
@@ -62,7 +62,7 @@ class GroupMember(NamedTuple):
 
 
 class GroupAssignment(NamedTuple):
-    """What this member got in a generation."""
+    """The assignment of this member in a generation."""
 
     generation_id: int
     member_id: str
@@ -71,7 +71,7 @@ class GroupAssignment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOptions:
-    """How to take part in a group."""
+    """The parameters of a membership."""
 
     group_id: str
     protocol_type: str
@@ -83,20 +83,20 @@ class GroupOptions:
 
 
 class GroupMembership:
-    """One member; `run` keeps it in the group until it is cancelled."""
+    """One member. `run` keeps it in the group until it is cancelled."""
 
     def __init__(
         self,
-        client: Coordinated,
+        client: CoordinatorClient,
         options: GroupOptions,
         *,
         metadata: Callable[[], bytes],
         assign: Callable[[Sequence[GroupMember]], Mapping[str, bytes]],
         on_assignment: Callable[[GroupAssignment], Awaitable[None]],
     ) -> None:
-        """`metadata` is asked before each join, `assign` only of the leader.
+        """`metadata` is called before each join, `assign` only if this member leads.
 
-        The client is this membership's own: a join holds its connection until the group is
+        The membership needs a client of its own: a join holds the connection until the group is
         complete.
         """
         self._client = client
@@ -113,12 +113,12 @@ class GroupMembership:
 
     @property
     def member_id(self) -> str:
-        """The id that the coordinator gave, "" before."""
+        """The id from the coordinator, "" before the first join."""
         return self._member_id
 
     @property
     def generation_id(self) -> int:
-        """The generation of the last assignment, -1 before."""
+        """The generation of the last assignment, -1 before the first."""
         return self._generation_id
 
     @property
@@ -128,19 +128,19 @@ class GroupMembership:
 
     @property
     def failure(self) -> str | None:
-        """Why the coordinator could not be asked last time, None while all is well."""
+        """Why the last request to the coordinator failed, None if it did not."""
         return self._failure
 
     def is_lease_valid(self) -> bool:
-        """Whether the coordinator answered within the session timeout, so that it keeps us."""
+        """Whether the coordinator answered within the session timeout, and keeps this member."""
         return time.monotonic() < self._lease_until_s
 
     def rejoin(self) -> None:
-        """Have the group rebalanced: what `metadata` says has changed."""
+        """Start a rebalance: the member's metadata has changed."""
         self._rejoin.set()
 
     async def run(self) -> None:
-        """Take part until cancelled. Raises GroupFencedError."""
+        """Stay in the group until cancelled. Raises GroupFencedError."""
         retry_ms = RETRY_MS_MIN
         while True:
             try:
@@ -155,19 +155,19 @@ class GroupMembership:
                         f"{self._options.group_id}"
                     ) from error
                 if error.code in _RESET_MEMBER:
-                    logger.warning("%s: %s, joining anew", self._options.group_id, error)
+                    log.warning("%s: %s, joining as a new member", self._options.group_id, error)
                     self._member_id = ""
                     self._generation_id = -1
                     self._lease_until_s = 0.0
                 elif error.code != ErrorCode.rebalance_in_progress:
                     if self._failure is None:
-                        logger.warning("%s: %s", self._options.group_id, error)
+                        log.warning("%s: %s", self._options.group_id, error)
                     self._failure = str(error)
                     await asyncio.sleep(retry_ms / 1000 * random.uniform(0.5, 1.0))
                     retry_ms = min(RETRY_MS_MAX, retry_ms * 2)
 
     async def leave(self) -> None:
-        """Give up the place at once, so that others need not wait. Never raises KafkaError."""
+        """Leave at once, so that the others need not wait. Never raises KafkaError."""
         if not self._member_id:
             return
         identity = {
@@ -187,7 +187,7 @@ class GroupMembership:
                     self._options.group_id, ApiKey.LEAVE_GROUP, fields
                 )
         except (KafkaError, TimeoutError) as error:
-            logger.info("%s: left without goodbye: %s", self._options.group_id, error)
+            log.info("%s: left without LeaveGroup: %s", self._options.group_id, error)
         self._member_id = ""
 
     async def _join_and_sync(self) -> None:
@@ -207,7 +207,7 @@ class GroupMembership:
                 {"member_id": member_id, "assignment": assignment}
                 for member_id, assignment in computed.items()
             ]
-        synced = await self._ask(
+        synced = await self._request(
             ApiKey.SYNC_GROUP,
             {
                 "generation_id": generation_id,
@@ -226,7 +226,7 @@ class GroupMembership:
         options = self._options
         while True:
             try:
-                return await self._ask(
+                return await self._request(
                     ApiKey.JOIN_GROUP,
                     {
                         "session_timeout": options.session_timeout_ms,
@@ -237,14 +237,14 @@ class GroupMembership:
                         ],
                     },
                     # A join is answered when the group is complete: at worst when the sessions of
-                    # the dead have run out and the slowest has come back.
+                    # dead members have expired and the slowest member has joined.
                     options.rebalance_timeout_ms + options.session_timeout_ms,
                 )
             except _MemberIdRequiredError as error:
                 self._member_id = error.member_id
 
     async def _stay(self) -> None:
-        """Heartbeats until a rebalance is due. Raises KafkaError."""
+        """Send heartbeats until a rebalance is due. Raises KafkaError."""
         while True:
             try:
                 async with asyncio.timeout(self._options.heartbeat_ms / 1000):
@@ -253,7 +253,7 @@ class GroupMembership:
             except TimeoutError:
                 pass
             try:
-                await self._ask(
+                await self._request(
                     ApiKey.HEARTBEAT,
                     {"generation_id": self._generation_id},
                     self._options.session_timeout_ms,
@@ -262,14 +262,14 @@ class GroupMembership:
             except KafkaError as error:
                 if not error.retriable:
                     raise
-                # The place in the group is not lost by one unanswered heartbeat.
+                # One lost heartbeat does not end the membership.
                 self._failure = str(error)
                 if not self.is_lease_valid():
                     raise
 
-    async def _ask(self, api: ApiKey, fields: dict[str, Any], timeout_ms: int) -> Any:
-        """One request as this member; a good answer renews the lease. Raises KafkaError."""
-        asked_s = time.monotonic()
+    async def _request(self, api: ApiKey, fields: dict[str, Any], timeout_ms: int) -> Any:
+        """Send a request as this member. A success renews the lease. Raises KafkaError."""
+        sent_s = time.monotonic()
         response = await self._client.call_coordinator(
             self._options.group_id,
             api,
@@ -286,9 +286,9 @@ class GroupMembership:
             raise _MemberIdRequiredError(response.member_id)
         if code and code != ErrorCode.rebalance_in_progress:
             raise KafkaError(code, api.name)
-        # The coordinator's clock for us began at the latest when it answered; counted from when
-        # we asked, the lease never outlives it. A join waits long, but ends with a fresh session.
-        started_s = time.monotonic() if api == ApiKey.JOIN_GROUP else asked_s
+        # The coordinator started the session timeout at the latest when it answered. Counted from
+        # the request, the lease never outlives it. A join waits long, but ends with a new session.
+        started_s = time.monotonic() if api == ApiKey.JOIN_GROUP else sent_s
         self._lease_until_s = started_s + self._options.session_timeout_ms / 1000
         if code:
             raise KafkaError(code, api.name)

@@ -13,6 +13,7 @@ from local_cluster.wire.metadata import BrokerAddress, PartitionMetadata, TopicM
 __all__ = [
     "BrokerAddress",
     "ClusterMetadata",
+    "FetchLimits",
     "FetchPosition",
     "FetchedPartition",
     "ListedOffset",
@@ -27,7 +28,7 @@ __all__ = [
 
 
 TopicConfigs = Mapping[str, tuple[str | None, bool]]
-"""Of one topic: name -> (value, is it a default)."""
+"""The configs of one topic: name -> (value, whether it is a default)."""
 
 
 class TopicPartition(NamedTuple):
@@ -41,18 +42,18 @@ class TopicPartition(NamedTuple):
 
 
 class ClusterMetadata(NamedTuple):
-    """One answer to Metadata."""
+    """One Metadata response."""
 
     cluster_id: str | None
     controller_id: int
     brokers: Mapping[int, BrokerAddress]
     topics: Mapping[str, TopicMetadata]
     topics_encoded: bytes = b""
-    """What `topics` was decoded from, for the next look; see `ClusterCalls.metadata`."""
+    """The bytes of `topics`, see `ClusterCalls.metadata`."""
 
 
 class ListedOffset(NamedTuple):
-    """An answer of ListOffsets; offset and timestamp are -1 where nothing matches."""
+    """One ListOffsets result. Offset and timestamp are -1 if no record matches."""
 
     error: ErrorCode
     offset: int
@@ -61,18 +62,31 @@ class ListedOffset(NamedTuple):
 
 
 class FetchPosition(NamedTuple):
-    """Where to fetch from; leader epoch -1 asks for no fencing, last fetched epoch -1 for no look
-    whether the log still has what was fetched before (KIP-595, from Fetch v12 on). A topic id asks
-    for that topic alone (KIP-516, in fetch sessions)."""
+    """Where to fetch from."""
 
     offset: int
     leader_epoch: int = -1
+    """-1: no fencing."""
     last_fetched_epoch: int = -1
+    """The leader epoch of the record before `offset`, to detect a truncation (KIP-595, from Fetch
+    v12 on). -1: no detection."""
     topic_id: uuid.UUID | None = None
+    """In fetch sessions: fetch only this very topic (KIP-516)."""
+
+
+class FetchLimits(NamedTuple):
+    """How long a Fetch waits, how much it returns, and what it may read."""
+
+    wait_ms_max: int
+    bytes_min: int
+    bytes_max: int
+    partition_bytes_max: int = 1_048_576
+    isolation_level: int = 0
+    """0: read_uncommitted, 1: read_committed."""
 
 
 class FetchedPartition(NamedTuple):
-    """One partition of a Fetch answer; `records` may end in a partial batch."""
+    """One partition of a Fetch response."""
 
     error: ErrorCode
     high_watermark: int
@@ -81,23 +95,24 @@ class FetchedPartition(NamedTuple):
     aborted_transactions: tuple[tuple[int, int], ...]
     """(producer id, first offset) of aborted transactions, with isolation level 1."""
     records: memoryview
+    """Whole batches, the last one perhaps incomplete."""
     diverging_epoch: tuple[int, int] | None = None
-    """(epoch, its end offset) where the log no longer has what the position says was fetched."""
+    """(epoch, its end offset) at the leader, if its log diverges from the position."""
 
 
 class SessionAnswer(NamedTuple):
-    """One Fetch answer in a session: the partitions with news."""
+    """One Fetch response. In a session it has the partitions that have changed."""
 
     session_id: int
     throttle_ms: int
-    """Above 0 where the client is over its quota; then the answer may leave news out."""
+    """Above 0 if the client exceeds its quota. Changed partitions may then be missing."""
     partitions: dict[TopicPartition, FetchedPartition]
     is_by_id: bool = False
-    """Whether all of it is of the very topics whose ids were asked for."""
+    """Whether the request named topics by id, so that all of it is of these very topics."""
 
 
 class ProducedPartition(NamedTuple):
-    """One partition of a Produce answer."""
+    """One partition of a Produce response."""
 
     error: ErrorCode
     base_offset: int
@@ -108,10 +123,11 @@ class ProducedPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic to create; -1 takes the broker's default."""
+    """A topic to create. -1 stands for the broker's default."""
 
     name: str
     partitions: int = -1
     replication_factor: int = -1
     configs: Mapping[str, str] = field(default_factory=dict)
     assignments: Mapping[int, tuple[int, ...]] | None = None
+    """Broker ids by partition, instead of the two numbers."""

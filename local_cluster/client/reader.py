@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
-from local_cluster.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from local_cluster.client.model import (
     ClusterMetadata,
     FetchedPartition,
@@ -19,6 +18,7 @@ from local_cluster.client.model import (
 )
 from local_cluster.records.batch import CorruptRecordError, Record, decode_batch
 from local_cluster.records.header import BatchHeader, crc_is_valid, iter_headers
+from local_cluster.wire.constants import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 FETCH_BYTES_MAX: Final = 8 * 1024 * 1024

@@ -1,8 +1,8 @@
-"""Which of the partitions that a reader knows have moved since it looked. Pure.
+"""Which of the partitions that a client fetches have changed since its last read. Pure.
 
-A watch is told once and is gone then: whoever reads a partition again watches it again. So an
-append costs nothing for readers that were told and have not come back, and a reader of thousands
-of partitions looks only at those that moved.
+A watch fires once and is then gone: the next read of the partition adds it again. So an append
+costs nothing for clients that were notified and have not come back, and a client of thousands of
+partitions reads only those that have changed.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ _Key = TypeVar("_Key")
 
 
 class Watchable(Protocol):
-    """What moves: a partition whose high watermark, leadership or log start changes."""
+    """A partition: its high watermark, leadership and log start change."""
 
     def watch(self, wake: Callable[[], None]) -> None: ...
     def unwatch(self, wake: Callable[[], None]) -> None: ...
 
 
 class _Watch(Generic[_Key]):
-    """One key's watch; called by what is watched."""
+    """The watch of one key. The watched partition calls it."""
 
     __slots__ = ("_key", "_watched", "_watches")
 
@@ -32,43 +32,43 @@ class _Watch(Generic[_Key]):
 
     def __call__(self) -> None:
         self._watched.unwatch(self)
-        self._watches.moved(self._key)
+        self._watches.fire(self._key)
 
     def end(self) -> None:
         self._watched.unwatch(self)
 
 
 class Watches(Generic[_Key]):
-    """The watches of one reader, by key."""
+    """The watches of one client, by key."""
 
-    __slots__ = ("_by_key", "_on_moved")
+    __slots__ = ("_by_key", "_on_changed")
 
-    def __init__(self, on_moved: Callable[[_Key], None]) -> None:
+    def __init__(self, on_changed: Callable[[_Key], None]) -> None:
         self._by_key: dict[_Key, _Watch[_Key]] = {}
-        self._on_moved = on_moved
+        self._on_changed = on_changed
 
     def __len__(self) -> int:
         return len(self._by_key)
 
     def add(self, key: _Key, watched: Watchable) -> None:
-        """Be told when this moves next."""
+        """Watch for the next change, unless the key has a watch."""
         if key not in self._by_key:
             watch = self._by_key[key] = _Watch(self, key, watched)
             watched.watch(watch)
 
-    def moved(self, key: _Key) -> None:
-        """What is watched under this key has moved."""
+    def fire(self, key: _Key) -> None:
+        """Remove the watch of a key, and report the change."""
         self._by_key.pop(key, None)
-        self._on_moved(key)
+        self._on_changed(key)
 
     def drop(self, key: _Key) -> None:
-        """Be told no more."""
+        """End the watch of a key."""
         watch = self._by_key.pop(key, None)
         if watch is not None:
             watch.end()
 
     def close(self) -> None:
-        """Be told nothing any more."""
+        """End every watch."""
         for watch in self._by_key.values():
             watch.end()
         self._by_key.clear()

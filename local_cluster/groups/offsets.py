@@ -18,7 +18,6 @@ from typing import Final, NamedTuple
 from local_cluster.coordinator_runtime.outcome import Now, StoredRecord
 from local_cluster.groups.records import (
     NO_LEADER_EPOCH,
-    NO_TIMESTAMP,
     STRING_BYTES_MAX,
     CommittedOffset,
     encode_offset_key,
@@ -33,6 +32,7 @@ from local_cluster.groups.requests import (
     OffsetToCommit,
     TransactionalCommitRequest,
 )
+from local_cluster.records.header import NO_TIMESTAMP
 from local_cluster.wire.errors import ErrorCode
 
 TopicPartition = tuple[str, int]

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from local_cluster.coordinator_runtime.outcome import UnreadableRecordError
 from local_cluster.groups.consumer import records as consumer_records
 from local_cluster.groups.record_reader import RecordReader
+from local_cluster.records.header import NO_TIMESTAMP
 from local_cluster.wire.primitives import write_string
 
 OFFSET_KEY_VERSIONS: Final = (0, 1)
@@ -32,7 +33,6 @@ VALUE_VERSION_WITH_EXPIRE: Final = 1
 STRING_BYTES_MAX: Final = 32_767
 """The maximum of an int16 length; longer names must be refused earlier."""
 
-NO_TIMESTAMP: Final = -1
 NO_LEADER_EPOCH: Final = -1
 
 _INT16: Final = struct.Struct(">h")

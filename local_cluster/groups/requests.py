@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 
 from local_cluster.groups.consumer.requests import ConsumerGroupLimits
 from local_cluster.groups.records import CommittedOffset
+from local_cluster.wire.constants import NO_GENERATION
 from local_cluster.wire.errors import ErrorCode
 
-NO_GENERATION: Final = -1
 UNKNOWN_MEMBER: Final = ""
 """The member id of a client that has no member id yet."""
 

@@ -1,4 +1,4 @@
-"""Imports every handler, so that it registers itself. A new API is one file and one line here."""
+"""Import every handler, so that it registers itself. A new API needs a file and a line here."""
 
 from __future__ import annotations
 

@@ -1,62 +1,69 @@
-"""An answer that comes later, without a task: whoever has it calls `resolve`.
+"""A response that comes later, without a task: its owner calls `resolve`.
 
-Most requests of a busy broker wait for something (a commit, records), and a task, a future and a
-timer for each cost more than all the rest of the request.
+Most requests of a busy broker wait for something (a commit, records). A task, a future and a timer
+for each cost more than all the rest of the request.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
-from typing import Any
+
+from local_cluster.wire.fetch_model import RecordsPart
+from local_cluster.wire.messages import Fields
+
+Body = Fields | bytes | list[bytes | memoryview | RecordsPart]
+"""The body of a response: fields to encode, or encoded already, as bytes or as parts in order."""
 
 
 class Deferred:
-    """Resolved once. Everything is called on the loop."""
+    """A response that is resolved once. All methods are called on the loop."""
 
-    __slots__ = ("_error", "_failed", "_reply", "_then", "is_done")
+    __slots__ = ("_body", "_error", "_failed", "_then", "is_done")
 
     def __init__(self) -> None:
         self.is_done = False
-        self._reply: Any = None
+        self._body: Body | None = None
         self._error: Exception | None = None
-        self._then: Callable[[Any], None] | None = None
+        self._then: Callable[[Body | None], None] | None = None
         self._failed: Callable[[Exception], None] | None = None
 
-    def resolve(self, reply: Any) -> None:
-        """Give the answer (see `registry.Reply`)."""
+    def resolve(self, body: Body | None) -> None:
+        """Give the response; None for a request that gets none."""
         assert not self.is_done, "resolved twice"
         self.is_done = True
-        self._reply = reply
+        self._body = body
         if self._then is not None:
-            self._then(reply)
+            self._then(body)
 
     def guard(self, step: Callable[[], None]) -> None:
-        """Take a step towards the answer: what it raises goes to whoever waits for the answer."""
+        """Run a step towards the response. An exception fails the response."""
         try:
             step()
-        except Exception as error:  # noqa: BLE001 - told where the request came from
+        except Exception as error:  # noqa: BLE001 - the connection logs it
             self.is_done = True
             self._error = error
             if self._failed is not None:
                 self._failed(error)
 
-    def then(self, callback: Callable[[Any], None], failed: Callable[[Exception], None]) -> None:
-        """Call `callback` with the answer, or `failed` with why there is none; perhaps at once."""
+    def then(
+        self, callback: Callable[[Body | None], None], failed: Callable[[Exception], None]
+    ) -> None:
+        """Call `callback` with the response or `failed` with the exception, perhaps at once."""
         assert self._then is None, "one caller waits"
         self._then = callback
         self._failed = failed
         if self._error is not None:
             failed(self._error)
         elif self.is_done:
-            callback(self._reply)
+            callback(self._body)
 
-    def __await__(self) -> Generator[Any, None, Any]:
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    def __await__(self) -> Generator[object, None, Body | None]:
+        future: asyncio.Future[Body | None] = asyncio.get_running_loop().create_future()
 
-        def settle(reply: Any) -> None:
+        def settle(body: Body | None) -> None:
             if not future.done():
-                future.set_result(reply)
+                future.set_result(body)
 
         def fail(error: Exception) -> None:
             if not future.done():

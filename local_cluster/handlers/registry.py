@@ -1,42 +1,25 @@
-"""Which function answers which API at which versions; the ApiVersions answer comes from here.
+"""The handlers by API key and versions. The ApiVersions response comes from here.
 
-A handler is a plain function `(broker, context, request) -> Reply`. What it does before it
-returns happens in request order on its connection; it may return an awaitable for an answer that
-has to wait (a rebalance; on the hot paths a `Deferred`), and the next request is dispatched
-meanwhile. Answers leave in request order whatever finishes first.
+A handler is a plain function `(broker, context, request) -> Reply`. What it does before it returns
+happens in request order on its connection. For a response that has to wait (a rebalance, a commit)
+it returns an awaitable, on the hot paths a `Deferred`, and the next request is dispatched
+meanwhile. Responses leave in request order, whichever is ready first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
+from local_cluster.handlers.deferred import Body
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 
-if TYPE_CHECKING:
-    from local_cluster.handlers.services import BrokerServices
+Reply = Body | Awaitable[Body | None] | None
+"""A response, or an awaitable of one; None for a request that gets none."""
 
-
-class RequestContext(NamedTuple):
-    """Who asks, over which listener, and how."""
-
-    api_key: int
-    api_version: int
-    correlation_id: int
-    client_id: str | None
-    principal: str
-    listener: str
-    client_host: str
-    connection_id: int
-
-
-FieldMapping = Mapping[str, Any]
-Reply = FieldMapping | bytes | list[Any] | Awaitable[Any] | None
-"""Response fields; or the body encoded already, as bytes or as a list of bytes and slices of
-segments; or any of them later; None: no answer."""
-
-HandlerFunction = Callable[["BrokerServices", RequestContext, Any], Reply]
+HandlerFunction = Callable[[BrokerServices, RequestContext, Any], Reply]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +33,9 @@ class Handler:
     raw: bool
     """The function gets the body's bytes (a writable memoryview) instead of kio's object."""
     advertised_min_version: int
-    """What ApiVersions says, where that differs from what is served (Produce)."""
+    """The oldest version in ApiVersions; it differs from `min_version` for Produce."""
     is_advertised: bool
-    """False for what only brokers of this cluster ask each other."""
+    """False for requests between the brokers of one cluster."""
 
 
 _HANDLERS: dict[int, Handler] = {}
@@ -87,15 +70,15 @@ def handles(
 
 
 def find_handler(api_key: int) -> Handler | None:
-    """The handler of an API key, or None."""
+    """Return the handler of an API key, or None."""
     return _HANDLERS.get(api_key)
 
 
 def advertised_apis() -> list[Handler]:
-    """What clients are told about, by ascending key; APIs between brokers are not among them."""
+    """Return the APIs in the ApiVersions response, by ascending key."""
     return [handler for _, handler in sorted(_HANDLERS.items()) if handler.is_advertised]
 
 
 def all_apis() -> list[Handler]:
-    """Everything that is registered, by ascending key."""
+    """Return all registered APIs, by ascending key."""
     return [handler for _, handler in sorted(_HANDLERS.items())]

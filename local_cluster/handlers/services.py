@@ -1,8 +1,11 @@
-"""What a handler may use of its broker: one protocol, so that tests can pass a small double."""
+"""What a handler gets besides its request: the request's context, and the broker's services.
+
+`BrokerServices` is a Protocol, so that tests can pass a small double.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -11,16 +14,28 @@ if TYPE_CHECKING:
     from local_cluster.controller.member.control_plane import ControlPlane
     from local_cluster.controller.model.metadata_cache import MetadataCache
     from local_cluster.fetch_sessions.follower_sessions import FollowerSessions
-    from local_cluster.fetch_sessions.sessions import FetchSessions
+    from local_cluster.fetch_sessions.session_cache import FetchSessionCache
     from local_cluster.groups.coordinator import GroupCoordinator
-    from local_cluster.handlers.registry import RequestContext
     from local_cluster.log.directory.log_directories import LogDirectories
+    from local_cluster.replication.log_dir_moves import LogDirMoves
     from local_cluster.replication.replica_set import ReplicaSet
     from local_cluster.server.cold_reads import ColdReads
-    from local_cluster.server.log_dir_moves import LogDirMoves
     from local_cluster.settings import BrokerSettings
     from local_cluster.transactions.coordinator import TransactionCoordinator
     from local_cluster.transactions.producer_ids import ProducerIds
+
+
+class RequestContext(NamedTuple):
+    """The client of a request, its connection, and the API version."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    principal: str
+    listener: str
+    client_host: str
+    connection_id: int
 
 
 class BrokerServices(Protocol):
@@ -60,17 +75,17 @@ class BrokerServices(Protocol):
     def cold_reads(self) -> ColdReads: ...
 
     @property
-    def fetch_sessions(self) -> FetchSessions: ...
+    def fetch_sessions(self) -> FetchSessionCache: ...
 
     @property
     def follower_sessions(self) -> FollowerSessions: ...
 
     async def checkpoint(self, partitions: Collection[tuple[str, int]]) -> None:
-        """Have the offsets of these partitions on the disk. Raises LogDirectoryError."""
+        """Write the offset checkpoints of these partitions to disk. Raises LogDirectoryError."""
         ...
 
     def authorize(
         self, context: RequestContext, operation: str, resource_type: str, name: str
     ) -> bool:
-        """Whether the principal may do `operation` (Kafka's name) on the resource."""
+        """Return whether the principal may do `operation` (Kafka's name) on the resource."""
         ...

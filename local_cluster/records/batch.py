@@ -1,7 +1,7 @@
-"""Whole record batches: build one from records, open one into records.
+"""Whole record batches: encode records into a batch, decode a batch into records.
 
-The data path never comes here (it patches headers, see `header.py`); producers of our own
-topics, readers for people and for Spark, and the mirror's record path do. Record layout:
+The data path does not use this module: it patches headers (`header.py`). Writers of internal
+topics, tools, Spark readers and the mirror's record path do. Record layout:
 https://kafka.apache.org/documentation/#record.
 """
 
@@ -10,14 +10,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from local_cluster.records import header as h
 from local_cluster.records.compress import DECOMPRESSED_BYTES_MAX, compress, decompress
+from local_cluster.records.header import (
+    CODEC_MASK,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    BatchHeader,
+    Buffer,
+    iter_headers,
+    pack_header,
+    patch_crc,
+)
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Record(NamedTuple):
-    """One record as it lies in a log."""
+    """A record in a log."""
 
     offset: int
     timestamp_ms: int
@@ -27,7 +40,7 @@ class Record(NamedTuple):
 
 
 class NewRecord(NamedTuple):
-    """One record that has no offset yet."""
+    """A record without an offset."""
 
     timestamp_ms: int
     key: bytes | None
@@ -36,19 +49,17 @@ class NewRecord(NamedTuple):
 
 
 class CorruptRecordError(ValueError):
-    """The records inside a batch do not follow the format."""
+    """The records inside a batch violate the format."""
 
 
 _VARINT_BYTES_MAX: Final = 10
-
-
 _VARINTS_OF_ONE_BYTE: Final = tuple(bytes((2 * value,)) for value in range(64))
 _NULL: Final = b"\1"
 """The length -1."""
 
 
 def encode_varint(value: int) -> bytes:
-    """A signed number as a zigzag varint."""
+    """Encode a signed number as a zigzag varint."""
     if 0 <= value < 64:
         return _VARINTS_OF_ONE_BYTE[value]
     zigzag = (value << 1) ^ (value >> 63)
@@ -61,7 +72,7 @@ def encode_varint(value: int) -> bytes:
 
 
 def encode_record(record: NewRecord, timestamp_delta: int, offset_delta: int) -> bytes:
-    """One record with its length, its deltas as they stand in the batch."""
+    """Encode one record, with its length and the given deltas."""
     _, key, value, headers = record
     fields = [
         b"\0",  # attributes, unused
@@ -86,14 +97,14 @@ def encode_batch(
     codec: int = 0,
     leader_epoch: int = -1,
     attributes: int = 0,
-    producer_id: int = h.NO_PRODUCER_ID,
-    producer_epoch: int = h.NO_PRODUCER_EPOCH,
-    base_sequence: int = h.NO_SEQUENCE,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
 ) -> bytearray:
-    """A complete batch of the records, with offsets base_offset, base_offset + 1 and so on.
+    """Encode records as a batch, with offsets base_offset, base_offset + 1 and so on.
 
     `attributes` may carry the transactional and control bits; the codec bits come from `codec`.
-    Raises ValueError for an empty sequence: Kafka has no empty batches outside compaction.
+    Raises ValueError for an empty sequence: only compaction makes empty batches.
     """
     if not records:
         raise ValueError("a batch needs at least one record")
@@ -106,14 +117,14 @@ def encode_batch(
     )
     compressed = compress(codec, payload)
     batch = bytearray(
-        h.pack_header(
-            h.BatchHeader(
+        pack_header(
+            BatchHeader(
                 base_offset=base_offset,
-                batch_length=h.HEADER_BYTES - h.LOG_OVERHEAD_BYTES + len(compressed),
+                batch_length=HEADER_BYTES - LOG_OVERHEAD_BYTES + len(compressed),
                 partition_leader_epoch=leader_epoch,
-                magic=h.MAGIC,
+                magic=MAGIC,
                 crc=0,
-                attributes=attributes & ~h.CODEC_MASK | codec,
+                attributes=attributes & ~CODEC_MASK | codec,
                 last_offset_delta=len(records) - 1,
                 base_timestamp=base_timestamp,
                 max_timestamp=max(record.timestamp_ms for record in records),
@@ -125,21 +136,21 @@ def encode_batch(
         )
     )
     batch += compressed
-    h.patch_crc(batch, 0)
+    patch_crc(batch, 0)
     return batch
 
 
 def decode_batch(
-    buffer: h.Buffer,
+    buffer: Buffer,
     position: int,
-    header: h.BatchHeader,
+    header: BatchHeader,
     bytes_max: int = DECOMPRESSED_BYTES_MAX,
 ) -> list[Record]:
-    """The records of the batch at `position`, whose header was read before.
+    """Decode the records of the batch at `position`.
 
-    Raises CompressionError or CorruptRecordError; the CRC is the caller's to check.
+    Raises CompressionError or CorruptRecordError. The caller checks the CRC.
     """
-    view = memoryview(buffer)[position + h.HEADER_BYTES : position + header.size_bytes]
+    view = memoryview(buffer)[position + HEADER_BYTES : position + header.size_bytes]
     payload = decompress(header.codec, view, bytes_max)
     try:
         return list(_decode_records(payload, header))
@@ -147,15 +158,15 @@ def decode_batch(
         raise CorruptRecordError(f"record cut short: {error}") from error
 
 
-def iter_records(buffer: h.Buffer, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-    """Every record of every complete data batch; control batches are left out."""
-    for position, header in h.iter_headers(buffer):
+def iter_records(buffer: Buffer, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
+    """Yield the records of all complete batches except control batches."""
+    for position, header in iter_headers(buffer):
         if not header.is_control:
             yield from decode_batch(buffer, position, header, bytes_max)
 
 
 def read_varint(payload: bytes, position: int) -> tuple[int, int]:
-    """(value, position after it). Raises IndexError at the end, CorruptRecordError."""
+    """Return (value, next position). Raises IndexError at the end, CorruptRecordError."""
     byte = payload[position]
     position += 1
     if byte < 0x80:
@@ -182,7 +193,7 @@ def _read_bytes(payload: bytes, position: int) -> tuple[bytes | None, int]:
     return payload[position:end], end
 
 
-def _decode_records(payload: bytes, header: h.BatchHeader) -> Iterable[Record]:
+def _decode_records(payload: bytes, header: BatchHeader) -> Iterable[Record]:
     position = 0
     for _ in range(header.records_count):
         size, position = read_varint(payload, position)
@@ -216,4 +227,4 @@ def _decode_records(payload: bytes, header: h.BatchHeader) -> Iterable[Record]:
         )
         yield Record(header.base_offset + offset_delta, timestamp_ms, key, value, headers)
     if position != len(payload):
-        raise CorruptRecordError(f"{len(payload) - position} bytes behind the last record")
+        raise CorruptRecordError(f"{len(payload) - position} bytes after the last record")

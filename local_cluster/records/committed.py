@@ -1,28 +1,24 @@
-"""Which batches of a fetch answer a read_committed reader sees.
+"""The batches of a fetch response that a read_committed reader sees.
 
-Control batches carry no data. A batch of a transaction is hidden where its producer's transaction
-was aborted: the Fetch answer lists (producer id, first offset) of every aborted transaction that
-touches its batches, and the abort marker ends it. Source: Kafka's consumer, CompletedFetch.
+Control batches have no data. Batches of an aborted transaction are hidden: the Fetch response lists
+(producer id, first offset) of each aborted transaction among its batches, and the abort marker ends
+it. Source: Kafka's consumer, CompletedFetch.
 """
 
 from __future__ import annotations
 
 import heapq
-import struct
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from local_cluster.records.batch import decode_batch
+from local_cluster.records.control import ABORT, read_type
 from local_cluster.records.header import BatchHeader, Buffer, iter_headers
-
-_CONTROL_KEY: Final = struct.Struct(">hh")
-_ABORT: Final = 0
 
 
 def committed_batches(
     records: Buffer, aborted: Iterable[tuple[int, int]]
 ) -> Iterator[tuple[int, BatchHeader, bool]]:
-    """(position, header, is visible) of every complete batch of one fetch answer."""
+    """Yield (position, header, is visible) of each complete batch of one fetch response."""
     starting = [(first_offset, producer_id) for producer_id, first_offset in aborted]
     heapq.heapify(starting)
     aborted_now: set[int] = set()
@@ -39,8 +35,5 @@ def committed_batches(
 
 
 def _is_abort(records: Buffer, position: int, header: BatchHeader) -> bool:
-    for record in decode_batch(records, position, header):
-        if record.key is not None and len(record.key) >= _CONTROL_KEY.size:
-            kind: int = _CONTROL_KEY.unpack_from(record.key)[1]
-            return kind == _ABORT
-    return False
+    kinds = (read_type(record) for record in decode_batch(records, position, header))
+    return next((kind for kind in kinds if kind is not None), None) == ABORT

@@ -1,15 +1,15 @@
 """The codecs of record batches, bounded: never more output than the caller allows.
 
-gzip, snappy in xerial's framing (with raw snappy accepted, as librdkafka does), lz4 in the
-frame format, zstd. Source: https://kafka.apache.org/documentation/#recordbatch, attributes bits
-0-2; xerial's framing from snappy-java's SnappyOutputStream.
+gzip; snappy in xerial's framing (raw snappy is accepted, as in librdkafka); lz4 frames; zstd.
+Sources: https://kafka.apache.org/documentation/#recordbatch, attributes bits 0-2; snappy-java's
+SnappyOutputStream; https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md; RFC 8878.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -23,10 +23,15 @@ _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _INT32: Final = struct.Struct(">i")
 _FIRST_GUESS_BYTES: Final = 16 * 1024
+_LZ4_FRAME_HEADER_BYTES: Final = 7
+"""Magic, flags, block size, header checksum; without content size and dictionary."""
+_LZ4_PLAIN_FLAGS: Final = frozenset((0x60, 0x70))
+"""Version 1, independent blocks, no content checksum; with block checksums or without."""
+_LZ4_END_MARK: Final = bytes(4)
 
 
 class Codec(IntEnum):
-    """Compression codecs by their number in the batch attributes."""
+    """The compression codecs, by their number in the batch attributes."""
 
     NONE = 0
     GZIP = 1
@@ -36,7 +41,7 @@ class Codec(IntEnum):
 
 
 class CompressionError(ValueError):
-    """The compressed bytes are broken, of an unknown codec, or decompress to too much."""
+    """The compressed bytes are broken, of an unknown codec, or too large when decompressed."""
 
 
 def compress(codec: int, payload: bytes | bytearray | memoryview) -> bytes:
@@ -63,7 +68,7 @@ def decompress(
 ) -> bytes:
     """Decompress a payload of records into at most `bytes_max` bytes.
 
-    Raises CompressionError where the bytes are broken or the result would be larger.
+    Raises CompressionError if the bytes are broken or the result is larger.
     """
     try:
         match codec:
@@ -88,6 +93,41 @@ def decompress(
     raise CompressionError(f"unknown compression codec {codec}")
 
 
+def decompress_joined(
+    codec: int, payloads: Sequence[memoryview], bytes_max: int = DECOMPRESSED_BYTES_MAX
+) -> bytes:
+    """Decompress many small payloads into one buffer of at most `bytes_max` bytes.
+
+    Calling a codec costs more than a small payload, so payloads are joined where the format allows
+    it: zstd frames can be concatenated, and the independent blocks of lz4 frames with equal headers
+    form one frame. Raises CompressionError.
+    """
+    match codec:
+        case Codec.NONE:
+            return b"".join(payloads)
+        case Codec.ZSTD:
+            return decompress(codec, b"".join(payloads), bytes_max)
+        case Codec.LZ4:
+            if (frame := _one_lz4_frame(payloads)) is not None:
+                return decompress(codec, frame, bytes_max)
+    return b"".join(decompress(codec, payload, bytes_max) for payload in payloads)
+
+
+def _one_lz4_frame(payloads: Sequence[memoryview]) -> bytes | None:
+    """Return one frame with the blocks of all; None if headers differ or need checksums."""
+    start, end = _LZ4_FRAME_HEADER_BYTES, -len(_LZ4_END_MARK)
+    header = bytes(payloads[0][:start])
+    if len(header) < start or header[4] not in _LZ4_PLAIN_FLAGS:
+        return None
+    blocks: list[bytes | memoryview] = [header]
+    for payload in payloads:
+        if payload[:start] != header or payload[end:] != _LZ4_END_MARK:
+            return None
+        blocks.append(payload[start:end])
+    blocks.append(_LZ4_END_MARK)
+    return b"".join(blocks)
+
+
 def _lz4_compress(payload: bytes | bytearray | memoryview) -> bytes:
     # Java's reader refuses frames whose blocks are linked (KafkaLZ4BlockInputStream).
     compressor = cramjam.lz4.Compressor(content_checksum=False, block_linked=False)
@@ -98,8 +138,8 @@ def _lz4_compress(payload: bytes | bytearray | memoryview) -> bytes:
 def _into_bounded(
     decompress_into: Callable[[bytes, bytearray], int], payload: bytes, bytes_max: int
 ) -> bytes:
-    # A small input can claim a huge output, so it goes into a buffer of a fixed size; growing by
-    # doubling keeps small batches cheap. cramjam raises when the buffer is full.
+    # A small input can have a huge output, so the output buffer is limited. It grows in steps, so
+    # that small batches stay cheap. cramjam raises when the buffer is full.
     capacity = min(bytes_max, max(_FIRST_GUESS_BYTES, 4 * len(payload)))
     while True:
         out = bytearray(capacity)
@@ -137,12 +177,12 @@ def _snappy_decompress(payload: bytes, bytes_max: int) -> bytes:
 
 
 def _snappy_block(block: bytes, bytes_max: int) -> bytes:
-    # The claimed length comes first (CVE-2023-34455: it must be checked before allocating).
+    # The length prefix must be checked before allocating (CVE-2023-34455).
     claimed = 0
     for index, byte in enumerate(block[:5]):
         claimed |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             break
     if claimed > bytes_max:
-        raise CompressionError(f"snappy block claims {claimed} bytes, {bytes_max} are allowed")
+        raise CompressionError(f"snappy block of {claimed} bytes, at most {bytes_max} are allowed")
     return bytes(cramjam.snappy.decompress_raw(block))

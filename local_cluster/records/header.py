@@ -47,14 +47,14 @@ _ATTRIBUTES: Final = struct.Struct(">h")
 _MAX_TIMESTAMP: Final = struct.Struct(">q")
 _PRODUCER: Final = struct.Struct(">qhi")
 CRC_START: Final = 21
-"""The CRC covers everything from here on."""
+"""The position from which on the CRC covers the batch."""
 
 unpack_fields: Final = _HEADER.unpack_from
-"""The fields of `BatchHeader` as a plain tuple, for loops over very many small batches."""
+"""Unpack the fields of `BatchHeader` as a plain tuple, for loops over many small batches."""
 
 
 class BatchHeader(NamedTuple):
-    """The fields of one batch header, in their order on the wire."""
+    """The header of one batch; fields are in wire order."""
 
     base_offset: int
     batch_length: int
@@ -72,7 +72,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the whole batch, header included."""
+        """The size of the whole batch, including the header."""
         return self.batch_length + LOG_OVERHEAD_BYTES
 
     @property
@@ -85,7 +85,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> int:
-        """Compression codec number; see `compress.Codec`."""
+        """The number of the compression codec; see `compress.Codec`."""
         return self.attributes & CODEC_MASK
 
     @property
@@ -102,35 +102,36 @@ class BatchHeader(NamedTuple):
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether the base timestamp is a log cleaner's delete horizon, as the bit says (KIP-534).
+        """Whether the base timestamp is a log cleaner's delete horizon (KIP-534).
 
-        The records' timestamp deltas count from it all the same.
+        The timestamp deltas of the records are still relative to it.
         """
         return bool(self.attributes & DELETE_HORIZON_BIT)
 
     @property
-    def has_base_of_no_record(self) -> bool:
-        """Whether the base timestamp is certainly not the time of the first record."""
+    def has_artificial_base_timestamp(self) -> bool:
+        """Whether the base timestamp is known not to be the first record's timestamp."""
         return self.has_delete_horizon or self.base_timestamp > self.max_timestamp
 
     @property
     def last_sequence(self) -> int:
-        """Sequence of the last record, wrapping at 2**31 as Kafka's does; -1 without one."""
+        """The sequence of the last record; it wraps at 2**31 as in Kafka. -1 without a sequence."""
         if self.base_sequence < 0:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Unpack the header at `position`. Raises struct.error where fewer than 61 bytes follow."""
+    """Unpack the header at `position`. Raises struct.error if fewer than 61 bytes follow."""
     return BatchHeader._make(_HEADER.unpack_from(buffer, position))
 
 
 def iter_headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of every complete batch; a cut-off last batch ends the iteration.
+    """Yield (position, header) of each complete batch.
 
-    A fetch answer may end in a partial batch (KIP-74), which is no error. Nothing is validated;
-    a batch_length too small for a header also ends the iteration, so that it always terminates.
+    A fetch response may end in a partial batch (KIP-74), which ends the iteration without an error.
+    Nothing is validated. A batch_length that is too small for a header ends the iteration, so that
+    it always terminates.
     """
     while (header := complete_header(buffer, position)) is not None:
         yield position, header
@@ -138,7 +139,7 @@ def iter_headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Batch
 
 
 def complete_header(buffer: Buffer, position: int) -> BatchHeader | None:
-    """The header of the batch at `position`; None where the batch is cut off or too small."""
+    """Return the header of the batch at `position`; None if the batch is partial or too small."""
     if position + HEADER_BYTES > len(buffer):
         return None
     header = BatchHeader._make(_HEADER.unpack_from(buffer, position))
@@ -147,7 +148,7 @@ def complete_header(buffer: Buffer, position: int) -> BatchHeader | None:
 
 
 def last_header(buffer: Buffer) -> BatchHeader | None:
-    """The header of the last complete batch, found by sizes alone; None where there is none."""
+    """Return the header of the last complete batch, found by sizes alone; None without one."""
     last, position, end = -1, 0, len(buffer) - HEADER_BYTES
     while position <= end:
         size_bytes = _PREFIX.unpack_from(buffer, position)[1] + LOG_OVERHEAD_BYTES
@@ -159,13 +160,13 @@ def last_header(buffer: Buffer) -> BatchHeader | None:
 
 
 def peek_size_bytes(buffer: Buffer, position: int) -> int:
-    """Size of the batch at `position`, from its first 12 bytes."""
+    """Return the size of the batch at `position`, from its first 12 bytes."""
     batch_length: int = _PREFIX.unpack_from(buffer, position)[1]
     return batch_length + LOG_OVERHEAD_BYTES
 
 
 def compute_crc(buffer: Buffer, position: int, size_bytes: int) -> int:
-    """CRC-32C of the part of a batch that the CRC covers."""
+    """Return the CRC-32C over the part of a batch that it covers."""
     checksum: int = crc32c(memoryview(buffer)[position + CRC_START : position + size_bytes])
     return checksum
 
@@ -185,7 +186,7 @@ def patch_leader_epoch(buffer: bytearray | memoryview, position: int, leader_epo
 
 
 def patch_crc(buffer: bytearray | memoryview, position: int) -> None:
-    """Recompute the CRC over the batch as it now is."""
+    """Recompute the CRC of the batch."""
     size_bytes = peek_size_bytes(buffer, position)
     _CRC.pack_into(buffer, position + 17, compute_crc(buffer, position, size_bytes))
 
@@ -201,7 +202,7 @@ def patch_max_timestamp(buffer: bytearray | memoryview, position: int, timestamp
 
 
 def peek_max_timestamp(buffer: Buffer) -> int:
-    """The largest timestamp of the batch that begins the buffer."""
+    """Return the largest timestamp of the batch at the start of the buffer."""
     timestamp_ms: int = _MAX_TIMESTAMP.unpack_from(buffer, 35)[0]
     return timestamp_ms
 
@@ -218,5 +219,5 @@ def patch_producer(
 
 
 def pack_header(header: BatchHeader) -> bytes:
-    """The 61 bytes of a header, as given (the CRC is not computed)."""
+    """Encode a header as given; the CRC is not computed."""
     return _HEADER.pack(*header)

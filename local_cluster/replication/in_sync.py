@@ -1,56 +1,68 @@
-"""The leader's view of a partition's replicas: who has how much, who is in sync, what is committed.
+"""The in-sync replicas of one partition, as its leader sees them. Pure: time comes from outside.
 
-Pure: time and offsets come from outside. The rules are Kafka's (Partition.scala of 4.x):
+The rules are Kafka's (Partition.scala of 4.x):
 
-    the high watermark   is the least end offset of the in-sync replicas; of the union of the old
-                         and the new ones while a change is under way; and of those that are not in
-                         sync but were caught up lately and live, which could else never join
-    it moves             only while as many are in sync as min.insync.replicas asks for (KIP-966)
-    a replica leaves     when it was not caught up for replica.lag.time.max.ms
-    a replica joins      at the high watermark, and not before the start of the leader's epoch, if
-                         its broker is alive in the run that fetched (KIP-903), and if it would not
-                         leave at once (Kafka looks at who joins with its fetches only)
+    high watermark   the least log end offset of the ISR. While an ISR change is in flight, of the
+                     old and the new ISR. A live follower outside the ISR that was caught up
+                     lately counts too: it could never join otherwise
+    it advances      only while the ISR has min.insync.replicas members (KIP-966)
+    shrink           a follower leaves if it was not caught up for replica.lag.time.max.ms
+    expand           a follower joins at the high watermark, at or after the start of the leader
+                     epoch, if its broker is alive in the broker epoch of its fetch (KIP-903), and
+                     if it would not leave again at once. Kafka checks this only when it fetches
 
-An end offset is what a follower fetches at. Followers fetch at their log end only when that is
-durable (follower_decisions.py), so with `flush: fsync` every end offset here is an fsynced one.
+A follower's log end offset is the offset that it fetches at. It fetches at its log end only when
+that is durable (follower/response_rules.py). So with `flush: fsync` every offset here is fsynced.
 
-Guarantees: an end offset counts only within the leader epoch in which it was told; one proposal is
-under way at a time, and its outcome is taken from a state with a newer version only.
+Guarantees: an offset counts only in the leader epoch in which the follower reported it. One
+proposal is in flight at a time. Only a newer state of the partition decides it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from local_cluster.controller.model.cluster_image import PartitionState
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 UNKNOWN_OFFSET: Final = -1
+UNKNOWN_EPOCH: Final = -1
 NEVER_MS: Final = -(1 << 62)
 
 
-class FollowerProgress:
-    """What the leader knows of one follower, in the present leader epoch."""
+class LiveBrokers(NamedTuple):
+    """The facts that decide at one moment who may be in sync."""
+
+    now_ms: int
+    """Monotonic."""
+    lag_ms_max: int
+    """replica.lag.time.max.ms."""
+    epochs: Mapping[int, int]
+    """The broker epochs of the live brokers, by broker id."""
+
+
+class FollowerState:
+    """One follower in the present leader epoch."""
 
     __slots__ = (
         "broker_epoch",
-        "caught_up_ms",
-        "end_offset",
-        "fetched_at_leader_end",
-        "fetched_ms",
+        "last_caught_up_ms",
+        "last_fetch_leader_end_offset",
+        "last_fetch_ms",
+        "log_end_offset",
         "log_start_offset",
     )
 
     def __init__(self) -> None:
-        self.end_offset = UNKNOWN_OFFSET
+        self.log_end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
-        self.broker_epoch = -1
-        self.caught_up_ms = NEVER_MS
-        """When it last had everything that the leader had."""
-        self.fetched_ms = NEVER_MS
-        self.fetched_at_leader_end = UNKNOWN_OFFSET
-        """The leader's end at the last fetch: who reaches it was caught up then."""
+        self.broker_epoch = UNKNOWN_EPOCH
+        self.last_caught_up_ms = NEVER_MS
+        """When it last had all records of the leader."""
+        self.last_fetch_ms = NEVER_MS
+        self.last_fetch_leader_end_offset = UNKNOWN_OFFSET
+        """A follower that reaches this offset was caught up at its last fetch."""
 
 
 class InSyncReplicas:
@@ -59,209 +71,188 @@ class InSyncReplicas:
     def __init__(self, broker_id: int) -> None:
         self._broker_id = broker_id
         self.state = PartitionState(-1, (), -1, -1, (), -1)
-        self.followers: dict[int, FollowerProgress] = {}
-        self.proposed: tuple[int, ...] | None = None
-        """The in-sync replicas that the controller was asked to write, until that is decided."""
+        self.followers: dict[int, FollowerState] = {}
+        self.proposed_isr: tuple[int, ...] | None = None
+        """The ISR that the controller was asked to write, until that is decided."""
         self._proposal: Sequence[tuple[int, int]] = ()
         self._epoch_start_offset = 0
 
-    # -- what the controller says -----------------------------------------------------------
+    # -- the controller's states ------------------------------------------------------------
 
-    def lead(self, state: PartitionState, *, log_end_offset: int, now_ms: int) -> None:
-        """Begin a leader epoch: what followers told in an earlier one is void."""
-        assert state.leader == self._broker_id, "somebody else leads"
+    def start_epoch(self, state: PartitionState, *, log_end_offset: int, now_ms: int) -> None:
+        """Start a leader epoch: forget what followers reported in an earlier one."""
+        assert state.leader == self._broker_id, "another broker leads"
         self.state = state
-        self.proposed = None
+        self.proposed_isr = None
         self._epoch_start_offset = log_end_offset
-        self.followers = {r: FollowerProgress() for r in state.replicas if r != self._broker_id}
+        self.followers = {r: FollowerState() for r in state.replicas if r != self._broker_id}
         for replica in state.isr:
             if replica in self.followers:
-                self.followers[replica].caught_up_ms = now_ms
+                self.followers[replica].last_caught_up_ms = now_ms
 
-    def adopt(self, state: PartitionState) -> bool:
-        """Take over a state of the present leader epoch; whether it is news."""
-        assert state.leader_epoch == self.state.leader_epoch, "another epoch begins with lead()"
+    def update(self, state: PartitionState) -> bool:
+        """Take over a state of the present leader epoch. Return whether anything changed."""
+        assert state.leader_epoch == self.state.leader_epoch, "start_epoch() starts another epoch"
         if state.zk_version < self.state.zk_version or state == self.state:
             return False
         if state.zk_version > self.state.zk_version:
-            # Whatever was proposed on the version before is now either in it or refused.
-            self.proposed = None
+            # A proposal on the version before is now either part of the state or refused.
+            self.proposed_isr = None
         self.state = state
         ids = [r for r in state.replicas if r != self._broker_id]
-        self.followers = {r: self.followers.get(r) or FollowerProgress() for r in ids}
+        self.followers = {r: self.followers.get(r) or FollowerState() for r in ids}
         return True
 
-    # -- what followers say -----------------------------------------------------------------
+    # -- fetches and appends ----------------------------------------------------------------
 
-    def fetched(
+    def record_fetch(
         self,
         replica: int,
         *,
         broker_epoch: int,
-        end_offset: int,
+        log_end_offset: int,
         log_start_offset: int,
         leader_end_offset: int,
         now_ms: int,
     ) -> None:
-        """A follower fetches at its end offset, in the present leader epoch, without divergence.
+        """Record a follower's fetch at its log end, in the present epoch, without divergence.
 
-        Raises KafkaError: unknown_topic_or_partition where it holds no replica, as Kafka does;
-        not_leader_or_follower for a fetch of an earlier run of its broker (KIP-903).
+        Raises KafkaError: unknown_topic_or_partition if it holds no replica, as Kafka does;
+        not_leader_or_follower if the broker has restarted since (KIP-903).
         """
-        progress = self.followers.get(replica)
-        if progress is None:
+        follower = self.followers.get(replica)
+        if follower is None:
             raise KafkaError(
                 ErrorCode.unknown_topic_or_partition, f"broker {replica} holds no replica"
             )
-        if broker_epoch < progress.broker_epoch:
+        if broker_epoch < follower.broker_epoch:
             raise KafkaError(
-                ErrorCode.not_leader_or_follower, f"broker {replica} was started again since"
+                ErrorCode.not_leader_or_follower,
+                f"broker {replica} fetches in broker epoch {broker_epoch}, "
+                f"but has fetched in {follower.broker_epoch}",
             )
-        if end_offset >= leader_end_offset:
-            progress.caught_up_ms = max(progress.caught_up_ms, now_ms)
-        elif end_offset >= progress.fetched_at_leader_end >= 0:
-            progress.caught_up_ms = max(progress.caught_up_ms, progress.fetched_ms)
-        progress.end_offset = end_offset
-        progress.log_start_offset = log_start_offset
-        progress.broker_epoch = broker_epoch
-        progress.fetched_ms = now_ms
-        progress.fetched_at_leader_end = leader_end_offset
+        if log_end_offset >= leader_end_offset:
+            follower.last_caught_up_ms = max(follower.last_caught_up_ms, now_ms)
+        elif log_end_offset >= follower.last_fetch_leader_end_offset >= 0:
+            follower.last_caught_up_ms = max(follower.last_caught_up_ms, follower.last_fetch_ms)
+        follower.log_end_offset = log_end_offset
+        follower.log_start_offset = log_start_offset
+        follower.broker_epoch = broker_epoch
+        follower.last_fetch_ms = now_ms
+        follower.last_fetch_leader_end_offset = leader_end_offset
 
-    def left_behind(self, end_before: int, now_ms: int) -> None:
-        """The leader's log grows beyond `end_before`: who had all until now was caught up now.
+    def record_append(self, end_offset_before: int, now_ms: int) -> None:
+        """Record that the leader's log grows: followers that had all of it fall behind now.
 
-        A follower that is at rest says nothing meanwhile (it fetches within a session), so the
-        time of its last word is not when it fell behind.
+        An idle follower of a fetch session does not fetch meanwhile. So the time of its last
+        fetch is not the time when it fell behind.
         """
-        for progress in self.followers.values():
-            if progress.end_offset == end_before:
-                progress.caught_up_ms = max(progress.caught_up_ms, now_ms)
+        for follower in self.followers.values():
+            if follower.log_end_offset == end_offset_before:
+                follower.last_caught_up_ms = max(follower.last_caught_up_ms, now_ms)
 
-    # -- what follows from it ---------------------------------------------------------------
+    # -- the high watermark -----------------------------------------------------------------
 
     @property
-    def counts_others(self) -> bool:
-        """Whether a follower is in sync, so that the leader's own end alone commits nothing."""
+    def has_in_sync_followers(self) -> bool:
+        """Whether a follower is in sync, so that the leader alone commits nothing."""
         isr = self.state.isr
         return any(replica in isr for replica in self.followers)
 
-    def min_in_sync(self, configured: int) -> int:
-        """min.insync.replicas, but never more than there are replicas."""
-        return min(configured, len(self.state.replicas))
-
-    def is_under_min(self, min_insync_replicas: int) -> bool:
-        return len(self.state.isr) < self.min_in_sync(min_insync_replicas)
+    def is_under_min_isr(self, min_insync_replicas: int) -> bool:
+        """Whether the ISR is too small. No more members are required than there are replicas."""
+        return len(self.state.isr) < min(min_insync_replicas, len(self.state.replicas))
 
     def committed_offset(
-        self,
-        own_end_offset: int,
-        *,
-        min_insync_replicas: int,
-        now_ms: int,
-        lag_ms_max: int,
-        broker_epochs: Mapping[int, int],
+        self, leader_end_offset: int, live: LiveBrokers, *, min_insync_replicas: int
     ) -> int:
-        """Up to where all that count have the log; UNKNOWN_OFFSET where that must not move.
-
-        `broker_epochs` are those of the live brokers.
-        """
-        if self.is_under_min(min_insync_replicas):
+        """Return the high watermark that follows, UNKNOWN_OFFSET if it must not advance."""
+        if self.is_under_min_isr(min_insync_replicas):
             return UNKNOWN_OFFSET
-        isr, proposed = self.state.isr, self.proposed or ()
-        least = own_end_offset
-        for replica, progress in self.followers.items():
-            if progress.end_offset >= least:
+        isr, proposed = self.state.isr, self.proposed_isr or ()
+        least = leader_end_offset
+        for replica, follower in self.followers.items():
+            if follower.log_end_offset >= least:
                 continue
             may_join = (
-                progress.end_offset != UNKNOWN_OFFSET
-                and now_ms - progress.caught_up_ms <= lag_ms_max
-                and broker_epochs.get(replica) == progress.broker_epoch
+                follower.log_end_offset != UNKNOWN_OFFSET
+                and live.now_ms - follower.last_caught_up_ms <= live.lag_ms_max
+                and live.epochs.get(replica) == follower.broker_epoch
             )
             if replica in isr or replica in proposed or may_join:
-                least = progress.end_offset
+                least = follower.log_end_offset
         return least
 
     def low_watermark(self, own_log_start_offset: int, live: Collection[int]) -> int:
-        """The lowest log start of the live replicas; UNKNOWN_OFFSET where one is not known."""
-        starts = [p.log_start_offset for r, p in self.followers.items() if r in live]
+        """Return the least log start offset of the live replicas, UNKNOWN_OFFSET if one is."""
+        starts = [f.log_start_offset for r, f in self.followers.items() if r in live]
         return min([own_log_start_offset, *starts])
 
-    def decide_isr(
-        self,
-        *,
-        leader_end_offset: int,
-        high_watermark: int,
-        now_ms: int,
-        lag_ms_max: int,
-        broker_epochs: Mapping[int, int],
-    ) -> tuple[int, ...] | None:
-        """The in-sync replicas to propose, None where the present ones are right.
+    # -- shrink and expand ------------------------------------------------------------------
 
-        `broker_epochs` are those of the live brokers.
-        """
-        if self.proposed is not None:
+    def decide_isr(
+        self, live: LiveBrokers, *, leader_end_offset: int, high_watermark: int
+    ) -> tuple[int, ...] | None:
+        """Return the ISR to propose, None if the present one is right."""
+        if self.proposed_isr is not None:
             return None
         isr = [
             replica
             for replica in self.state.isr
-            if replica == self._broker_id
-            or not self._lags(replica, leader_end_offset, now_ms, lag_ms_max)
+            if replica == self._broker_id or not self._is_lagging(replica, leader_end_offset, live)
         ]
-        isr += self.joining(
-            leader_end_offset=leader_end_offset,
-            high_watermark=high_watermark,
-            now_ms=now_ms,
-            lag_ms_max=lag_ms_max,
-            broker_epochs=broker_epochs,
+        isr += self.decide_expansion(
+            live, leader_end_offset=leader_end_offset, high_watermark=high_watermark
         )
         return None if set(isr) == set(self.state.isr) else tuple(isr)
 
-    def joining(
-        self,
-        *,
-        leader_end_offset: int,
-        high_watermark: int,
-        now_ms: int,
-        lag_ms_max: int,
-        broker_epochs: Mapping[int, int],
+    def decide_expansion(
+        self, live: LiveBrokers, *, leader_end_offset: int, high_watermark: int
     ) -> Sequence[int]:
-        """Followers that are not in sync and may be.
+        """Return the followers that may join the ISR.
 
-        Whoever would be thrown out at once may not: where the high watermark is held by
-        min.insync.replicas, the last word of a follower that says nothing more reaches it still.
+        A follower that would leave again at once may not join. While min.insync.replicas holds
+        the high watermark, the last fetch of a follower that has hung since still reaches it.
         """
-        if self.proposed is not None or len(self.state.isr) == len(self.state.replicas):
+        if self.proposed_isr is not None or len(self.state.isr) == len(self.state.replicas):
             return ()
         least = max(high_watermark, self._epoch_start_offset)
         return [
             replica
-            for replica, progress in self.followers.items()
+            for replica, follower in self.followers.items()
             if replica not in self.state.isr
-            and progress.end_offset >= least
-            and broker_epochs.get(replica) == progress.broker_epoch
-            and not self._lags(replica, leader_end_offset, now_ms, lag_ms_max)
+            and follower.log_end_offset >= least
+            and live.epochs.get(replica) == follower.broker_epoch
+            and not self._is_lagging(replica, leader_end_offset, live)
         ]
 
     def propose(self, isr: tuple[int, ...]) -> None:
-        """Have these asked for until it is decided, in the runs of their brokers that told now
-        where they are: a later one may have less, and is not vouched for by a repetition."""
-        self.proposed = isr
+        """Start a proposal, with the broker epochs of the followers' last fetches.
+
+        Repetitions name the same epochs: after a restart a broker may have fewer records.
+        """
+        self.proposed_isr = isr
         self._proposal = [
-            (r, self.followers[r].broker_epoch if r in self.followers else -1) for r in isr
+            (r, self.followers[r].broker_epoch if r in self.followers else UNKNOWN_EPOCH)
+            for r in isr
         ]
 
+    def withdraw(self) -> None:
+        """End the proposal: the controller has refused it for good."""
+        self.proposed_isr = None
+
     def proposal(self) -> Sequence[tuple[int, int]]:
-        """(broker id, broker epoch) of what is proposed; -1 for an epoch that is not known."""
-        return () if self.proposed is None else self._proposal
+        """Return (broker id, broker epoch or UNKNOWN_EPOCH) of each member of the proposed ISR."""
+        return () if self.proposed_isr is None else self._proposal
 
-    def is_unheard(self, replica: int) -> bool:
-        """Whether a follower has yet to tell, in this leader epoch, where it is."""
-        progress = self.followers.get(replica)
-        return progress is not None and progress.end_offset == UNKNOWN_OFFSET
+    def awaits_fetch(self, replica: int) -> bool:
+        """Whether a follower has not fetched yet in this leader epoch."""
+        follower = self.followers.get(replica)
+        return follower is not None and follower.log_end_offset == UNKNOWN_OFFSET
 
-    def _lags(self, replica: int, leader_end_offset: int, now_ms: int, lag_ms_max: int) -> bool:
-        progress = self.followers.get(replica)
-        if progress is None:
+    def _is_lagging(self, replica: int, leader_end_offset: int, live: LiveBrokers) -> bool:
+        follower = self.followers.get(replica)
+        if follower is None:
             return True  # reassigned away
-        has_all = progress.end_offset == leader_end_offset
-        return not has_all and now_ms - progress.caught_up_ms > lag_ms_max
+        is_caught_up = follower.log_end_offset == leader_end_offset
+        return not is_caught_up and live.now_ms - follower.last_caught_up_ms > live.lag_ms_max

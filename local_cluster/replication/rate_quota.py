@@ -1,9 +1,9 @@
-"""A rate in bytes per second over the last seconds, and whether it is more than allowed. Pure.
+"""A rate in bytes per second over the last seconds, and whether it exceeds a quota. Pure.
 
-As Kafka's replication quotas (KIP-73): what was moved is counted in windows of one second, the
-rate is that of the last eleven of them, the one that is being filled included, and never taken over
-less than one whole window. What exceeds the quota is moved all the same, and then nothing until the
-rate has come down: an answer is as big as it is.
+As in Kafka's replication quotas (KIP-73), bytes are counted in windows of one second. The rate is
+that of the last eleven windows, the present one included, and never over less than one whole
+window. A response is as large as it is: it may exceed the quota, and then nothing moves until the
+rate has come down.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNLIMITED: Final = (1 << 63) - 1
 
 
 class RateQuota:
-    """What was moved lately, against a limit in bytes per second."""
+    """The bytes that moved lately, against a quota in bytes per second."""
 
     def __init__(
         self, *, windows: int = WINDOWS_DEFAULT, window_ms: int = WINDOW_MS_DEFAULT
@@ -31,12 +31,12 @@ class RateQuota:
         self._span_ms = windows * window_ms
         self._window_ms = window_ms
         self._windows: deque[tuple[int, int]] = deque()
-        """(start in ms, bytes), oldest first; at most as many as there may be windows."""
+        """(start in ms, bytes), oldest first; no more than the number of windows."""
         self._bytes = 0
 
     def record(self, size_bytes: int, now_ms: int) -> None:
-        """Count what was moved; `now_ms` is monotonic."""
-        self._forget(now_ms)
+        """Count bytes that moved. `now_ms` is monotonic."""
+        self._drop_old_windows(now_ms)
         self._bytes += size_bytes
         if self._windows and now_ms - self._windows[-1][0] < self._window_ms:
             start_ms, before = self._windows.pop()
@@ -45,8 +45,8 @@ class RateQuota:
             self._windows.append((now_ms, size_bytes))
 
     def rate(self, now_ms: int) -> float:
-        """Bytes per second."""
-        self._forget(now_ms)
+        """Return the bytes per second."""
+        self._drop_old_windows(now_ms)
         if not self._windows:
             return 0.0
         elapsed_ms = max(now_ms - self._windows[0][0], self._window_ms)
@@ -57,6 +57,6 @@ class RateQuota:
             self.bytes_per_second_max < UNLIMITED and self.rate(now_ms) > self.bytes_per_second_max
         )
 
-    def _forget(self, now_ms: int) -> None:
+    def _drop_old_windows(self, now_ms: int) -> None:
         while self._windows and now_ms - self._windows[0][0] >= self._span_ms:
             self._bytes -= self._windows.popleft()[1]

@@ -1,8 +1,8 @@
 """Which replica a consumer reads from (KIP-392). Pure.
 
-With `replica.selector.class` set to Kafka's RackAwareReplicaSelector a consumer that names its rack
-is sent to an in-sync replica in that rack, the leader first and then the one that has most; without
-it, or where there is none, it reads from the leader.
+With `replica.selector.class` set to Kafka's RackAwareReplicaSelector, a consumer that names its
+rack is sent to an in-sync replica in that rack: to the leader if it is there, else to the one with
+the highest log end offset. Otherwise it reads from the leader.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ def preferred_replica(
     racks: Mapping[int, str | None],
     fetch_offset: int,
 ) -> int:
-    """The broker to read from, THE_LEADER where that is the one that was asked.
+    """Return the broker to read from, THE_LEADER for the leader.
 
-    `racks` are those of the live brokers.
+    `racks` are the racks of the live brokers.
     """
     if not rack_id or racks.get(leader_id) == rack_id:
         return THE_LEADER
-    able = {
-        replica: progress.end_offset
-        for replica, progress in in_sync.followers.items()
+    candidates = {
+        replica: follower.log_end_offset
+        for replica, follower in in_sync.followers.items()
         if replica in in_sync.state.isr
         and racks.get(replica) == rack_id
-        and progress.log_start_offset <= fetch_offset <= progress.end_offset
+        and follower.log_start_offset <= fetch_offset <= follower.log_end_offset
     }
-    return max(able, key=lambda replica: (able[replica], -replica), default=THE_LEADER)
+    return max(candidates, key=lambda replica: (candidates[replica], -replica), default=THE_LEADER)

@@ -1,13 +1,13 @@
-"""How fast replicas that are not in sync may be filled (KIP-73).
+"""How fast replicas outside the ISR may be filled (KIP-73).
 
-    leader.replication.throttled.rate       of a broker: bytes per second that it sends to replicas
-    follower.replication.throttled.rate     ... and that it fetches for its own
+    leader.replication.throttled.rate       of a broker: bytes per second sent to replicas
+    follower.replication.throttled.rate     of a broker: bytes per second fetched for replicas
     leader.replication.throttled.replicas   of a topic: partition:broker,... or *; the broker leads
-    follower.replication.throttled.replicas ... the broker follows
+    follower.replication.throttled.replicas of a topic: the same; the broker follows
 
-Where the rate is exceeded, a leader leaves throttled replicas that are not in sync out of its
-answer, and a follower does not ask for its own: what is in sync is never held back, so that
-producers do not wait for a move. All bytes of throttled replicas count, also of those in sync.
+Above the rate a leader leaves throttled replicas outside the ISR out of its response, and a
+follower does not fetch its own. Replicas in the ISR never wait, so producers do not wait for a
+reassignment. All bytes of throttled replicas count, those of replicas in the ISR too.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ WINDOWS: Final = "replication.quota.window.num"
 WINDOW_SECONDS: Final = "replication.quota.window.size.seconds"
 
 ALL: Final = None
-"""Every partition of a topic is throttled, whoever holds it."""
+"""Every partition of the topic is throttled, on every broker."""
 
 
 class ThrottledSide:
-    """What this broker sends as leader, or fetches as follower."""
+    """The throttle of what this broker sends as leader, or of what it fetches as follower."""
 
     def __init__(self, quota: RateQuota, now_ms: Callable[[], int]) -> None:
         self.quota = quota
         self._now_ms = now_ms
         self._topics: dict[str, frozenset[int] | None] = {}
-        """Throttled partitions by topic; topics without any are not here."""
+        """Throttled partitions by topic, for topics that have any."""
 
-    def follow_topic(self, topic: str, partitions: frozenset[int] | None) -> None:
-        """What a topic's config says from now on."""
+    def set_throttled(self, topic: str, partitions: frozenset[int] | None) -> None:
+        """Set the throttled partitions of a topic, or ALL."""
         if partitions is ALL or partitions:
             self._topics[topic] = partitions
         else:
@@ -60,24 +60,24 @@ class ThrottledSide:
         return bool(self._topics)
 
     def is_throttled(self, topic: str, partition: int) -> bool:
-        """Whether the bytes of the replica count."""
+        """Whether the bytes of a replica count."""
         if topic not in self._topics:
             return False
         partitions = self._topics[topic]
         return partitions is ALL or partition in partitions
 
-    def holds_back(self, topic: str, partition: int) -> bool:
-        """Whether a replica that is not in sync has to wait now."""
+    def must_wait(self, topic: str, partition: int) -> bool:
+        """Whether a replica outside the ISR has to wait now."""
         return self.is_throttled(topic, partition) and self.quota.is_exceeded(self._now_ms())
 
     def record(self, topic: str, partition: int, size_bytes: int) -> None:
-        """Count what was moved, where it is throttled."""
+        """Count the bytes of a replica if it is throttled."""
         if size_bytes and self.is_throttled(topic, partition):
             self.quota.record(size_bytes, self._now_ms())
 
 
 class ReplicationThrottle:
-    """Both sides of one broker, as the metadata says."""
+    """The throttles of one broker, as the metadata configures them."""
 
     def __init__(
         self, broker_id: int, broker_config: Mapping[str, str], now_ms: Callable[[], int]
@@ -96,28 +96,28 @@ class ReplicationThrottle:
         self.follower = side()
 
     def apply(self, changes: Changes, cache: MetadataCache) -> None:
-        """Go by what the metadata cache now says."""
+        """Take over changed configs from the metadata cache."""
         for name in changes.topics:
-            self._follow_topic(cache.topics[name])
+            self._apply_topic(cache.topics[name])
         for name in (*changes.removed, *changes.deleted):
             if name not in cache.topics:
-                self.leader.follow_topic(name, frozenset())
-                self.follower.follow_topic(name, frozenset())
+                self.leader.set_throttled(name, frozenset())
+                self.follower.set_throttled(name, frozenset())
         if changes.broker_configs:
             overrides = broker_overrides(cache.broker_configs, self._broker_id)
             self.leader.quota.bytes_per_second_max = int(overrides.get(LEADER_RATE, UNLIMITED))
             self.follower.quota.bytes_per_second_max = int(overrides.get(FOLLOWER_RATE, UNLIMITED))
 
-    def _follow_topic(self, topic: TopicState) -> None:
+    def _apply_topic(self, topic: TopicState) -> None:
         for side, name in ((self.leader, LEADER_REPLICAS), (self.follower, FOLLOWER_REPLICAS)):
             value = topic.configs.get(name, "")
-            side.follow_topic(topic.name, throttled_partitions(value, self._broker_id))
+            side.set_throttled(topic.name, throttled_partitions(value, self._broker_id))
 
 
 def throttled_partitions(value: str, broker_id: int) -> frozenset[int] | None:
-    """The partitions of which this broker's replica is named; ALL for `*`.
+    """Return the partitions whose replica on this broker is throttled; ALL for `*`.
 
-    The value was checked when it was set; what an outside tool wrote otherwise throttles nothing.
+    The value was checked when it was set. A bad value from an outside tool throttles nothing.
     """
     if value.strip() == "*":
         return ALL

@@ -1,22 +1,44 @@
-"""Where a follower cuts its log back to agree with its leader (KIP-101, KIP-279, KIP-595). Pure.
+"""Where a follower truncates its log to agree with its leader's. Pure.
 
-A follower names with every fetch the epoch of its last record. Where the leader's log has that
-epoch ending earlier, or not at all, it answers with the largest epoch it has up to there and where
-that one ended, and the follower cuts and fetches again. Several rounds may be needed where both
-have epochs that the other has not. The high watermark plays no part in it.
+With every fetch a follower names the leader epoch of its last record (KIP-101, KIP-279, KIP-595).
+If that epoch ends earlier in the leader's log, or is not there, the leader returns the largest
+epoch up to it and that epoch's end. The follower truncates and fetches again. This takes several
+rounds if both logs have epochs that the other one lacks. The high watermark plays no part in it.
 """
 
 from __future__ import annotations
 
-from local_cluster.log.state.epochs import UNDEFINED_EPOCH, EpochEnd, LeaderEpochs
+from local_cluster.log.state.epochs import (
+    UNDEFINED_EPOCH,
+    UNDEFINED_OFFSET,
+    EpochEnd,
+    LeaderEpochs,
+)
+
+
+def leader_epoch_end(
+    epoch: int, leader_epoch: int, epochs: LeaderEpochs, log_end_offset: int
+) -> EpochEnd:
+    """Return the end of the largest epoch <= `epoch` at a leader, (-1, -1) if that is unknown.
+
+    The log learns an epoch with its first batch, but the leader's own epoch starts before that.
+    So an epoch after the newest one of the log ends at the log end.
+    """
+    latest = epochs.latest
+    if epoch == UNDEFINED_EPOCH or epoch > leader_epoch:
+        return EpochEnd(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
+    if latest == UNDEFINED_EPOCH or latest < epoch:
+        known = epoch if latest == UNDEFINED_EPOCH or epoch == leader_epoch else latest
+        return EpochEnd(known, log_end_offset)
+    return epochs.end_of(epoch, log_end_offset)
 
 
 def find_divergence(
     fetch_offset: int, last_fetched_epoch: int, leaders_end: EpochEnd
 ) -> EpochEnd | None:
-    """What the leader answers to a follower whose log is not a prefix of its own, else None.
+    """Return the leader's diverging epoch for a follower, None if its log is a prefix.
 
-    `leaders_end` is where the largest epoch <= `last_fetched_epoch` ended at the leader.
+    `leaders_end` is the end of the largest epoch <= `last_fetched_epoch` at the leader.
     """
     if last_fetched_epoch == UNDEFINED_EPOCH:
         return None  # the follower's log is empty
@@ -30,18 +52,18 @@ def find_divergence(
 def decide_truncation(
     diverging: EpochEnd, epochs: LeaderEpochs, log_end_offset: int, high_watermark: int
 ) -> int:
-    """The offset to cut back to, as AbstractFetcherThread.getOffsetTruncationState.
+    """Return the offset to truncate to, as AbstractFetcherThread.getOffsetTruncationState.
 
-    `diverging` is the leader's answer; epochs and offsets are the follower's own.
+    `diverging` comes from the leader. Epochs and offsets are the follower's own.
     """
     if diverging.end_offset < 0:
-        # The leader knows nothing of our epochs: what is committed is all that is sure.
+        # The leader knows none of these epochs: only what is committed is certain.
         return min(high_watermark, log_end_offset)
     if diverging.epoch == UNDEFINED_EPOCH:
         return min(diverging.end_offset, log_end_offset)
     own = epochs.end_of(diverging.epoch, log_end_offset)
     if own.epoch == UNDEFINED_EPOCH and own.end_offset < 0:
-        # Either no epochs at all, or the leader's is newer than all of ours.
+        # The follower has no epochs, or the leader's epoch is newer than all of them.
         return min(diverging.end_offset, log_end_offset)
     if own.epoch != diverging.epoch:
         return min(own.end_offset, log_end_offset)

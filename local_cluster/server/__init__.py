@@ -1,1 +1,15 @@
-"""The asyncio shell of a broker: sockets, connections, group commit, the process."""
+"""The asyncio shell of a broker: the process, its sockets, its disks.
+
+Reading order:
+
+    broker               the process: what it is made of, start and stop
+    listeners            its sockets, and the connections that they accept
+    connection           one client connection
+    request_dispatch     decodes a request and calls its handler
+    outbox               sends responses, file slices by sendfile
+    cold_reads           loads file ranges that are not in the page cache
+    group_commit         fsyncs of many logs in rounds
+    metadata_listeners   passes metadata changes to the parts of the broker
+    housekeeping         checkpoints, retention, full disks
+    log_cleaner          compaction, by a compactor_process
+"""

@@ -1,7 +1,7 @@
-"""Loading what is not in the page cache, in threads beside the loop.
+"""Loads file ranges that are not in the page cache, in threads beside the loop.
 
-At most THREADS_MAX loads run; the others queue, one per connection at most, so the queue is bound
-by the connections. A load never touches a socket, so a slow reader holds no thread.
+At most THREADS_MAX loads run at a time. The others queue, at most one per connection, so the
+connections bound the queue. A load never touches a socket, so a slow consumer holds no thread.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from local_cluster.log.disk.page_cache import ColdReadError, Descriptor
 _T = TypeVar("_T")
 
 THREADS_MAX: Final = 4
-"""Cold reads that wait for the disk side by side."""
+"""Cold reads that wait for the disk at the same time."""
 CHUNK_BYTES: Final = 1024 * 1024
-"""How much is loaded before it is sent: what one slow disk read costs its reader at most."""
+"""Loaded before it is sent: what one slow disk read costs its consumer at most."""
 READ_AHEAD_BYTES: Final = 4 * CHUNK_BYTES
-"""What the kernel is asked to begin with meanwhile."""
+"""What the kernel is asked to read meanwhile."""
 
 
 class PageCache(Protocol):
-    """The port; the functions of log/page_cache.py are the real one."""
+    """PORT: the page cache. The functions of log/disk/page_cache.py are the real one."""
 
     def warm_bytes(self, fd: int, position: int, size_bytes: int) -> int: ...
     def read_now(self, fd: int, size_bytes: int, position: int) -> bytes | None: ...
@@ -46,7 +46,7 @@ class OsPageCache:
 
 
 class ColdReads:
-    """The threads that load, and what they load from."""
+    """The loads of one broker and their threads."""
 
     def __init__(self, page_cache: PageCache | None = None) -> None:
         self._page_cache: PageCache = page_cache or OsPageCache()
@@ -55,11 +55,11 @@ class ColdReads:
         """How many ranges were loaded so far."""
 
     def warm_bytes(self, file: Descriptor, position: int, size_bytes: int) -> int:
-        """How much from `position` on may be read without waiting for the disk."""
+        """Return how many bytes from `position` on can be read without waiting for the disk."""
         return self._page_cache.warm_bytes(file.fileno(), position, size_bytes)
 
     def read_now(self, file: Descriptor, size_bytes: int, position: int) -> bytes | None:
-        """A range, shorter where the file ends; None where it would be waited for."""
+        """Read a range, up to the file's end. Return None if that would wait for the disk."""
         return self._page_cache.read_now(file.fileno(), size_bytes, position)
 
     def load(
@@ -69,20 +69,21 @@ class ColdReads:
         size_bytes: int,
         then: Callable[[asyncio.Future[None]], None],
     ) -> None:
-        """Load a range in a thread, then call `then` on the loop with how it went."""
-        self._loading(file, position, size_bytes).add_done_callback(then)
+        """Load a range in a thread, then call `then` on the loop with the ended future."""
+        self._start_load(file, position, size_bytes).add_done_callback(then)
 
     async def warmed(self, cold: ColdReadError, lookup: Callable[[], _T]) -> _T:
-        """What `lookup` gives when all that it reads is warm; `cold` is what it met first.
+        """Return the result of `lookup` once all that it reads is warm.
 
-        A range that stays cold after it was loaded, or cannot be, is read on the loop: the file
-        system cannot say better, or the lookup is to meet the error of the disk itself.
+        `cold` is the first cold range that it met. A range that stays cold after its load, or
+        cannot be loaded, is read on the loop: the file system reports no better, or the lookup has
+        to meet the disk's error itself.
         """
         last: tuple[int, int] | None = None
         while True:
             where = (cold.file.fileno(), cold.position)
             try:
-                await self._loading(cold.file, cold.position, cold.size_bytes)
+                await self._start_load(cold.file, cold.position, cold.size_bytes)
             except OSError:
                 return lookup()
             if where == last:
@@ -95,15 +96,15 @@ class ColdReads:
                 cold = another
 
     def stop(self) -> None:
-        """No more loads; those that run end by themselves."""
+        """Start no more loads. Those that run end by themselves."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _loading(self, file: Descriptor, position: int, size_bytes: int) -> asyncio.Future[None]:
+    def _start_load(self, file: Descriptor, position: int, size_bytes: int) -> asyncio.Future[None]:
         self.loads += 1
         return asyncio.get_running_loop().run_in_executor(
             self._pool, self._load, file, position, size_bytes
         )
 
     def _load(self, file: Descriptor, position: int, size_bytes: int) -> None:
-        # `file` is held for as long as its descriptor is used.
+        # The argument keeps `file` open for as long as its descriptor is used.
         self._page_cache.load(file.fileno(), position, size_bytes, READ_AHEAD_BYTES)

@@ -1,11 +1,11 @@
-"""One client connection: frames in, handlers in request order, answers in request order.
+"""One client connection: requests are dispatched in order, and answered in order.
 
-Requests are dispatched as they arrive; a handler may give its answer later. Answers are kept in
-a queue of slots, and only the head may be written, so that pipelined clients see their order.
-What is ready at the end of a turn leaves together, by `outbox.py`.
+Requests are dispatched as they arrive, and a handler may respond later. Each request has a slot in
+a queue, and only the head of the queue is sent, so that pipelined clients see their order. What is
+ready at the end of a turn of the loop is sent together (outbox.py).
 
-Limits: frame size; requests in flight, and bytes of answers that the peer has not taken, per
-connection. Above these reading pauses, and what was read already waits.
+Limits per connection: the frame size, the requests in flight, and the bytes of responses that the
+peer has not taken. Above these reading pauses, and the requests that were read wait.
 """
 
 from __future__ import annotations
@@ -18,87 +18,96 @@ import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, NamedTuple
 
-from local_cluster.client.frame_buffers import buffers_of_this_loop
+from local_cluster.client.connection import frame_buffers
 from local_cluster.handlers.deferred import Deferred
-from local_cluster.handlers.registry import Handler, RequestContext, find_handler
+from local_cluster.handlers.registry import Reply
+from local_cluster.handlers.services import RequestContext
 from local_cluster.log.partition.partition_log import LogSlice
 from local_cluster.server.cold_reads import ColdReads
 from local_cluster.server.outbox import Outbox, Part
+from local_cluster.server.request_dispatch import RequestDispatcher
+from local_cluster.settings import BrokerSettings
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import KafkaError, PeerError
 from local_cluster.wire.frame import FrameReceiver, frame_size_prefix
-from local_cluster.wire.header import encode_response_header, read_request_header
+from local_cluster.wire.header import encode_response_header
 
-if TYPE_CHECKING:
-    from local_cluster.handlers.services import BrokerServices
-
-FRAME_BYTES_MAX: Final = 100 * 1024 * 1024
-"""Kafka's default of socket.request.max.bytes."""
 IN_FLIGHT_MAX: Final = 256
-"""Requests of one connection that may wait for their answer before the next one is looked at."""
-ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Answers of one connection, in memory, that wait for the peer before its next request is looked
-at. Slices of logs stay in their files and count for nothing."""
-ANSWERS_PER_TURN_MAX: Final = 64
-"""Answers that are handed to the socket together."""
-SEND_BUFFER_BYTES: Final = 256 * 1024
-"""Default of socket.send.buffer.bytes; Kafka's is 100 KiB. Beyond some 512 KiB the pages on their
-way fall out of the processor's cache and cost twice as much; -1 leaves it to the system, which is
-better for readers far away."""
+"""Requests of one connection that may wait for a response before the next is dispatched."""
+RESPONSE_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Response bytes of one connection, in memory, that may wait for the peer before the next request
+is dispatched. Slices of logs stay in their files and do not count."""
+RESPONSES_PER_TURN_MAX: Final = 64
+"""Responses that are handed to the socket together."""
 KEEPALIVE_IDLE_S: Final = 600
-"""After such a silence the system asks whether the peer still lives. A machine that lost its
-power, or a firewall that forgot the flow, says no good-bye, and would stay connected for ever."""
+"""After such a silence the system asks whether the peer still lives. A machine that lost its power,
+or a firewall that forgot the flow, would otherwise stay connected for ever."""
 KEEPALIVE_INTERVAL_S: Final = 60
 KEEPALIVE_PROBES_MAX: Final = 5
-ANONYMOUS: Final = "User:ANONYMOUS"
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 _connection_ids = itertools.count(1)
 
 
-class _Slot:
-    """One request's place in the queue of answers."""
+class ConnectionSettings(NamedTuple):
+    """The configurable limits of a connection."""
 
-    __slots__ = ("memory_bytes", "parts", "ready", "silent")
+    frame_bytes_max: int = 100 * 1024 * 1024
+    """Kafka's default of socket.request.max.bytes."""
+    send_buffer_bytes: int = 256 * 1024
+    """Default of socket.send.buffer.bytes; Kafka's is 100 KiB. Beyond some 512 KiB the pages on
+    their way fall out of the processor's cache and cost twice as much. -1 leaves it to the system,
+    which is better for consumers far away."""
+
+    @staticmethod
+    def of(settings: BrokerSettings) -> ConnectionSettings:
+        """Take the limits from a broker's settings."""
+        default = ConnectionSettings()
+        return ConnectionSettings(
+            settings.config_int("socket.request.max.bytes", default.frame_bytes_max),
+            settings.config_int("socket.send.buffer.bytes", default.send_buffer_bytes),
+        )
+
+
+class _Slot:
+    """The place of one request in the queue of responses."""
+
+    __slots__ = ("memory_bytes", "parts", "ready")
 
     def __init__(self) -> None:
         self.memory_bytes = 0
         self.ready = False
-        self.silent = False
         self.parts: Sequence[Part] = ()
 
 
-class BrokerConnection(asyncio.BufferedProtocol):
+class ClientConnection(asyncio.BufferedProtocol):
     """The broker's side of one client connection."""
 
     def __init__(
         self,
-        broker: BrokerServices,
-        listener: str,
+        dispatcher: RequestDispatcher,
         cold_reads: ColdReads,
-        on_open: Callable[[BrokerConnection], None],
-        on_close: Callable[[BrokerConnection], None],
+        settings: ConnectionSettings,
+        *,
+        on_open: Callable[[ClientConnection], None],
+        on_close: Callable[[ClientConnection], None],
     ) -> None:
-        self._broker = broker
-        self._listener = listener
+        self._dispatcher = dispatcher
         self._cold_reads = cold_reads
+        self._send_buffer_bytes = settings.send_buffer_bytes
         self._on_open = on_open
         self._on_close = on_close
-        self._receiver = FrameReceiver(
-            broker.settings.config_int("socket.request.max.bytes", FRAME_BYTES_MAX),
-            buffers_of_this_loop(),
-        )
+        self._receiver = FrameReceiver(settings.frame_bytes_max, frame_buffers())
         self._requests: deque[memoryview] = deque()
-        """Received with others, and not looked at: the connection is at a limit."""
+        """Requests that were read together with others and wait for a limit."""
         self._slots: deque[_Slot] = deque()
-        self._answer_bytes = 0
-        """In memory: of slots that are ready, and of what the outbox has taken over since it was
-        empty."""
-        self._leaving_bytes = 0
-        """Of these, what the outbox has taken over."""
+        self._response_bytes = 0
+        """In memory: in ready slots, and in the outbox since it was empty last."""
+        self._sending_bytes = 0
+        """The part of them that the outbox has taken."""
         self._tasks: set[asyncio.Future[Any]] = set()
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
@@ -114,11 +123,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         sock = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
-        send_buffer_bytes = self._broker.settings.config_int(
-            "socket.send.buffer.bytes", SEND_BUFFER_BYTES
-        )
-        if send_buffer_bytes > 0:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
+        if self._send_buffer_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
         _keep_alive(sock)
         self._outbox = Outbox(sock, self._cold_reads, self._flush, self._on_broken)
         peer = transport.get_extra_info("peername")
@@ -129,35 +135,11 @@ class BrokerConnection(asyncio.BufferedProtocol):
         return self._receiver.writable()
 
     def buffer_updated(self, nbytes: int) -> None:
-        reason = self._take(nbytes)
-        # What was asked before the trouble is answered, and all that is ready leaves together.
+        reason = self._receive(nbytes)
+        # Requests before a broken one are answered, and all that is ready is sent together.
         self._flush()
         if reason is not None:
             self._close(reason)
-
-    def _take(self, nbytes: int) -> str | None:
-        """Dispatch what is complete now, after so many bytes came, as far as the limits allow;
-        why the connection must close, if so."""
-        # Answers that are ready at once wait for the flush at the end of this turn.
-        self._flush_is_due = True
-        try:
-            if nbytes:
-                self._requests.extend(self._receiver.received(nbytes))
-            while self._requests and not self._closing:
-                if len(self._slots) >= IN_FLIGHT_MAX or self._answer_bytes >= ANSWER_BYTES_MAX:
-                    assert self._transport is not None
-                    self._transport.pause_reading()
-                    self._is_paused = True
-                    break
-                self._dispatch(self._requests.popleft())
-        except PeerError as error:
-            return f"broken request: {error}"
-        except KafkaError as error:
-            return f"refused without an answer: {error}"
-        except Exception:  # noqa: BLE001 - one connection's failure must not end the broker
-            _log.exception("connection %d from %s: request failed", self._id, self._client_host)
-            return "internal error"
-        return None
 
     def eof_received(self) -> bool:
         return False
@@ -174,31 +156,37 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     # -- requests ---------------------------------------------------------------------------
 
+    def _receive(self, nbytes: int) -> str | None:
+        """Dispatch the requests that are complete now, within the limits.
+
+        Return why the connection must close, None if it need not.
+        """
+        # Responses that are ready at once wait for the flush at the end of this turn.
+        self._flush_is_due = True
+        try:
+            if nbytes:
+                self._requests.extend(self._receiver.received(nbytes))
+            while self._requests and not self._closing:
+                if len(self._slots) >= IN_FLIGHT_MAX or self._response_bytes >= RESPONSE_BYTES_MAX:
+                    assert self._transport is not None
+                    self._transport.pause_reading()
+                    self._is_paused = True
+                    break
+                self._dispatch(self._requests.popleft())
+        except PeerError as error:
+            return f"broken request: {error}"
+        except KafkaError as error:
+            return f"refused without a response: {error}"
+        except Exception:
+            # The failure of one connection must not end the broker.
+            log.exception("connection %d from %s: request failed", self._id, self._client_host)
+            return "internal error"
+        return None
+
     def _dispatch(self, frame: memoryview) -> None:
-        header = read_request_header(frame)
-        handler = find_handler(header.api_key)
-        if handler is None:
-            raise PeerError(f"api key {header.api_key} is not served")
-        version = header.api_version
-        position = header.body_position
-        if not handler.min_version <= version <= handler.max_version:
-            if header.api_key != ApiKey.API_VERSIONS:
-                raise PeerError(f"{ApiKey(header.api_key).name} v{version} is not served")
-            # KIP-511: the answer has the v0 body, which every client can read.
-            version, position = 0, -1
-        context = RequestContext(
-            header.api_key,
-            version,
-            header.correlation_id,
-            header.client_id,
-            ANONYMOUS,
-            self._listener,
-            self._client_host,
-            self._id,
-        )
         slot = _Slot()
         self._slots.append(slot)
-        reply = self._call(handler, context, frame, position)
+        context, reply = self._dispatcher.dispatch(frame, self._client_host, self._id)
         if type(reply) is bytes or type(reply) is list:
             self._finish(slot, context, reply)
         elif isinstance(reply, Deferred):
@@ -210,26 +198,16 @@ class BrokerConnection(asyncio.BufferedProtocol):
         else:
             self._finish(slot, context, reply)
 
-    def _call(
-        self, handler: Handler, context: RequestContext, frame: memoryview, position: int
-    ) -> Any:
-        if position < 0:
-            return handler.function(self._broker, context, None)
-        if handler.raw:
-            return handler.function(self._broker, context, frame[position:])
-        request = messages.decode_request(context.api_key, context.api_version, frame, position)
-        return handler.function(self._broker, context, request)
-
     async def _finish_later(
         self, slot: _Slot, context: RequestContext, reply: Awaitable[Any]
     ) -> None:
         try:
             self._finish(slot, context, await reply)
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - the broker continues
             self._failed(context, error)
 
     def _failed(self, context: RequestContext, error: Exception) -> None:
-        _log.log(
+        log.log(
             logging.INFO if isinstance(error, KafkaError) else logging.ERROR,
             "connection %d from %s: %s v%d failed",
             self._id,
@@ -240,66 +218,67 @@ class BrokerConnection(asyncio.BufferedProtocol):
         )
         self._close("internal error")
 
-    def _finish(self, slot: _Slot, context: RequestContext, reply: Any) -> None:
-        if reply is None:
-            slot.silent = True
-        else:
-            body: Sequence[Part]
-            if isinstance(reply, bytes):
-                body = (reply,)
-            elif isinstance(reply, list):
-                body = reply
-            else:
-                body = (messages.encode_response(context.api_key, context.api_version, reply),)
-            header = encode_response_header(
-                context.api_key, context.api_version, context.correlation_id
-            )
-            size = memory_bytes = len(header)
-            for part in body:
-                if isinstance(part, LogSlice):
-                    size += part.size_bytes
-                else:
-                    size += len(part)
-                    memory_bytes += len(part)
-            slot.parts = [frame_size_prefix(size) + header, *body]
-            slot.memory_bytes = memory_bytes
-            self._answer_bytes += memory_bytes
+    def _finish(self, slot: _Slot, context: RequestContext, reply: Reply) -> None:
+        if reply is not None:
+            self._encode(slot, context, reply)
         slot.ready = True
         if not self._flush_is_due and self._slots and self._slots[0] is slot:
-            # Several answers often get ready in one turn: one group commit acknowledges many.
+            # Several responses often get ready in one turn: a group commit acknowledges many.
             self._flush_is_due = True
             asyncio.get_running_loop().call_soon(self._flush)
 
-    # -- answers ----------------------------------------------------------------------------
+    def _encode(self, slot: _Slot, context: RequestContext, reply: Any) -> None:
+        body: Sequence[Part]
+        if isinstance(reply, bytes):
+            body = (reply,)
+        elif isinstance(reply, list):
+            body = reply
+        else:
+            body = (messages.encode_response(context.api_key, context.api_version, reply),)
+        header = encode_response_header(
+            context.api_key, context.api_version, context.correlation_id
+        )
+        size = memory_bytes = len(header)
+        for part in body:
+            if isinstance(part, LogSlice):
+                size += part.size_bytes
+            else:
+                size += len(part)
+                memory_bytes += len(part)
+        slot.parts = [frame_size_prefix(size) + header, *body]
+        slot.memory_bytes = memory_bytes
+        self._response_bytes += memory_bytes
+
+    # -- responses --------------------------------------------------------------------------
 
     def _flush(self) -> None:
-        """Send the ready answers at the head of the queue, as long as the socket takes them."""
+        """Send the ready responses at the head of the queue, as long as the socket takes them."""
         self._flush_is_due = False
         outbox = self._outbox
         if outbox is None or self._closing:
             return
         while outbox.is_empty:
-            self._answer_bytes -= self._leaving_bytes
-            self._leaving_bytes = 0
+            self._response_bytes -= self._sending_bytes
+            self._sending_bytes = 0
             if not self._slots or not self._slots[0].ready:
                 break
-            answers = 0
-            while self._slots and self._slots[0].ready and answers < ANSWERS_PER_TURN_MAX:
+            responses = 0
+            while self._slots and self._slots[0].ready and responses < RESPONSES_PER_TURN_MAX:
                 slot = self._slots.popleft()
-                self._leaving_bytes += slot.memory_bytes
+                self._sending_bytes += slot.memory_bytes
                 outbox.add(slot.parts)
-                answers += 1
+                responses += 1
             outbox.flush()
-        is_roomy = (
-            len(self._slots) < IN_FLIGHT_MAX // 2 and self._answer_bytes < ANSWER_BYTES_MAX // 2
+        has_room = (
+            len(self._slots) < IN_FLIGHT_MAX // 2 and self._response_bytes < RESPONSE_BYTES_MAX // 2
         )
-        if self._is_paused and is_roomy:
-            self._go_on()
+        if self._is_paused and has_room:
+            self._resume()
 
-    def _go_on(self) -> None:
-        """Look at the requests that waited, and read on where these were all."""
+    def _resume(self) -> None:
+        """Dispatch the requests that waited. If none is left, read again."""
         self._is_paused = False
-        reason = self._take(0)
+        reason = self._receive(0)
         if reason is not None:
             self._close(reason)
             return
@@ -309,15 +288,15 @@ class BrokerConnection(asyncio.BufferedProtocol):
         asyncio.get_running_loop().call_soon(self._flush)
 
     def _on_broken(self, error: OSError) -> None:
-        """The peer is gone or the file is short: the stream is broken in mid-answer."""
-        self._close(f"answer not sent: {error}")
+        """Close: the peer has left or a file is short, so the stream ends inside a response."""
+        self._close(f"response not sent: {error}")
 
     def _close(self, reason: str) -> None:
         if not self._closing:
-            _log.info("connection %d from %s closed: %s", self._id, self._client_host, reason)
+            log.info("connection %d from %s closed: %s", self._id, self._client_host, reason)
         self._closing = True
         if self._outbox is not None:
-            # The duplicate would keep the stream open for the peer.
+            # Its duplicate of the socket would keep the stream open for the peer.
             self._outbox.close()
         if self._transport is not None:
             self._transport.close()
@@ -335,6 +314,6 @@ def _keep_alive(sock: socket.socket) -> None:
         ("TCP_KEEPINTVL", KEEPALIVE_INTERVAL_S),
         ("TCP_KEEPCNT", KEEPALIVE_PROBES_MAX),
     ):
-        # Not every system has them; then its own times hold.
+        # A system that lacks an option uses its own time.
         if hasattr(socket, option):
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

@@ -1,6 +1,6 @@
-"""What a broker does every few seconds or minutes: checkpoints, retention, old files, full disks.
+"""Periodic work on the log directories: checkpoints, retention, full disks, flushes.
 
-Whatever waits for the disk runs in a worker thread; the decisions are taken on the loop.
+Work that waits for the disk runs in a worker thread. The decisions are taken on the loop.
 """
 
 from __future__ import annotations
@@ -9,35 +9,43 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from local_cluster.clock import Clock
 from local_cluster.log.directory.log_directories import LogDirectories
 from local_cluster.log.directory.log_directory import LogDirectory
 from local_cluster.log.disk.tickets import LogDirectoryError
+from local_cluster.periodic import Periodic
+from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import KafkaError
 
 CHECKPOINT_INTERVAL_MS: Final = 5_000
-"""How often high watermarks and recovery points are written, as Kafka does."""
+"""How often high watermarks and recovery points are written, as in Kafka."""
 RETENTION_CHECK_INTERVAL_MS: Final = 300_000
 """Default of log.retention.check.interval.ms."""
 SPACE_PROBE_INTERVAL_MS: Final = 1_000
-"""While the disk is full: how often old segments are looked for and a probe is written."""
-PAGE_CACHE_FLUSH_INTERVAL_MS: Final = 60_000
-"""With `flush: page_cache`, how much of the log a start after a crash has to read again."""
+"""How often old segments are deleted and a probe is written while the disk is full."""
 STRAY_DELETE_DELAY_MS: Final = 24 * 3_600_000
-"""Default of heliograph.stray.delete.delay.ms: how long what nobody assigns here is kept by a
-broker that runs. What ran since the last check of retention before a crash does not count."""
-FIRST_FLUSH_INTERVAL_MS: Final = 5_000
-"""With `flush: page_cache`, how old a log becomes before it is surely there, and whose it is."""
+"""Default of heliograph.stray.delete.delay.ms: how long a running broker keeps a stray log. The
+time between the last retention check and a crash does not count."""
 
-_log = logging.getLogger(__name__)
+
+class FlushIntervals(NamedTuple):
+    """How often logs are flushed with `flush: page_cache`, in milliseconds."""
+
+    first_ms: int = 5_000
+    """How old a log becomes before it is surely on the disk, with its topic id."""
+    all_ms: int = 60_000
+    """How much of a log a start after a crash has to read again, in time."""
+
+
+log = logging.getLogger(__name__)
 
 
 class Housekeeping:
-    """The periodic work on the log directories of a broker."""
+    """The periodic work of one broker. Call `start` and `stop` on the loop."""
 
     def __init__(
         self,
@@ -45,51 +53,52 @@ class Housekeeping:
         directories: LogDirectories,
         replicas: ReplicaSet,
         clock: Clock,
+        *,
+        flush_intervals: FlushIntervals | None = None,
     ) -> None:
         self._settings = settings
         self._directories = directories
         self._replicas = replicas
         self._clock = clock
-        self._tasks: list[asyncio.Task[None]] = []
+        intervals = flush_intervals or FlushIntervals()
+        retention_ms = settings.config_int(
+            "log.retention.check.interval.ms", RETENTION_CHECK_INTERVAL_MS
+        )
+        self._work = [
+            Periodic("checkpoints", self._checkpoint, interval_ms=CHECKPOINT_INTERVAL_MS),
+            Periodic("retention", self._apply_retention, interval_ms=retention_ms),
+            Periodic("full disks", self._probe_full, interval_ms=SPACE_PROBE_INTERVAL_MS),
+        ]
+        self._flush_rounds = itertools.cycle(range(max(intervals.all_ms // intervals.first_ms, 1)))
+        if settings.flush == "page_cache":
+            self._work.append(Periodic("flushes", self._flush, interval_ms=intervals.first_ms))
 
     def start(self) -> None:
-        """Begin; `stop` ends it."""
-        self._tasks.append(asyncio.create_task(self._checkpoints(), name="checkpoints"))
-        self._tasks.append(asyncio.create_task(self._retention(), name="retention"))
-        self._tasks.append(asyncio.create_task(self._space(), name="space"))
-        if self._settings.flush == "page_cache":
-            self._tasks.append(asyncio.create_task(self._flushes(), name="flushes"))
+        for each in self._work:
+            each.start()
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for each in self._work:
+            await each.stop()
 
     def high_watermarks(self) -> dict[tuple[str, int], int]:
-        """Of every replica here, for the checkpoint."""
+        """Return the high watermark of every replica here, for the checkpoint."""
         return {
             (partition.topic, partition.partition): partition.high_watermark
             for partition in self._replicas
         }
 
-    async def _checkpoints(self) -> None:
-        while True:
-            await asyncio.sleep(CHECKPOINT_INTERVAL_MS / 1000)
-            high_watermarks = self.high_watermarks()
-            for directory in self._directories.live:
-                await self._guarded(directory, directory.prepare_checkpoint(high_watermarks).run)
+    async def _checkpoint(self) -> None:
+        high_watermarks = self.high_watermarks()
+        for directory in self._directories.live:
+            await self._run(directory, directory.prepare_checkpoint(high_watermarks).run)
 
-    async def _retention(self) -> None:
-        interval_ms = self._settings.config_int(
-            "log.retention.check.interval.ms", RETENTION_CHECK_INTERVAL_MS
-        )
-        while True:
-            await asyncio.sleep(interval_ms / 1000)
-            for directory in self._directories.live:
-                await self._guarded(directory, directory.prepare_stray_notes().run)
-                await self._remove_old(directory)
+    async def _apply_retention(self) -> None:
+        for directory in self._directories.live:
+            await self._run(directory, directory.prepare_stray_notes().run)
+            await self._delete_old(directory)
 
-    async def _remove_old(self, directory: LogDirectory) -> None:
+    async def _delete_old(self, directory: LogDirectory) -> None:
         for partition in tuple(self._replicas):
             if self._directories.of(partition.topic, partition.partition) is not directory:
                 continue
@@ -99,65 +108,59 @@ class Housekeeping:
                 )
             except KafkaError as error:
                 # One bad log must not keep the others from shrinking.
-                _log.error("%s: retention: %s", partition.log, error)
+                log.error("retention of %s failed: %s", partition.log, error)
                 continue
             if deletion.paths:
-                partition.log_start_moved()
-                await self._guarded(directory, deletion.run)
+                partition.log_start_advanced()
+                await self._run(directory, deletion.run)
             else:
                 await asyncio.sleep(0)
         directory.drop_old_strays(
             self._settings.config_int("heliograph.stray.delete.delay.ms", STRAY_DELETE_DELAY_MS)
         )
-        await self._guarded(directory, directory.collect_garbage().run)
+        await self._run(directory, directory.collect_garbage().run)
 
-    async def _space(self) -> None:
+    async def _probe_full(self) -> None:
         """Make a full disk writable again as soon as it takes a probe."""
-        while True:
-            await asyncio.sleep(SPACE_PROBE_INTERVAL_MS / 1000)
-            for directory in self._directories.live:
-                if directory.disk.is_full:
-                    await self._make_space(directory)
+        for directory in self._directories.live:
+            if not directory.disk.is_full:
+                continue
+            await self._delete_old(directory)
+            try:
+                await asyncio.to_thread(directory.prepare_probe().run)
+            except OSError as error:
+                directory.disk.note(error)
+                continue
+            directory.disk.freed()
+            self._replicas.resume()
 
-    async def _make_space(self, directory: LogDirectory) -> None:
-        await self._remove_old(directory)
-        try:
-            await asyncio.to_thread(directory.prepare_probe().run)
-        except OSError as error:
-            directory.disk.note(error)
+    async def _flush(self) -> None:
+        """Flush the logs that were never flushed, and at longer intervals all logs."""
+        only_first = next(self._flush_rounds) > 0
+        for partition in tuple(self._replicas):
+            if not only_first or not partition.log.flushed_end_offset:
+                await self._flush_log(partition)
+
+    async def _flush_log(self, partition: Partition) -> None:
+        flushed_log = partition.log
+        home = self._directories.of(partition.topic, partition.partition)
+        ticket = flushed_log.begin_flush()
+        if ticket is None:
             return
-        directory.disk.freed()
-        self._replicas.resume()
-
-    async def _flushes(self) -> None:
-        rounds = itertools.cycle(range(PAGE_CACHE_FLUSH_INTERVAL_MS // FIRST_FLUSH_INTERVAL_MS))
-        while True:
-            await asyncio.sleep(FIRST_FLUSH_INTERVAL_MS / 1000)
-            is_first_only = next(rounds) > 0
-            for partition in tuple(self._replicas):
-                if is_first_only and partition.log.flushed_end_offset:
-                    continue
-                log = partition.log
-                home = self._directories.of(partition.topic, partition.partition)
-                ticket = log.begin_flush()
-                if ticket is None:
-                    continue
-                try:
-                    await asyncio.to_thread(ticket.run)
-                except LogDirectoryError as error:
-                    # A failed fsync is final whatever its errno: the pages may be gone.
-                    if home is not None:
-                        self._directories.fail(home, error)
-                    continue
-                # The partition may have another log by now, in another log directory.
-                log.complete_flush(ticket)
-
-    async def _guarded(self, directory: LogDirectory, run: Callable[[], object]) -> bool:
-        """Run in a worker thread; an error of the disk itself there ends the directory."""
         try:
-            await asyncio.to_thread(run)
+            await asyncio.to_thread(ticket.run)
+        except LogDirectoryError as error:
+            # A failed fsync is final whatever its errno: the kernel may have dropped the pages.
+            if home is not None:
+                self._directories.fail(home, error)
+            return
+        # The partition may have another log by now, in another log directory.
+        flushed_log.complete_flush(ticket)
+
+    async def _run(self, directory: LogDirectory, work: Callable[[], object]) -> None:
+        """Run work in a worker thread. An error of the disk itself fails the directory."""
+        try:
+            await asyncio.to_thread(work)
         except OSError as error:
-            _log.error("put off: %s", error)
+            log.error("work on log directory %s is put off: %s", directory.path, error)
             directory.disk.note(error)
-            return False
-        return True

@@ -1,11 +1,13 @@
-"""Answers on their way into one socket: bytes, and slices of files by sendfile, in order.
+"""Responses on their way into one socket: bytes, and slices of files by sendfile, in order.
 
-Guarantees: nothing here waits, neither for the peer (the rest goes when the socket is writable
-again) nor for the disk (a cold range is loaded beside the loop first, a chunk at a time); a turn
-of the loop sends at most TURN_BYTES_MAX for one connection; a file that is shorter than its slice
-or a peer that is gone ends the stream by `on_broken`, in mid-answer if it must.
+Guarantees:
+- Nothing here waits. If the socket is full, the rest is sent when it is writable again. If a range
+  is not in the page cache, it is loaded beside the loop first, a chunk at a time.
+- One connection sends at most TURN_BYTES_MAX in a turn of the loop.
+- A file that is shorter than its slice, or a peer that has left, ends the stream with `on_broken`,
+  inside a response if it must.
 
-The socket is a duplicate of the transport's: the transport reads, and asyncio lets nobody else
+The socket is a duplicate of the transport's: the transport reads, and asyncio does not let others
 watch its descriptor.
 """
 
@@ -25,21 +27,23 @@ from local_cluster.server.cold_reads import CHUNK_BYTES, ColdReads
 Part = bytes | memoryview | LogSlice
 
 TURN_BYTES_MAX: Final = 4 * 1024 * 1024
-"""What one connection may send before the others get their turn."""
+"""Sent by one connection before the others get their turn."""
 SENDFILE_BYTES_MIN: Final = 32 * 1024
-"""Slices below this are read and sent with the bytes around them, in one system call."""
+"""Smaller slices are read, and sent with the bytes around them in one system call."""
 SLICE_BYTES_MAX: Final = 512 * 1024
-"""What one sendfile is asked for: more than a socket usually takes at once. So much is looked up
-in the page cache, and taken to be warm until it is sent."""
+"""Asked of one sendfile: more than a socket usually takes at once. This much is looked up in the
+page cache, and taken for warm until it is sent."""
 BUFFERS_MAX: Final = 256
 """Buffers of one sendmsg; Linux takes 1024."""
 
-_MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
-_TCP_CORK: Final[int | None] = getattr(socket, "TCP_CORK", None)
+NO_OPTION: Final = 0
+_MSG_MORE: Final[int] = getattr(socket, "MSG_MORE", NO_OPTION)
+_TCP_CORK: Final[int] = getattr(socket, "TCP_CORK", NO_OPTION)
+"""Linux has both; elsewhere they are NO_OPTION."""
 
 
 class Outbox:
-    """The sending side of a connection. Everything is called on the loop."""
+    """The sending side of a connection. Call everything on the loop."""
 
     def __init__(
         self,
@@ -54,11 +58,12 @@ class Outbox:
         self._on_broken = on_broken
         self._parts: deque[Part] = deque()
         self._loop = asyncio.get_running_loop()
-        self._can_cork = _TCP_CORK is not None and sock.family in (socket.AF_INET, socket.AF_INET6)
-        self._watches = False
-        self._loads = False
+        is_tcp = sock.family in (socket.AF_INET, socket.AF_INET6)
+        self._can_cork = _TCP_CORK != NO_OPTION and is_tcp
+        self._is_watching = False
+        self._is_loading = False
         self._warm: tuple[int, int] | None = None
-        """(position, size) of the head slice's beginning that was warm when it was looked at."""
+        """(position, size) of the start of the head slice that was warm when it was looked up."""
         self._closed = False
 
     @property
@@ -71,13 +76,13 @@ class Outbox:
         self._parts.extend(parts)
 
     def flush(self) -> None:
-        """Send what the socket takes now; the rest goes by itself, then `on_drained` is called."""
-        if self._watches or self._loads or self._closed:
+        """Send what the socket takes now. The rest follows, and then `on_drained` is called."""
+        if self._is_watching or self._is_loading or self._closed:
             return
         self._send()
 
     def close(self) -> None:
-        """Drop what is left and give the descriptor back."""
+        """Drop the unsent parts and close the descriptor."""
         if self._closed:
             return
         self._closed = True
@@ -88,7 +93,7 @@ class Outbox:
     # -- inside -----------------------------------------------------------------------------
 
     def _send(self) -> None:
-        """Send until all is sent, the socket is full, a range is cold, or the turn is over."""
+        """Send until all is sent, the socket is full, a range is cold, or the turn ends."""
         bytes_left = TURN_BYTES_MAX
         is_corked = False
         try:
@@ -96,7 +101,7 @@ class Outbox:
                 head = self._parts[0]
                 if isinstance(head, LogSlice) and head.size_bytes >= SENDFILE_BYTES_MIN:
                     if self._can_cork and not is_corked:
-                        # The few bytes behind a slice would wake the peer once more.
+                        # The few bytes after a slice would wake the peer once more.
                         self._cork(True)
                         is_corked = True
                     sent = self._send_slice(head, bytes_left)
@@ -117,12 +122,11 @@ class Outbox:
         self._watch(bool(self._parts))
 
     def _cork(self, is_corked: bool) -> None:
-        """Whether the kernel holds back a segment that is not full."""
-        assert _TCP_CORK is not None
+        """Have the kernel hold back a TCP segment that is not full, or send it."""
         self._socket.setsockopt(socket.IPPROTO_TCP, _TCP_CORK, is_corked)
 
     def _send_slice(self, piece: LogSlice, bytes_max: int) -> int | None:
-        """Send from the head slice; None where it has to be loaded first."""
+        """Send from the head slice. Return None if it has to be loaded first."""
         if self._warm is None:
             wanted = min(piece.size_bytes, SLICE_BYTES_MAX)
             found = self._cold_reads.warm_bytes(piece.file, piece.position, wanted)
@@ -147,7 +151,7 @@ class Outbox:
             self._parts[0] = piece._replace(position=position, size_bytes=piece.size_bytes - sent)
 
     def _send_buffers(self) -> int | None:
-        """Send the bytes at the head, with small slices among them."""
+        """Send the bytes at the head, and the small slices between them."""
         buffers: list[bytes | memoryview] = []
         flags = 0
         for index, part in enumerate(self._parts):
@@ -182,7 +186,7 @@ class Outbox:
         return sent
 
     def _read(self, piece: LogSlice, *, is_head: bool) -> bytes | None:
-        """The bytes of a small slice, None where they are cold; then the head is loaded."""
+        """Return the bytes of a small slice, None if they are cold; a cold head is loaded."""
         if is_head and self._warm is not None:
             self._warm = None
             content = piece.read()
@@ -199,11 +203,11 @@ class Outbox:
 
     def _load(self, piece: LogSlice) -> None:
         size_bytes = min(piece.size_bytes, CHUNK_BYTES)
-        self._loads = True
+        self._is_loading = True
         self._watch(False)
 
         def loaded(loading: asyncio.Future[None]) -> None:
-            self._loads = False
+            self._is_loading = False
             if self._closed or loading.cancelled():
                 return
             error = loading.exception()
@@ -216,11 +220,12 @@ class Outbox:
 
         self._cold_reads.load(piece.file, piece.position, size_bytes, loaded)
 
-    def _watch(self, watches: bool) -> None:
-        if watches == self._watches:
+    def _watch(self, is_watching: bool) -> None:
+        """Watch whether the socket is writable, or stop watching."""
+        if is_watching == self._is_watching:
             return
-        self._watches = watches
-        if watches:
+        self._is_watching = is_watching
+        if is_watching:
             self._loop.add_writer(self._socket.fileno(), self._resume)
         else:
             self._loop.remove_writer(self._socket.fileno())

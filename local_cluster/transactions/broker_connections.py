@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, Final, Protocol
 
 from local_cluster.coordinator_runtime.ports import CoordinatorBroker
-from local_cluster.network import Line, OpenLine, open_line
+from local_cluster.network import ConnectToPeer, PeerConnection, connect_to_peer
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
@@ -25,10 +25,10 @@ class BrokerCalls(Protocol):
 class BrokerConnections:
     """Connections by broker id, opened at first use. Calls to one broker are sent in order."""
 
-    def __init__(self, broker: CoordinatorBroker, connect: OpenLine = open_line) -> None:
+    def __init__(self, broker: CoordinatorBroker, connect: ConnectToPeer = connect_to_peer) -> None:
         self._broker = broker
         self._connect = connect
-        self._connections: dict[int, Line] = {}
+        self._connections: dict[int, PeerConnection] = {}
         self._opening: dict[int, asyncio.Lock] = {}
 
     async def call(self, broker_id: int, api: ApiKey, fields: messages.Fields, version: int) -> Any:
@@ -59,7 +59,7 @@ class BrokerConnections:
         for connection in self._connections.values():
             connection.abort("the broker stops")
 
-    async def _open(self, broker_id: int) -> Line:
+    async def _open(self, broker_id: int) -> PeerConnection:
         listener = self._broker.settings.inter_broker_listener
         endpoints = self._broker.metadata.brokers.get(broker_id)
         address = None if endpoints is None else endpoints.listeners.get(listener)

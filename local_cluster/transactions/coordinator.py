@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from local_cluster.controller.model.cluster_image import TRANSACTIONS_TOPIC
 from local_cluster.coordinator_runtime.coordinated_topic import CoordinatedTopic
 from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime
-from local_cluster.network import OpenLine, open_line
+from local_cluster.network import ConnectToPeer, connect_to_peer
 from local_cluster.transactions.add_partitions import AddPartitionsSender, ProducerWriteQueue
 from local_cluster.transactions.broker_connections import BrokerConnections
 from local_cluster.transactions.markers import MarkerBroker, MarkerSender
@@ -67,7 +67,7 @@ class TransactionBroker(MarkerBroker, Protocol):
 class TransactionCoordinator:
     """All transactional ids whose partition this broker leads."""
 
-    def __init__(self, broker: TransactionBroker, connect: OpenLine = open_line) -> None:
+    def __init__(self, broker: TransactionBroker, connect: ConnectToPeer = connect_to_peer) -> None:
         limits = read_limits(broker.settings)
         self._broker = broker
         # Two connections per broker: responses come in order, and a marker may wait for replicas.

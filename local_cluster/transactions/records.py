@@ -19,7 +19,8 @@ import struct
 from typing import Final
 
 from local_cluster.coordinator_runtime.outcome import UnreadableRecordError
-from local_cluster.transactions.transaction import NO_PRODUCER_ID, Transaction
+from local_cluster.records.header import NO_PRODUCER_ID
+from local_cluster.transactions.transaction import Transaction
 from local_cluster.transactions.transaction_fsm import TransactionState
 from local_cluster.wire.errors import PeerError
 from local_cluster.wire.primitives import (

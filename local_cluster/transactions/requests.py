@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from local_cluster.coordinator_runtime.outcome import Outcome, StoredRecord
+from local_cluster.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from local_cluster.transactions.transaction import (
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
     TopicPartition,
     Transaction,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from local_cluster.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
 from local_cluster.transactions.transaction_fsm import (
     TransactionEvent,
     TransactionState,
@@ -13,9 +14,6 @@ from local_cluster.transactions.transaction_fsm import (
 
 TopicPartition = tuple[str, int]
 
-NO_PRODUCER_ID: Final = -1
-NO_PRODUCER_EPOCH: Final = -1
-NO_TIMESTAMP: Final = -1
 EPOCH_RAISED_SINCE: Final = 2
 """The transaction.version since which every end raises the producer's epoch (KIP-890)."""
 PRODUCER_EPOCH_MAX: Final = 32_767

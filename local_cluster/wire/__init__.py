@@ -1,10 +1,20 @@
-"""The Kafka protocol as pure functions over bytes: no I/O, no clock."""
+"""The Kafka protocol as pure functions over bytes: no I/O, no clock.
+
+In reading order:
+
+- `constants`, `api` (API keys), `errors` (error codes): numbers with a meaning;
+- `frame`, `header`, `primitives`: what every message has;
+- `messages`: every message through kio. `kio_schema` checks lengths first, `kio_fixes` replaces
+  classes of kio that are wrong, `responses/` has the fields of the handlers' responses as types;
+- by hand, because they are hot: `produce`; `fetch` with `fetch_model`, `fetch_request` and
+  `fetch_response`; `offset_commit` (the broker's side); `metadata` (a client's side);
+- shared by these: `topics` (by name or id), `current_leader` (KIP-951).
+"""
 
 import sys
 
-# kio imports Hypothesis wherever that test library is installed, which takes a quarter of a
-# second of every daemon's start and leaves a directory where the daemon runs. Hidden while kio
-# looks for it, it stays unloaded.
+# kio imports Hypothesis where that test library is installed. It would cost each daemon a quarter
+# of a second at its start, and leave a directory where it runs. This hides Hypothesis from kio.
 if "hypothesis" not in sys.modules:
     sys.modules["hypothesis"] = None  # type: ignore[assignment]
     import kio.static._phantom  # noqa: F401

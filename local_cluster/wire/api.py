@@ -10,7 +10,7 @@ from typing import Final
 
 
 class ApiKey(IntEnum):
-    """Request kinds, by Kafka's own number."""
+    """The kinds of requests, by Kafka's number."""
 
     PRODUCE = 0
     FETCH = 1
@@ -65,9 +65,9 @@ class ApiKey(IntEnum):
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
     CLUSTER_DELTA = 32_001
-    """Private: the controller's difference to a broker, inter-broker listener only."""
+    """Private: the controller sends a broker what changed. Inter-broker listener only."""
     HAND_OVER = 32_002
-    """Private: a broker that shuts down asks the controller to be relieved of what it leads."""
+    """Private: a broker that shuts down asks the controller to move its leaderships."""
 
 
 NEVER_FLEXIBLE: Final = 1 << 15
@@ -131,7 +131,7 @@ FLEXIBLE_SINCE: Final[dict[int, int]] = {
 
 
 def is_flexible(api_key: int, version: int) -> bool:
-    """Whether this version uses compact encodings, tagged fields and the flexible headers.
+    """Return whether this version uses compact encodings, tagged fields and flexible headers.
 
     Raises KeyError for a key that is not in `ApiKey`.
     """

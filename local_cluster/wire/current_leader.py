@@ -1,7 +1,7 @@
-"""KIP-951: an answer that refuses a partition may name who leads it now, and where that one is.
+"""KIP-951: a response that refuses a partition may name its current leader and the endpoint.
 
-`CurrentLeader` stands in a tagged field of the partition, the endpoints in tagged field 0 of the
-whole answer. Produce (v10) and Fetch (v16) share the layout.
+`CurrentLeader` is a tagged field of the partition; the endpoints are tagged field 0 of the
+response. Produce (v10) and Fetch (v16) share the layout.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ NODE_ENDPOINTS_TAG: Final = 0
 
 
 class CurrentLeader(NamedTuple):
-    """Who leads a partition, as far as the answering broker knows; -1 for what it does not."""
+    """A partition's leader, as the responding broker knows it; -1 for unknown."""
 
     leader_id: int
     leader_epoch: int
 
 
 class NodeEndpoint(NamedTuple):
-    """Where a broker is reached on the listener of the connection."""
+    """The endpoint of a broker on the listener of the connection."""
 
     node_id: int
     host: str
@@ -34,17 +34,17 @@ class NodeEndpoint(NamedTuple):
 
 
 def encode_current_leader(leader: CurrentLeader) -> bytes:
-    """The tagged field's value."""
+    """Encode the value of the tagged field."""
     return _LEADER.pack(*leader) + b"\0"
 
 
 def decode_current_leader(value: memoryview) -> CurrentLeader:
-    """Raises struct.error on short bytes."""
+    """Decode the value of the tagged field. Raises struct.error for too few bytes."""
     return CurrentLeader(*_LEADER.unpack_from(value))
 
 
 def encode_node_endpoints(endpoints: Sequence[NodeEndpoint]) -> bytes:
-    """The tagged fields at the end of an answer."""
+    """Encode the tagged fields at the end of a response."""
     if not endpoints:
         return b"\0"
     out = bytearray(write_unsigned_varint(len(endpoints) + 1))

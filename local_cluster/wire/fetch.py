@@ -1,23 +1,21 @@
-"""Fetch v4-v18 by hand, both sides: record bytes are never copied into the answer.
+"""Fetch v4-v18 by hand, both sides: record bytes are never copied into the response.
 
 Schema: FetchRequest.json and FetchResponse.json of Apache Kafka (KIP-74, KIP-98, KIP-227,
-KIP-320, KIP-392, KIP-516, KIP-595, KIP-903, KIP-951). The high
-watermark that a follower may name in v18 (KIP-1166, a tagged field) is skipped.
+KIP-320, KIP-392, KIP-516, KIP-595, KIP-903, KIP-951). The high watermark that a follower may send
+in v18 (KIP-1166, a tagged field) is skipped.
 """
 
 from local_cluster.wire.fetch_model import (
-    CONSUMER,
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
     NODE_ENDPOINTS_SINCE,
-    READ_COMMITTED,
     SESSION_EPOCH_MAX,
     TOPIC_IDS_SINCE,
     FetchPartition,
     FetchRequest,
     ForgottenPartition,
-    PartitionFetched,
+    PartitionFetchResponse,
     RecordsPart,
     next_session_epoch,
     records_size_bytes,
@@ -26,18 +24,16 @@ from local_cluster.wire.fetch_request import decode_request, encode_request
 from local_cluster.wire.fetch_response import decode_response, encode_response
 
 __all__ = [
-    "CONSUMER",
     "FINAL_EPOCH",
     "INITIAL_EPOCH",
     "NODE_ENDPOINTS_SINCE",
     "NO_SESSION",
-    "READ_COMMITTED",
     "SESSION_EPOCH_MAX",
     "TOPIC_IDS_SINCE",
     "FetchPartition",
     "FetchRequest",
     "ForgottenPartition",
-    "PartitionFetched",
+    "PartitionFetchResponse",
     "RecordsPart",
     "decode_request",
     "decode_response",

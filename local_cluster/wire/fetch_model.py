@@ -1,6 +1,6 @@
-"""What Fetch requests and answers hold, the same for all versions.
+"""The content of Fetch requests and responses, the same for all versions.
 
-Topics go by name up to v12 and by id from v13 on: what the version does not have is "" or None.
+Topics go by name up to v12 and by id from v13. The field that a version lacks is "" or None here.
 """
 
 from __future__ import annotations
@@ -11,28 +11,25 @@ from typing import Final, NamedTuple, Protocol
 
 from local_cluster.wire.current_leader import CurrentLeader
 
-READ_COMMITTED: Final = 1
-CONSUMER: Final = -1
-"""The replica id of whoever is not a replica."""
 TOPIC_IDS_SINCE: Final = 13
 NODE_ENDPOINTS_SINCE: Final = 16
 
 NO_SESSION: Final = 0
-"""The session id of a request or an answer without a session (KIP-227)."""
+"""The session id of a request or response without a session (KIP-227)."""
 INITIAL_EPOCH: Final = 0
-"""The session epoch of a request that names everything and wants a session."""
+"""The session epoch of a full request that asks for a new session."""
 FINAL_EPOCH: Final = -1
-"""The session epoch of a request that names everything and wants none."""
+"""The session epoch of a full request without a session; it closes the one that it names."""
 SESSION_EPOCH_MAX: Final = (1 << 31) - 1
 
 
 def next_session_epoch(epoch: int) -> int:
-    """What follows a session epoch, past the largest one 1 again."""
+    """Return the epoch of a session's next request; 1 follows the largest."""
     return 1 if epoch == SESSION_EPOCH_MAX else epoch + 1
 
 
 class RecordsPart(Protocol):
-    """Record bytes that are sent from somewhere else, such as a segment file."""
+    """Record bytes that are sent from elsewhere, such as a segment file."""
 
     @property
     def size_bytes(self) -> int: ...
@@ -52,7 +49,7 @@ class FetchPartition(NamedTuple):
 
 
 class ForgottenPartition(NamedTuple):
-    """A partition that an incremental request takes out of its session."""
+    """A partition that an incremental request removes from its session."""
 
     topic: str
     partition: int
@@ -73,11 +70,11 @@ class FetchRequest(NamedTuple):
     forgotten: Sequence[ForgottenPartition]
     rack_id: str
     replica_epoch: int = -1
-    """Broker epoch of a replica, which tells one run of it from the next (KIP-903)."""
+    """The broker epoch of a replica: it changes with each restart (KIP-903)."""
 
 
-class PartitionFetched(NamedTuple):
-    """One partition of an answer; `records` is bytes, a part sent from elsewhere, or None."""
+class PartitionFetchResponse(NamedTuple):
+    """One partition of a response; `records` is bytes, a part sent from elsewhere, or None."""
 
     topic: str
     partition: int
@@ -90,13 +87,13 @@ class PartitionFetched(NamedTuple):
     records: memoryview | bytes | RecordsPart | None = None
     topic_id: uuid.UUID | None = None
     current_leader: CurrentLeader | None = None
-    """Who leads instead (KIP-951); v12 and later."""
+    """The leader, if it is another broker (KIP-951); v12 and later."""
     diverging_epoch: tuple[int, int] | None = None
-    """(epoch, end offset) from where a follower's log differs (KIP-595); v12 and later."""
+    """(epoch, end offset) where the follower's log diverges (KIP-595); v12 and later."""
 
 
 def records_size_bytes(records: memoryview | bytes | RecordsPart | None) -> int:
-    """How many record bytes a partition's answer has."""
+    """Return the number of record bytes of one partition."""
     if records is None:
         return 0
     return len(records) if isinstance(records, bytes | memoryview) else records.size_bytes

@@ -6,9 +6,9 @@ import struct
 import uuid
 from typing import Final
 
+from local_cluster.wire.constants import CONSUMER_REPLICA_ID
 from local_cluster.wire.errors import PeerError
 from local_cluster.wire.fetch_model import (
-    CONSUMER,
     TOPIC_IDS_SINCE,
     FetchPartition,
     FetchRequest,
@@ -34,12 +34,12 @@ _REPLICA_STATE_TAG: Final = 1
 
 
 def decode_request(version: int, frame: memoryview, position: int) -> FetchRequest:
-    """Read the request body. Raises PeerError on broken bytes."""
+    """Decode the request body. Raises PeerError for broken bytes."""
     flexible = version >= 12
     by_id = version >= TOPIC_IDS_SINCE
     layout = _partition_layout(version)
     try:
-        replica_id, replica_epoch = CONSUMER, -1
+        replica_id, replica_epoch = CONSUMER_REPLICA_ID, -1
         if version < _REPLICA_STATE_SINCE:
             (replica_id,) = _INT32.unpack_from(frame, position)
             position += 4
@@ -108,7 +108,7 @@ def decode_request(version: int, frame: memoryview, position: int) -> FetchReque
 
 
 def encode_request(version: int, request: FetchRequest) -> bytes:
-    """The request body; partitions of one topic must be adjacent."""
+    """Encode the request body; partitions of one topic must be adjacent."""
     flexible = version >= 12
     by_id = version >= TOPIC_IDS_SINCE
     out = bytearray()
@@ -125,7 +125,7 @@ def encode_request(version: int, request: FetchRequest) -> bytes:
         out += write_topic(entries[0], flexible=flexible, by_id=by_id)
         out += write_array_length(len(entries), flexible=flexible)
         for entry in entries:
-            out += _encode_asked(version, entry)
+            out += _encode_partition(version, entry)
         if flexible:
             out += b"\0"
     if version >= 7:
@@ -139,7 +139,7 @@ def encode_request(version: int, request: FetchRequest) -> bytes:
                 out += b"\0"
     if version >= 11:
         out += write_string(request.rack_id, flexible=flexible)
-    if version >= _REPLICA_STATE_SINCE and request.replica_id != CONSUMER:
+    if version >= _REPLICA_STATE_SINCE and request.replica_id != CONSUMER_REPLICA_ID:
         state = _REPLICA_STATE.pack(request.replica_id, request.replica_epoch) + b"\0"
         out += bytes((1, _REPLICA_STATE_TAG, len(state))) + state
     elif flexible:
@@ -161,8 +161,8 @@ def _partition_layout(version: int) -> struct.Struct:
     return _LAYOUTS[max(since for since in _LAYOUTS if since <= version)]
 
 
-def _encode_asked(version: int, entry: FetchPartition) -> bytes:
-    """What `_partition` reads, and no tagged fields."""
+def _encode_partition(version: int, entry: FetchPartition) -> bytes:
+    """Encode what `_partition` reads, and no tagged fields."""
     _, index, epoch, offset, last_epoch, log_start, bytes_max, _ = entry
     layout = _partition_layout(version)
     if version >= 12:
@@ -192,7 +192,7 @@ def _partition(
 
 
 def _read_replica_state(frame: memoryview, position: int) -> tuple[int, int]:
-    """(replica id, its broker epoch) in the tagged fields at the end of a request."""
+    """Return (replica id, broker epoch) from the tagged fields at the end of a request."""
     count, position = read_unsigned_varint(frame, position)
     for _ in range(min(count, len(frame))):
         tag, position = read_unsigned_varint(frame, position)
@@ -205,4 +205,4 @@ def _read_replica_state(frame: memoryview, position: int) -> tuple[int, int]:
             )
             return int(replica_id), int(replica_epoch)
         position += size
-    return CONSUMER, -1
+    return CONSUMER_REPLICA_ID, -1

@@ -1,7 +1,7 @@
-"""The Fetch answer v4-v18, both sides.
+"""The Fetch response v4-v18, both sides.
 
-The encoder gives the answer as a list of parts; where a partition has records it leaves a
-`RecordsPart` of the caller's, whose bytes the connection sends from the file.
+The encoder returns a list of parts. The records of a partition are a part as the caller gave it,
+such as a `RecordsPart`, whose bytes the connection sends from the file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from local_cluster.wire.errors import PeerError
 from local_cluster.wire.fetch_model import (
     NODE_ENDPOINTS_SINCE,
     TOPIC_IDS_SINCE,
-    PartitionFetched,
+    PartitionFetchResponse,
     RecordsPart,
     records_size_bytes,
 )
@@ -38,9 +38,9 @@ from local_cluster.wire.topics import read_topic, runs_by_topic, write_topic
 
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
-_PARTITION_ANSWER: Final = struct.Struct(">ihqq")
+_PARTITION_HEAD: Final = struct.Struct(">ihqq")
 _ABORTED: Final = struct.Struct(">qq")
-_ANSWER_HEAD: Final = struct.Struct(">ihi")
+_RESPONSE_HEAD: Final = struct.Struct(">ihi")
 _EPOCH_END: Final = struct.Struct(">iq")
 DIVERGING_EPOCH_TAG: Final = 0
 CURRENT_LEADER_TAG: Final = 1
@@ -48,16 +48,16 @@ CURRENT_LEADER_TAG: Final = 1
 
 def encode_response(
     version: int,
-    partitions: Sequence[PartitionFetched],
+    partitions: Sequence[PartitionFetchResponse],
     *,
     error_code: int = 0,
     session_id: int = 0,
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[bytes | memoryview | RecordsPart]:
-    """The body as parts; partitions of one topic must be adjacent."""
+    """Encode the body as parts; partitions of one topic must be adjacent."""
     flexible = version >= 12
     parts: list[bytes | memoryview | RecordsPart] = []
-    out = bytearray(4) if version < 7 else bytearray(_ANSWER_HEAD.pack(0, error_code, session_id))
+    out = bytearray(4) if version < 7 else bytearray(_RESPONSE_HEAD.pack(0, error_code, session_id))
     groups = runs_by_topic(partitions)
     out += write_array_length(len(groups), flexible=flexible)
     for entries in groups:
@@ -82,11 +82,11 @@ def encode_response(
     return parts
 
 
-def _encode_partition(version: int, entry: PartitionFetched) -> bytearray:
-    """Everything of a partition's answer up to and with the size of its records."""
+def _encode_partition(version: int, entry: PartitionFetchResponse) -> bytearray:
+    """Encode a partition up to and including the size of its records."""
     flexible = version >= 12
     out = bytearray(
-        _PARTITION_ANSWER.pack(
+        _PARTITION_HEAD.pack(
             entry.partition, entry.error_code, entry.high_watermark, entry.last_stable_offset
         )
     )
@@ -108,7 +108,7 @@ def _encode_partition(version: int, entry: PartitionFetched) -> bytearray:
     return out
 
 
-def _encode_tags(entry: PartitionFetched) -> bytes:
+def _encode_tags(entry: PartitionFetchResponse) -> bytes:
     values = []
     if entry.diverging_epoch is not None:
         values.append((DIVERGING_EPOCH_TAG, _EPOCH_END.pack(*entry.diverging_epoch) + b"\0"))
@@ -121,18 +121,18 @@ def _encode_tags(entry: PartitionFetched) -> bytes:
 
 def decode_response(
     version: int, frame: memoryview, position: int
-) -> tuple[int, int, list[PartitionFetched]]:
-    """(error code, session id, partitions); records are views into the frame.
+) -> tuple[int, int, list[PartitionFetchResponse]]:
+    """Return (error code, session id, partitions); records are views into the frame.
 
-    Raises PeerError on broken bytes.
+    Raises PeerError for broken bytes.
     """
     flexible = version >= 12
     error_code, session_id = 0, 0
-    partitions: list[PartitionFetched] = []
+    partitions: list[PartitionFetchResponse] = []
     try:
         if version >= 7:
-            _, error_code, session_id = _ANSWER_HEAD.unpack_from(frame, position)
-            position += _ANSWER_HEAD.size
+            _, error_code, session_id = _RESPONSE_HEAD.unpack_from(frame, position)
+            position += _RESPONSE_HEAD.size
         else:
             position += 4
         topics_count, position = read_array_length(
@@ -143,7 +143,7 @@ def decode_response(
                 frame, position, flexible=flexible, by_id=version >= TOPIC_IDS_SINCE
             )
             count, position = read_array_length(
-                frame, position, flexible=flexible, element_bytes_min=_PARTITION_ANSWER.size
+                frame, position, flexible=flexible, element_bytes_min=_PARTITION_HEAD.size
             )
             for _ in range(count):
                 entry, position = _decode_partition(version, topic, topic_id, frame, position)
@@ -157,10 +157,10 @@ def decode_response(
 
 def _decode_partition(
     version: int, topic: str, topic_id: uuid.UUID | None, frame: memoryview, position: int
-) -> tuple[PartitionFetched, int]:
+) -> tuple[PartitionFetchResponse, int]:
     flexible = version >= 12
-    index, error_code, high_watermark, stable = _PARTITION_ANSWER.unpack_from(frame, position)
-    position += _PARTITION_ANSWER.size
+    index, error_code, high_watermark, stable = _PARTITION_HEAD.unpack_from(frame, position)
+    position += _PARTITION_HEAD.size
     log_start_offset = -1
     if version >= 5:
         (log_start_offset,) = _INT64.unpack_from(frame, position)
@@ -199,7 +199,7 @@ def _decode_partition(
         if DIVERGING_EPOCH_TAG in tags:
             epoch, end_offset = _EPOCH_END.unpack_from(tags[DIVERGING_EPOCH_TAG])
             diverging = epoch, end_offset
-    entry = PartitionFetched(
+    entry = PartitionFetchResponse(
         topic,
         index,
         error_code,

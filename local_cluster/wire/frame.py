@@ -1,14 +1,16 @@
 """Length-prefixed frames out of a byte stream, for both sides of a connection.
 
-Made for `asyncio.BufferedProtocol`: the transport receives straight into `writable()`, and calls
-`received` before anything else runs. So all connections of a loop receive into one scratch, and
-one that waits for its next frame holds nothing. A frame that fits is copied out of the scratch (a
-few microseconds at most); a larger one gets a buffer of its own and is received into it without a
-copy. The size is checked against the cap before anything is allocated.
+Made for `asyncio.BufferedProtocol`: the transport receives straight into `writable()` and calls
+`received` before anything else runs. So all connections of a loop receive into one scratch buffer,
+and a connection that waits for its next frame holds no memory. A frame that fits is copied out of
+the scratch (a few microseconds at most). A larger frame gets a buffer of its own and is received
+into it without a copy. The size is checked against the cap before anything is allocated.
 
-How much is received at a time follows what comes: a read costs a turn of the loop, so frames of
-some tens of KiB come several at a time, while large ones are not to be copied out of the scratch
-first, and very many small ones would keep the loop from everybody else.
+The size of a read adapts to the traffic:
+
+- A read costs a turn of the loop, so frames of some tens of KiB are received several at a time.
+- A large frame is received into its own buffer early, so that little of it is copied.
+- Very many small frames per read would block the loop for other connections.
 """
 
 from __future__ import annotations
@@ -20,27 +22,29 @@ from local_cluster.wire.errors import PeerError
 
 _SIZE: Final = struct.Struct(">i")
 WINDOW_BYTES: Final = 16 * 1024
-"""What is received at a time before it is known what comes."""
+"""The size of a read at first, and for large or very many frames."""
 SCRATCH_BYTES: Final = 128 * 1024
-"""What is received at a time where that is worth it."""
+"""The size of a read for frames of medium size."""
 FRAMES_PER_READ_MAX: Final = 16
-"""Where a read brings more, it is long enough."""
+"""A read that completes more frames than this is not made longer."""
 SPARE_BYTES_MAX: Final = 2 * 1024 * 1024
-"""Larger buffers are not kept for another frame."""
+"""Larger buffers are not reused."""
 SPARES_MAX: Final = 4
 _SPARE_STEP_BYTES: Final = 64 * 1024
 
 
 class FrameBuffers:
-    """What the receivers of one loop share: a scratch, and buffers of large frames to be used
-    again. Memory that was just in use is in the processor's cache, and need not be cleared."""
+    """The buffers that all receivers of one loop share: a scratch, and spares for large frames.
+
+    Reused memory is in the processor's cache and need not be cleared.
+    """
 
     def __init__(self) -> None:
         self.scratch = bytearray(SCRATCH_BYTES)
         self.spares: list[bytearray] = []
 
     def take(self, size: int) -> bytearray:
-        """At least so many bytes that nobody else refers to."""
+        """Return a buffer of at least `size` bytes that nothing else refers to."""
         for index, spare in enumerate(self.spares):
             if size <= len(spare) and _is_unused(spare):
                 return self.spares.pop(index)
@@ -49,7 +53,7 @@ class FrameBuffers:
         return bytearray(-(-size // _SPARE_STEP_BYTES) * _SPARE_STEP_BYTES)
 
     def give(self, buffer: bytearray) -> None:
-        """Not needed by the receiver any more; whoever has the frame may still look at it."""
+        """Take a buffer back. The handler of its frame may still hold views of it."""
         if len(buffer) > SPARE_BYTES_MAX:
             return
         if len(self.spares) == SPARES_MAX:
@@ -58,7 +62,7 @@ class FrameBuffers:
 
 
 def _is_unused(buffer: bytearray) -> bool:
-    """Whether no view of it is left: Python lets nobody resize what is looked at."""
+    """Return whether no view is left: Python refuses to resize a bytearray that has views."""
     try:
         buffer.append(buffer.pop())
     except BufferError:
@@ -67,7 +71,7 @@ def _is_unused(buffer: bytearray) -> bool:
 
 
 class FrameReceiver:
-    """Assembles frames; every frame is a writable memoryview that nobody else refers to."""
+    """Assembles the frames of one connection: writable views that nothing else refers to."""
 
     __slots__ = (
         "_buffers",
@@ -81,19 +85,19 @@ class FrameReceiver:
     )
 
     def __init__(self, frame_bytes_max: int, buffers: FrameBuffers | None = None) -> None:
-        """`buffers` may be shared with receivers that are used in the same thread."""
+        """`buffers` may be shared with other receivers of the same thread."""
         self.frame_bytes_max = frame_bytes_max
         self._buffers = buffers or FrameBuffers()
         self._scratch = self._buffers.scratch
         self._reach = WINDOW_BYTES
         self._rest: bytes | bytearray = b""
-        """The beginning of a frame, as long as it fits the reach and was not waited for twice."""
+        """The start of an incomplete frame that fits the reach and was waited for at most once."""
         self._large: bytearray | None = None
         self._large_size = 0
         self._large_filled = 0
 
     def writable(self) -> memoryview:
-        """Where the next bytes of the stream belong; never empty, and good until `received`."""
+        """Return where the next bytes of the stream go: never empty, valid until `received`."""
         if self._large is not None:
             return memoryview(self._large)[self._large_filled : self._large_size]
         rest_size = len(self._rest)
@@ -102,7 +106,7 @@ class FrameReceiver:
         return memoryview(self._scratch)[rest_size : self._reach]
 
     def received(self, bytes_count: int) -> list[memoryview]:
-        """Take note of bytes that were put into `writable()`; the frames completed by them.
+        """Take `bytes_count` bytes that are in `writable()`; return the frames that they complete.
 
         Raises PeerError for a negative size or one above the cap.
         """
@@ -115,7 +119,9 @@ class FrameReceiver:
         while filled - position >= _SIZE.size:
             (size,) = _SIZE.unpack_from(scratch, position)
             if size < 0 or size > self.frame_bytes_max:
-                raise PeerError(f"frame of {size} bytes, at most {self.frame_bytes_max} are taken")
+                raise PeerError(
+                    f"frame of {size} bytes, at most {self.frame_bytes_max} are accepted"
+                )
             end = position + _SIZE.size + size
             if end > filled:
                 is_waited_for = not position and bool(self._rest)
@@ -131,7 +137,7 @@ class FrameReceiver:
         return frames
 
     def _reach_for(self, size: int, filled: int, frames_count: int) -> int:
-        """How much to receive at a time, now that a frame of `size` was cut off."""
+        """Return the size of the next read, after a read that ends inside a frame of `size`."""
         if _SIZE.size + size > SCRATCH_BYTES // 2 or frames_count > FRAMES_PER_READ_MAX:
             return WINDOW_BYTES
         return SCRATCH_BYTES if filled == self._reach else self._reach
@@ -153,5 +159,5 @@ class FrameReceiver:
 
 
 def frame_size_prefix(size: int) -> bytes:
-    """The four bytes before a frame."""
+    """Encode the length prefix of a frame."""
     return _SIZE.pack(size)

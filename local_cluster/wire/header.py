@@ -1,8 +1,8 @@
 """Request and response headers, by hand: they are on every path.
 
-Request header v0 has no client id, v1 has one, v2 adds tagged fields; the client id is a legacy
-string in all of them. Response header v0 is the correlation id, v1 adds tagged fields. The answer
-to ApiVersions always has header v0, so that a client of any age can read it (KIP-511).
+Request header v0 has no client id, v1 has one, v2 adds tagged fields. The client id is a legacy
+string in all of them. Response header v0 is the correlation id, v1 adds tagged fields. A response
+to ApiVersions always has header v0, so that a client of any version can read it (KIP-511).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CLIENT_ID_BYTES_MAX: Final = 4096
 
 
 class RequestHeader(NamedTuple):
-    """What precedes the body of a request; `body_position` is where the body starts."""
+    """The header of a request; `body_position` is where the body starts."""
 
     api_key: int
     api_version: int
@@ -34,7 +34,7 @@ class RequestHeader(NamedTuple):
 def read_request_header(frame: memoryview) -> RequestHeader:
     """Read the header of a request frame (without its length prefix).
 
-    Raises PeerError where the bytes are no request header.
+    Raises PeerError for bytes that are not a request header.
     """
     try:
         api_key, version, correlation_id = _FIXED.unpack_from(frame, 0)
@@ -57,7 +57,7 @@ def read_request_header(frame: memoryview) -> RequestHeader:
 def encode_request_header(
     api_key: int, version: int, correlation_id: int, client_id: str | None
 ) -> bytes:
-    """Header v1 or v2, as the API's version asks."""
+    """Encode header v1 or v2, whichever the API's version uses."""
     encoded = None if client_id is None else client_id.encode()
     header = _FIXED.pack(api_key, version, correlation_id)
     header += _INT16.pack(-1) if encoded is None else _INT16.pack(len(encoded)) + encoded
@@ -65,19 +65,19 @@ def encode_request_header(
 
 
 def response_header_is_flexible(api_key: int, version: int) -> bool:
-    """Whether the response of this API version has header v1."""
+    """Return whether the response of this API version has header v1."""
     return api_key != ApiKey.API_VERSIONS and version >= FLEXIBLE_SINCE[api_key]
 
 
 def encode_response_header(api_key: int, version: int, correlation_id: int) -> bytes:
-    """Response header v0 or v1, without the frame's length prefix."""
+    """Encode response header v0 or v1, without the frame's length prefix."""
     if response_header_is_flexible(api_key, version):
         return _INT32.pack(correlation_id) + b"\0"
     return _INT32.pack(correlation_id)
 
 
 def read_response_header(api_key: int, version: int, frame: memoryview) -> tuple[int, int]:
-    """(correlation id, position of the body). Raises PeerError on short bytes."""
+    """Return (correlation id, position of the body). Raises PeerError for too few bytes."""
     try:
         (correlation_id,) = _INT32.unpack_from(frame, 0)
         if response_header_is_flexible(api_key, version):

@@ -1,13 +1,15 @@
-"""Every message without a codec by hand: kio's classes behind version-free field names.
+"""All messages without a codec by hand: kio's classes behind version-free field names.
 
 kio has one frozen class per message and version. Handlers and clients are written once for all
-versions, so they give a *mapping* of field names to values (nested: mappings in sequences) and
-this module builds the class of the version at hand: fields that the version does not have are
-left out, fields not given take the schema's default. Reading gives kio's object as it is; use
-`get(message, "field", default)` for a field that only some versions have.
+versions: they give a mapping of field names to values (nested: mappings in sequences), and this
+module builds the class of the version at hand. A field that the version lacks is left out; a field
+that is not given takes the schema's default. A field that no version knows raises TypeError.
 
-Units: where the schema counts milliseconds kio names the field without `_ms` and uses timedelta
-or datetime; here plain integers of milliseconds are taken, and `ms()` gives them back.
+Reading returns kio's object. Use `get(message, "field", default)` for a field that only some
+versions have.
+
+Units: kio names a field of milliseconds without `_ms` and uses timedelta or datetime. Encoding
+takes plain integers of milliseconds, and `ms()` converts back.
 """
 
 from __future__ import annotations
@@ -18,22 +20,24 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from functools import lru_cache
-from typing import Any, Final, get_type_hints
+from typing import Any, Final, TypeVar, get_type_hints, overload
 
 from kio.index import load_request_schema, load_response_schema
+from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
 
-from local_cluster.wire import corrected, shape
+from local_cluster.wire import kio_fixes, kio_schema
 from local_cluster.wire.errors import ErrorCode, PeerError
 
 Fields = Mapping[str, Any]
+T = TypeVar("T")
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MILLISECOND: Final = datetime.timedelta(milliseconds=1)
 
 
 def ms(value: datetime.timedelta | datetime.datetime | None) -> int:
-    """Milliseconds of a kio duration, or since the epoch of a kio datetime; -1 for None."""
+    """Return the milliseconds of a kio duration, or since the epoch; -1 for None."""
     if value is None:
         return -1
     if isinstance(value, datetime.datetime):
@@ -41,43 +45,54 @@ def ms(value: datetime.timedelta | datetime.datetime | None) -> int:
     return value // _MILLISECOND
 
 
+@overload
+def get(message: object, field: str, default: tuple[()] | None) -> Any: ...
+@overload
+def get(message: object, field: str, default: T) -> T: ...
 def get(message: object, field: str, default: Any) -> Any:
-    """The field's value, or the default where this version of the message lacks the field."""
+    """Return the field's value, or the default where this version of the message lacks it."""
     return getattr(message, field, default)
 
 
-@lru_cache(maxsize=512)
-def _codec(api_key: int, version: int, response: bool) -> tuple[Any, Any, Any, Any]:
-    schema = corrected.RESPONSES.get((api_key, version)) if response else None
-    if schema is None:
-        schema = (load_response_schema if response else load_request_schema)(api_key, version)
-    return schema, _builder(schema), entity_reader(schema), entity_writer(schema)
-
-
 def decode_request(api_key: int, version: int, frame: memoryview, position: int) -> Any:
-    """Read the body of a request. Raises PeerError where the bytes are not that message."""
+    """Read the body of a request. Raises PeerError for bytes that are not that message."""
     return _decode(api_key, version, False, frame, position)
 
 
 def decode_response(api_key: int, version: int, frame: memoryview, position: int) -> Any:
-    """Read the body of a response. Raises PeerError where the bytes are not that message."""
+    """Read the body of a response. Raises PeerError for bytes that are not that message."""
     return _decode(api_key, version, True, frame, position)
 
 
 def encode_request(api_key: int, version: int, values: Fields) -> bytes:
-    """Body bytes of a request, from a mapping of the newest schema's field names."""
+    """Encode the body of a request. Raises TypeError for a field that no version has."""
     return _encode(api_key, version, False, values)
 
 
 def encode_response(api_key: int, version: int, values: Fields) -> bytes:
-    """Body bytes of a response, from a mapping of the newest schema's field names."""
+    """Encode the body of a response. Raises TypeError for a field that no version has."""
     return _encode(api_key, version, True, values)
+
+
+def load_schema(api_key: int, version: int, response: bool) -> Any:
+    """Return kio's class of a message, or ours where kio's is wrong."""
+    if not response:
+        return load_request_schema(api_key, version)
+    fixed = kio_fixes.RESPONSES.get((api_key, version))
+    return fixed or load_response_schema(api_key, version)
+
+
+@lru_cache(maxsize=512)
+def _codec(api_key: int, version: int, response: bool) -> tuple[Any, Any, Any, Any]:
+    schema = load_schema(api_key, version, response)
+    build = _builder(api_key, response, (), schema)
+    return schema, build, entity_reader(schema), entity_writer(schema)
 
 
 def _decode(api_key: int, version: int, response: bool, frame: memoryview, position: int) -> Any:
     schema, _, reader, _ = _codec(api_key, version, response)
-    # The native reader wants bytes; these messages are small, the big ones are by hand.
-    body = shape.check(schema, bytes(frame[position:]))
+    # The native reader needs bytes. The copy is small: large messages have codecs by hand.
+    body = kio_schema.check_lengths(schema, bytes(frame[position:]))
     try:
         message, _ = reader(body, 0)
     except Exception as error:  # kio raises several unrelated families on bad bytes
@@ -114,26 +129,36 @@ _CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 
-@lru_cache(maxsize=2048)
-def _builder(schema: Any) -> Callable[[Fields], Any]:
-    """A function that makes an instance of `schema` from a mapping, recursively."""
+def _builder(
+    api_key: int, response: bool, path: tuple[str, ...], schema: Any
+) -> Callable[[Fields], Any]:
+    """Return a function that makes an instance of `schema` from a mapping, recursively.
+
+    `path` names the fields from the message down to `schema`.
+    """
     hints = get_type_hints(schema)
     names = []
     converters: list[tuple[str, Callable[[Any], Any]]] = []
     required: list[tuple[str, Any]] = []
     for entry in fields(schema):
         names.append(entry.name)
-        convert = _converter(hints[entry.name], entry.metadata.get("kafka_type", ""))
+        hint, kafka_type = hints[entry.name], entry.metadata.get("kafka_type", "")
+        convert = _converter(api_key, response, (*path, entry.name), hint, kafka_type)
         if convert is not None:
             converters.append((entry.name, convert))
         if entry.default is MISSING and entry.default_factory is MISSING:
             if entry.name.startswith("throttle_time"):
                 required.append((entry.name, datetime.timedelta(0)))
-            elif shape.is_array(hints[entry.name]):
+            elif kio_schema.is_array(hint):
                 required.append((entry.name, ()))
+
+    known = set(names)
 
     def build(values: Fields) -> Any:
         arguments = {name: values[name] for name in names if name in values}
+        if len(arguments) < len(values) and not known.issuperset(values):
+            _require_known(api_key, response, path, set(values) - known)
+            known.update(values)
         for name, convert in converters:
             if name in arguments:
                 arguments[name] = convert(arguments[name])
@@ -144,16 +169,36 @@ def _builder(schema: Any) -> Callable[[Fields], Any]:
     return build
 
 
-def _converter(hint: Any, kafka_type: str) -> Callable[[Any], Any] | None:
-    element = shape.nested_schema(hint)
+def _converter(
+    api_key: int, response: bool, path: tuple[str, ...], hint: Any, kafka_type: str
+) -> Callable[[Any], Any] | None:
+    element = kio_schema.nested_schema(hint)
     if element is not None:
-        build = _builder(element)
-        if shape.is_array(hint):
+        build = _builder(api_key, response, path, element)
+        if kio_schema.is_array(hint):
             return lambda values: None if values is None else tuple(build(v) for v in values)
         return lambda value: None if value is None else build(value)
     convert = _CONVERTERS.get(kafka_type)
-    if convert is not None and shape.is_array(hint):
+    if convert is not None and kio_schema.is_array(hint):
         return lambda values: None if values is None else tuple(convert(v) for v in values)
-    if convert is None and shape.is_array(hint):
+    if convert is None and kio_schema.is_array(hint):
         return lambda values: None if values is None else tuple(values)
     return convert
+
+
+def _require_known(api_key: int, response: bool, path: tuple[str, ...], names: set[str]) -> None:
+    """Raise TypeError unless each field exists at `path` in some version of the message."""
+    for version in sorted(schema_name_map[api_key_map[api_key]], reverse=True):
+        schema: Any = load_schema(api_key, version, response)
+        for field in path:
+            hint = get_type_hints(schema).get(field)
+            schema = None if hint is None else kio_schema.nested_schema(hint)
+            if schema is None:
+                break
+        if schema is not None:
+            names = names.difference(entry.name for entry in fields(schema))
+        if not names:
+            return
+    kind = "response" if response else "request"
+    where = "".join(f" in {field}" for field in reversed(path))
+    raise TypeError(f"no version of this {kind} has the field {', '.join(sorted(names))}{where}")

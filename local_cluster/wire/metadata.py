@@ -1,8 +1,8 @@
-"""Metadata v1-v13 by hand, a client's side: answers about thousands of partitions.
+"""Metadata v1-v13 by hand, a client's side: responses about thousands of partitions.
 
-The part of an answer that is about topics can be had as bytes and decoded later: it is what a
-client that asks again and again compares with the last one. (Who is the controller is left out of
-it: a Kafka broker in KRaft mode names any broker that is alive, each time another.)
+`decode_head` leaves the topics as bytes, so that a client that polls can compare them with those of
+the last response and decode them only if they differ. The controller id is in the head: a Kafka
+broker in KRaft mode names a random live broker in each response.
 
 Schema: MetadataRequest.json and MetadataResponse.json of Apache Kafka (KIP-4, KIP-112, KIP-320,
 KIP-430, KIP-516, KIP-526, KIP-1102). The lists of authorized operations are not asked for.
@@ -36,7 +36,7 @@ _PARTITION_WITH_EPOCH: Final = struct.Struct(">hiii")
 
 
 class BrokerAddress(NamedTuple):
-    """Where a broker listens, as it advertises itself."""
+    """The advertised endpoint of a broker."""
 
     node_id: int
     host: str
@@ -45,8 +45,7 @@ class BrokerAddress(NamedTuple):
 
 
 class PartitionMetadata(NamedTuple):
-    """One partition as Metadata tells it; leader -1 means none, leader epoch -1 that the version
-    has none."""
+    """One partition; leader -1 means no leader, leader epoch -1 that the version has none."""
 
     partition: int
     leader: int
@@ -57,7 +56,7 @@ class PartitionMetadata(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """One topic as Metadata tells it; `topic_id` is None before Metadata v10."""
+    """One topic; `topic_id` is None before v10."""
 
     name: str
     topic_id: uuid.UUID | None
@@ -67,19 +66,19 @@ class TopicMetadata(NamedTuple):
 
 
 class MetadataHead(NamedTuple):
-    """What an answer says before it comes to topics."""
+    """A response up to its topics."""
 
     brokers: Sequence[BrokerAddress]
     cluster_id: str | None
     controller_id: int
     topics_position: int
-    """Where in the frame the topics begin."""
+    """The position of the topics in the frame."""
 
 
 def encode_request(
     version: int, topics: Sequence[str] | None, *, allow_auto_topic_creation: bool
 ) -> bytes:
-    """The request body; `topics` of None asks for all."""
+    """Encode the request body; `topics` of None asks for all topics."""
     flexible = version >= _FLEXIBLE_SINCE
     before = _NO_TOPIC_ID if version >= TOPIC_IDS_SINCE else b""
     after = b"\0" if flexible else b""
@@ -99,11 +98,11 @@ def encode_request(
 
 
 def decode_head(version: int, frame: memoryview, position: int) -> MetadataHead:
-    """Brokers, cluster and controller. Raises PeerError on broken bytes."""
+    """Decode brokers, cluster id and controller. Raises PeerError for broken bytes."""
     flexible = version >= _FLEXIBLE_SINCE
     try:
         if version >= 3:
-            position += 4  # throttle time: the broker waits by itself
+            position += 4  # throttle time: the broker delays the response itself
         count, position = read_array_length(
             frame, position, flexible=flexible, element_bytes_min=10
         )
@@ -128,9 +127,9 @@ def decode_head(version: int, frame: memoryview, position: int) -> MetadataHead:
 def decode_topics(
     version: int, body: bytes | memoryview
 ) -> tuple[ErrorCode, dict[str, TopicMetadata]]:
-    """(error of the whole answer, topics by name), from what follows the head.
+    """Return (error of the response, topics by name) from the bytes after the head.
 
-    Raises PeerError on broken bytes.
+    Raises PeerError for broken bytes.
     """
     body = memoryview(body)
     flexible = version >= _FLEXIBLE_SINCE
@@ -202,7 +201,7 @@ def _decode_partition(
     if version >= _FLEXIBLE_SINCE:
         position = skip_tagged_fields(body, position)
     entry = PartitionMetadata(
-        # Almost always the same: one tuple for both.
+        # Almost always equal: keep one tuple for both.
         *(index, leader, epoch, replicas, replicas if isr == replicas else isr),
         _error(error_code),
     )
@@ -234,4 +233,4 @@ def _error(code: int) -> ErrorCode:
     try:
         return ErrorCode(code)
     except ValueError:
-        return ErrorCode.unknown_server_error  # of a newer broker; what else is said still counts
+        return ErrorCode.unknown_server_error  # a newer broker's; the rest is still valid

@@ -1,7 +1,7 @@
 """OffsetCommit v2-v10 by hand, the broker's side: consumers send it all the time.
 
 Schema: OffsetCommitRequest.json and OffsetCommitResponse.json of Apache Kafka (KIP-320, KIP-345,
-KIP-482, KIP-848). Topics go by name up to v9 and by id from v10 on: what the version does not have
+KIP-482, KIP-848). Topics go by name up to v9 and by id from v10. The field that a version lacks
 is "" or None here.
 """
 
@@ -32,12 +32,12 @@ _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
 _PARTITION: Final = struct.Struct(">iq")
 _PARTITION_WITH_EPOCH: Final = struct.Struct(">iqi")
-_ANSWER: Final = struct.Struct(">ih")
+_RESULT: Final = struct.Struct(">ih")
 _NO_THROTTLE: Final = b"\0\0\0\0"
 
 
 class PartitionPosition(NamedTuple):
-    """One position to commit."""
+    """One offset to commit."""
 
     partition: int
     offset: int
@@ -46,7 +46,7 @@ class PartitionPosition(NamedTuple):
 
 
 class TopicPositions(NamedTuple):
-    """The positions in one topic."""
+    """The offsets to commit in one topic."""
 
     topic: str
     topic_id: uuid.UUID | None
@@ -54,11 +54,11 @@ class TopicPositions(NamedTuple):
 
 
 class OffsetCommitRequest(NamedTuple):
-    """An OffsetCommit request; a retention of -1 is the broker's."""
+    """An OffsetCommit request; a retention of -1 stands for the broker's."""
 
     group_id: str
     generation_id: int
-    """Or the member epoch."""
+    """The generation of a classic group, or the member epoch (KIP-848)."""
     member_id: str
     group_instance_id: str | None
     retention_ms: int
@@ -66,7 +66,7 @@ class OffsetCommitRequest(NamedTuple):
 
 
 def decode_request(version: int, frame: memoryview, position: int) -> OffsetCommitRequest:
-    """Read the request body. Raises PeerError on broken bytes."""
+    """Decode the request body. Raises PeerError for broken bytes."""
     flexible = version >= FLEXIBLE_SINCE
     by_id = version >= TOPIC_IDS_SINCE
     has_epoch = version >= LEADER_EPOCH_SINCE
@@ -115,7 +115,7 @@ def decode_request(version: int, frame: memoryview, position: int) -> OffsetComm
 
 
 def encode_response(version: int, request: OffsetCommitRequest, errors: Iterable[int]) -> bytes:
-    """The response body: one error code for each position of the request, in order."""
+    """Encode the response body: one error code for each offset of the request, in order."""
     flexible = version >= FLEXIBLE_SINCE
     by_id = version >= TOPIC_IDS_SINCE
     remaining = iter(errors)
@@ -126,7 +126,7 @@ def encode_response(version: int, request: OffsetCommitRequest, errors: Iterable
         out += write_topic(topic, flexible=flexible, by_id=by_id)
         out += write_array_length(len(topic.partitions), flexible=flexible)
         for entry in topic.partitions:
-            out += _ANSWER.pack(entry[0], next(remaining)) + end
+            out += _RESULT.pack(entry[0], next(remaining)) + end
         out += end
     out += end
     return bytes(out)

@@ -1,7 +1,7 @@
-"""The few wire primitives that the hand-written codecs need: varints, strings, tagged fields.
+"""The wire primitives of the codecs by hand: varints, strings, arrays, tagged fields.
 
 Readers take (buffer, position) and return (value, next position). They raise IndexError or
-struct.error past the end of the buffer; the callers turn that into PeerError.
+struct.error past the end of the buffer; callers turn that into PeerError.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_TAGGED_FIELDS: Final[Mapping[int, memoryview]] = MappingProxyType({})
 
 
 def read_unsigned_varint(buffer: memoryview | bytes, position: int) -> tuple[int, int]:
-    """An unsigned LEB128 of at most 32 bits."""
+    """Read an unsigned LEB128 of at most 32 bits."""
     byte = buffer[position]
     if byte < 0x80:
         return byte, position + 1
@@ -48,7 +48,7 @@ def write_unsigned_varint(value: int) -> bytes:
 
 
 def skip_tagged_fields(buffer: memoryview, position: int) -> int:
-    """Step over a tagged-field section (KIP-482) and return the position after it."""
+    """Return the position after a section of tagged fields (KIP-482)."""
     if buffer[position] == 0:
         return position + 1
     count, position = read_unsigned_varint(buffer, position)
@@ -64,7 +64,7 @@ def skip_tagged_fields(buffer: memoryview, position: int) -> int:
 
 
 def read_tagged_fields(buffer: memoryview, position: int) -> tuple[Mapping[int, memoryview], int]:
-    """The values of a tagged-field section by tag, and the position after it."""
+    """Return the values of a section of tagged fields by tag, and the position after it."""
     if buffer[position] == 0:
         return NO_TAGGED_FIELDS, position + 1
     end = skip_tagged_fields(buffer, position)
@@ -79,7 +79,7 @@ def read_tagged_fields(buffer: memoryview, position: int) -> tuple[Mapping[int, 
 
 
 def read_string(buffer: memoryview, position: int, *, flexible: bool) -> tuple[str | None, int]:
-    """A nullable string in the compact or the legacy encoding."""
+    """Read a nullable string in the compact or the legacy encoding."""
     if flexible:
         length, position = read_unsigned_varint(buffer, position)
         length -= 1
@@ -98,7 +98,7 @@ def read_string(buffer: memoryview, position: int, *, flexible: bool) -> tuple[s
 
 
 def write_string(value: str | None, *, flexible: bool) -> bytes:
-    """A nullable string in the compact or the legacy encoding."""
+    """Encode a nullable string in the compact or the legacy encoding."""
     if value is None:
         return b"\0" if flexible else b"\xff\xff"
     encoded = value.encode()
@@ -110,7 +110,7 @@ def write_string(value: str | None, *, flexible: bool) -> bytes:
 def read_array_length(
     buffer: memoryview, position: int, *, flexible: bool, element_bytes_min: int
 ) -> tuple[int, int]:
-    """Length of an array, -1 for null; checked against the bytes that are left."""
+    """Read the length of an array, -1 for null, and check it against the bytes that are left."""
     if flexible:
         length, position = read_unsigned_varint(buffer, position)
         length -= 1
@@ -123,5 +123,5 @@ def read_array_length(
 
 
 def write_array_length(length: int, *, flexible: bool) -> bytes:
-    """Length prefix of a non-null array."""
+    """Encode the length of a non-null array."""
     return write_unsigned_varint(length + 1) if flexible else _INT32.pack(length)

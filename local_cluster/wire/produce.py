@@ -1,8 +1,8 @@
-"""Produce v3-v13 by hand, both sides: the records stay where they lie in the frame.
+"""Produce v3-v13 by hand, both sides: record bytes are views into the frame, never copies.
 
 Schema: ProduceRequest.json and ProduceResponse.json of Apache Kafka (KIP-98, KIP-360, KIP-467,
-KIP-482, KIP-516, KIP-951: where a leader is reached is written and not read). Topics go by name up
-to v12 and by id from v13 on: what the version does not have is "" or None here.
+KIP-482, KIP-516, KIP-951: endpoints of leaders are written, not read). Topics go by name up to v12
+and by id from v13. The field that a version lacks is "" or None here.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _INT64: Final = struct.Struct(">q")
 
 
 class PartitionRecords(NamedTuple):
-    """The record bytes for one partition; `records` is None where the client sent null."""
+    """The record bytes for one partition; `records` is None if the client sent null."""
 
     topic: str
     partition: int
@@ -61,8 +61,8 @@ class ProduceRequest(NamedTuple):
     partitions: Sequence[PartitionRecords]
 
 
-class PartitionProduced(NamedTuple):
-    """One partition's answer; record errors are (index in the batch, message)."""
+class PartitionProduceResponse(NamedTuple):
+    """The result of one partition; record errors are (index in the batch, message)."""
 
     topic: str
     partition: int
@@ -74,11 +74,11 @@ class PartitionProduced(NamedTuple):
     error_message: str | None = None
     topic_id: uuid.UUID | None = None
     current_leader: CurrentLeader | None = None
-    """Who leads instead (KIP-951); v10 and later."""
+    """The leader, if it is another broker (KIP-951); v10 and later."""
 
 
 def decode_request(version: int, frame: memoryview, position: int) -> ProduceRequest:
-    """Read the request body. Raises PeerError on broken bytes."""
+    """Decode the request body. Raises PeerError for broken bytes."""
     flexible = version >= 9
     try:
         transactional_id, position = read_string(frame, position, flexible=flexible)
@@ -126,10 +126,10 @@ def decode_request(version: int, frame: memoryview, position: int) -> ProduceReq
 
 
 def encode_request(version: int, request: ProduceRequest) -> list[bytes | memoryview]:
-    """The body as a list of buffers, so that records are not copied.
+    """Encode the body as a list of buffers, so that records are not copied.
 
-    Partitions of one topic must be adjacent. Raises ValueError where one partition stands there
-    twice: Kafka would drop the first of the two.
+    Partitions of one topic must be adjacent. Raises ValueError if a partition occurs twice: Kafka
+    would drop the first of the two.
     """
     _refuse_repeated(request.partitions)
     flexible = version >= 9
@@ -168,11 +168,11 @@ def _refuse_repeated(partitions: Sequence[PartitionRecords]) -> None:
 
 def encode_response(
     version: int,
-    partitions: Sequence[PartitionProduced],
+    partitions: Sequence[PartitionProduceResponse],
     *,
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> bytes:
-    """The response body; partitions of one topic must be adjacent."""
+    """Encode the response body; partitions of one topic must be adjacent."""
     flexible = version >= 9
     groups = runs_by_topic(partitions)
     out = bytearray(write_array_length(len(groups), flexible=flexible))
@@ -207,10 +207,12 @@ def encode_response(
     return bytes(out)
 
 
-def decode_response(version: int, frame: memoryview, position: int) -> list[PartitionProduced]:
-    """Read the response body. Raises PeerError on broken bytes."""
+def decode_response(
+    version: int, frame: memoryview, position: int
+) -> list[PartitionProduceResponse]:
+    """Decode the response body. Raises PeerError for broken bytes."""
     flexible = version >= 9
-    partitions: list[PartitionProduced] = []
+    partitions: list[PartitionProduceResponse] = []
     try:
         topics_count, position = read_array_length(
             frame, position, flexible=flexible, element_bytes_min=3
@@ -223,48 +225,53 @@ def decode_response(version: int, frame: memoryview, position: int) -> list[Part
                 frame, position, flexible=flexible, element_bytes_min=22
             )
             for _ in range(count):
-                index, error_code, base_offset, time_ms = _PARTITION_HEAD.unpack_from(
-                    frame, position
-                )
-                position += 22
-                log_start_offset = -1
-                if version >= 5:
-                    (log_start_offset,) = _INT64.unpack_from(frame, position)
-                    position += 8
-                record_errors: list[tuple[int, str | None]] = []
-                message: str | None = None
-                if version >= 8:
-                    errors_count, position = read_array_length(
-                        frame, position, flexible=flexible, element_bytes_min=5
-                    )
-                    for _ in range(errors_count):
-                        (batch_index,) = _INT32.unpack_from(frame, position)
-                        text, position = read_string(frame, position + 4, flexible=flexible)
-                        record_errors.append((batch_index, text))
-                        if flexible:
-                            position = skip_tagged_fields(frame, position)
-                    message, position = read_string(frame, position, flexible=flexible)
-                leader: CurrentLeader | None = None
-                if flexible:
-                    tags, position = read_tagged_fields(frame, position)
-                    if CURRENT_LEADER_TAG in tags:
-                        leader = decode_current_leader(tags[CURRENT_LEADER_TAG])
-                partitions.append(
-                    PartitionProduced(
-                        topic,
-                        index,
-                        error_code,
-                        base_offset,
-                        time_ms,
-                        log_start_offset,
-                        tuple(record_errors),
-                        message,
-                        topic_id,
-                        leader,
-                    )
-                )
+                entry, position = _decode_partition(version, topic, topic_id, frame, position)
+                partitions.append(entry)
             if flexible:
                 position = skip_tagged_fields(frame, position)
     except (struct.error, IndexError) as error:
         raise PeerError("Produce response cut short") from error
     return partitions
+
+
+def _decode_partition(
+    version: int, topic: str, topic_id: uuid.UUID | None, frame: memoryview, position: int
+) -> tuple[PartitionProduceResponse, int]:
+    flexible = version >= 9
+    index, error_code, base_offset, time_ms = _PARTITION_HEAD.unpack_from(frame, position)
+    position += _PARTITION_HEAD.size
+    log_start_offset = -1
+    if version >= 5:
+        (log_start_offset,) = _INT64.unpack_from(frame, position)
+        position += 8
+    record_errors: list[tuple[int, str | None]] = []
+    message: str | None = None
+    if version >= 8:
+        errors_count, position = read_array_length(
+            frame, position, flexible=flexible, element_bytes_min=5
+        )
+        for _ in range(errors_count):
+            (batch_index,) = _INT32.unpack_from(frame, position)
+            text, position = read_string(frame, position + 4, flexible=flexible)
+            record_errors.append((batch_index, text))
+            if flexible:
+                position = skip_tagged_fields(frame, position)
+        message, position = read_string(frame, position, flexible=flexible)
+    leader: CurrentLeader | None = None
+    if flexible:
+        tags, position = read_tagged_fields(frame, position)
+        if CURRENT_LEADER_TAG in tags:
+            leader = decode_current_leader(tags[CURRENT_LEADER_TAG])
+    entry = PartitionProduceResponse(
+        topic,
+        index,
+        error_code,
+        base_offset,
+        time_ms,
+        log_start_offset,
+        tuple(record_errors),
+        message,
+        topic_id,
+        leader,
+    )
+    return entry, position

@@ -1,4 +1,4 @@
-"""How requests name topics: by name in older versions, by id (KIP-516) in newer ones."""
+"""Topics in messages: by name in older versions, by id (KIP-516) in newer ones."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from local_cluster.wire.primitives import read_string, write_string
 
 NO_TOPIC_ID: Final = bytes(16)
 TOPIC_IDS_KEPT_MAX: Final = 1_024
-"""Topic ids that are not made from their bytes again."""
+"""Topic ids whose UUID objects are cached."""
 
 
 class OfTopic(Protocol):
-    """An entry that belongs to a topic; its name is "" where the version has only ids."""
+    """An entry that belongs to a topic. Its name is "" in versions that have only ids."""
 
     @property
     def topic(self) -> str: ...
@@ -30,8 +30,10 @@ _Entry = TypeVar("_Entry", bound=OfTopic)
 
 @lru_cache(TOPIC_IDS_KEPT_MAX)
 def _topic_id(raw: bytes) -> uuid.UUID:
-    """The same object for the same bytes: making one costs as much as reading a partition, and
-    comparing two of them more than asking whether they are one."""
+    """Return the same object for the same bytes.
+
+    Creating a UUID costs as much as reading a partition. Comparing two costs more than `is`.
+    """
     return uuid.UUID(bytes=raw)
 
 
@@ -40,14 +42,14 @@ def _topic(entry: OfTopic) -> tuple[str, uuid.UUID | None]:
 
 
 def runs_by_topic(entries: Sequence[_Entry]) -> list[list[_Entry]]:
-    """Flat entries as they stand on the wire: a list for each run of one topic."""
+    """Group flat entries as the wire does: one list for each run of the same topic."""
     if len(entries) == 1:
         return [list(entries)]
     return [list(run) for _, run in groupby(entries, key=_topic)]
 
 
 def write_topic(entry: OfTopic, *, flexible: bool, by_id: bool) -> bytes:
-    """The topic of a run."""
+    """Encode the topic of a run."""
     if by_id:
         return NO_TOPIC_ID if entry.topic_id is None else entry.topic_id.bytes
     return write_string(entry.topic, flexible=flexible)
@@ -56,7 +58,7 @@ def write_topic(entry: OfTopic, *, flexible: bool, by_id: bool) -> bytes:
 def read_topic(
     frame: memoryview, position: int, *, flexible: bool, by_id: bool
 ) -> tuple[str, uuid.UUID | None, int]:
-    """(name or "", id or None, next position). Raises PeerError."""
+    """Return (name or "", id or None, next position). Raises PeerError."""
     if by_id:
         raw = bytes(frame[position : position + 16])
         if len(raw) < 16:

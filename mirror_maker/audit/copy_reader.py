@@ -42,14 +42,14 @@ class CopyReader:
         wanted = FetchPosition(position)
         session = self._session(leader)
         if session.wanted.get(copy) != wanted:
-            session.ask(copy, wanted)
+            session.add(copy, wanted)
         self._brokers[copy] = leader
 
     def leave(self, copy: TopicPartition) -> None:
         """Do not read a copy any more."""
         broker = self._brokers.pop(copy, None)
         if broker is not None:
-            self._session(broker).leave_out(copy)
+            self._session(broker).remove(copy)
 
     def forget_all(self) -> None:
         """Start over with new sessions."""

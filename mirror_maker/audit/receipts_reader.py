@@ -10,8 +10,8 @@ from local_cluster.client.model import FetchedPartition, FetchPosition, TopicPar
 from local_cluster.records.batch import CorruptRecordError, Record, decode_batch
 from local_cluster.records.compress import CompressionError
 from local_cluster.records.header import crc_is_valid, iter_headers
+from local_cluster.wire.constants import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.clusters.log_offsets import EARLIEST, LATEST
 from mirror_maker.formats import MapFormatError
 from mirror_maker.ports import Clock, DataSource, LogReader
 
@@ -68,7 +68,7 @@ class ReceiptsReader:
         if topic is None or partition is None or partition.leader < 0:
             raise KafkaError(ErrorCode.leader_not_available, str(self._at))
         self._leader = partition.leader
-        self.start_offset = await self._bound(EARLIEST)
+        self.start_offset = await self._bound(EARLIEST_TIMESTAMP)
         is_another = topic.topic_id != self.topic_id
         self.topic_id = topic.topic_id
         return is_another
@@ -84,7 +84,7 @@ class ReceiptsReader:
         )[self._at]
         if fetched.error == ErrorCode.offset_out_of_range:
             # Retention took receipts that nobody compared, or the log was truncated.
-            self.end_offset = await self._bound(LATEST)
+            self.end_offset = await self._bound(LATEST_TIMESTAMP)
             return ReceiptsFetch(fetched, is_gone=True)
         if fetched.error:
             raise KafkaError(fetched.error, str(self._at))

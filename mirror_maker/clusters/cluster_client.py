@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from local_cluster.client.auth.security import ClientSecurity
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.last_answer import LastAnswer
+from local_cluster.client.connection import LastResponse
 from local_cluster.client.model import (
     ClusterMetadata,
     FetchedPartition,
@@ -56,7 +56,7 @@ class MirrorClient(KafkaClient):
 
     async def call(self, api: ApiKey, fields: Fields, **options: Any) -> Any:
         """See `ClusterCalls.call`."""
-        last: LastAnswer | None = options.get("last")
+        last: LastResponse | None = options.get("last")
         before = None if last is None else last.response
         response = await super().call(api, fields, **options)
         # Skip unchanged responses unless a right is missing.

@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from local_cluster.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from local_cluster.client.model import TopicPartition
+from local_cluster.wire.constants import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.clusters.request_batching import RequestBatcher
 from mirror_maker.ports import LogReader
 
-LATEST: Final = LATEST_TIMESTAMP
-EARLIEST: Final = EARLIEST_TIMESTAMP
 PARTITIONS_PER_REQUEST_MAX: Final = 1_000
 
 
@@ -38,16 +36,16 @@ class LogOffsets:
 
         `leader` is needed for topics that the directory does not know.
         """
-        first = await self._listed(at, EARLIEST, leader)
-        return first, await self._listed(at, LATEST, leader)
+        first = await self._listed(at, EARLIEST_TIMESTAMP, leader)
+        return first, await self._listed(at, LATEST_TIMESTAMP, leader)
 
     async def first(self, at: TopicPartition) -> int:
         """Return the log start offset."""
-        return await self._listed(at, EARLIEST)
+        return await self._listed(at, EARLIEST_TIMESTAMP)
 
     async def end(self, at: TopicPartition) -> int:
         """Return the high watermark."""
-        return await self._listed(at, LATEST)
+        return await self._listed(at, LATEST_TIMESTAMP)
 
     async def at_time(self, at: TopicPartition, timestamp_ms: int) -> int:
         """Return the offset of the first record with this timestamp or a later one; -1 if none."""

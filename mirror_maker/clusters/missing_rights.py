@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from local_cluster.client.auth.security import ClientSecurity
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import GROUP_KEY_TYPE
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.messages import Fields, get
 
@@ -180,7 +181,7 @@ def _coordinators(fields: Fields, response: Any) -> Iterator[tuple[str, int]]:
     many = get(response, "coordinators", None)
     if many is not None:
         yield from ((each.key, each.error_code) for each in many)
-    elif fields.get("key_type") == 0:
+    elif fields.get("key_type") == GROUP_KEY_TYPE:
         yield fields["key"], response.error_code
 
 

@@ -30,7 +30,7 @@ from uuid import UUID
 from local_cluster.client.reader import read_batches
 from local_cluster.records.batch import CorruptRecordError
 from local_cluster.records.compress import CompressionError
-from local_cluster.records.header import HEADER_BYTES, LOG_OVERHEAD_BYTES
+from local_cluster.records.header import HEADER_BYTES, LOG_OVERHEAD_BYTES, NO_PRODUCER_ID
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import (
     MapFormatError,
@@ -61,7 +61,7 @@ class Origins:
     def __init__(self, source: LogReader) -> None:
         self._source = source
         self._registered: set[int] = set()
-        self._native: set[int] = {_NO_PRODUCER}
+        self._native: set[int] = {NO_PRODUCER_ID}
         self._read_topics: dict[str, UUID | None] = {}
         self._reading = asyncio.Lock()
 
@@ -83,7 +83,7 @@ class Origins:
                 return
             await self._read_registrations()
             if len(self._native) > NATIVE_IDS_MAX:
-                self._native = {_NO_PRODUCER}
+                self._native = {NO_PRODUCER_ID}
             self._native |= self._unknown(unknown)
 
     def _unknown(self, producer_ids: set[int]) -> set[int]:

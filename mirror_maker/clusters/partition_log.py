@@ -11,13 +11,12 @@ from local_cluster.client.model import (
     TopicConfigs,
     TopicPartition,
 )
+from local_cluster.wire.constants import READ_UNCOMMITTED
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.clusters.log_offsets import LogOffsets
 from mirror_maker.model import DescribedProducer
 from mirror_maker.ports import DataSink, LogReader
 
-READ_COMMITTED: Final = 1
-"""Isolation level of a fetch."""
 FETCH_BYTES_DEFAULT: Final = 1_048_576
 
 LeaderOf = Callable[[TopicPartition], int | None]
@@ -65,7 +64,7 @@ class PartitionLog:
         offset: int,
         *,
         bytes_max: int = FETCH_BYTES_DEFAULT,
-        isolation_level: int = 0,
+        isolation_level: int = READ_UNCOMMITTED,
     ) -> FetchedPartition:
         """Fetch from an offset without waiting. The caller checks `error` of the answer."""
         answers = await self._reader.fetch(

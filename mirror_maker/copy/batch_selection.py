@@ -288,7 +288,7 @@ def _path(header: BatchHeader, source_first: int) -> CopyPath:
         return CopyPath.STRADDLES_START
     if header.is_log_append_time:
         return CopyPath.LOG_APPEND_TIME
-    if header.has_base_of_no_record:
+    if header.has_artificial_base_timestamp:
         return CopyPath.DELETE_HORIZON
     if header.records_count != header.last_offset_delta + 1:
         return CopyPath.HOLES

@@ -23,8 +23,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from local_cluster.records.batch import CorruptRecordError, encode_varint, read_varint
-from local_cluster.records.bulk import decompress_joined
-from local_cluster.records.compress import CompressionError, compress
+from local_cluster.records.compress import CompressionError, compress, decompress_joined
 from local_cluster.records.header import (
     CODEC_MASK,
     CRC_START,

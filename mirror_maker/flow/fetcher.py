@@ -30,10 +30,10 @@ from local_cluster.client.model import (
     TopicPartition,
 )
 from local_cluster.records.header import last_header
+from local_cluster.wire.constants import READ_COMMITTED
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.backoff import Backoff, NewBackoff
 from mirror_maker.clusters.origins import Origins
-from mirror_maker.clusters.partition_log import READ_COMMITTED
 from mirror_maker.clusters.throttle import Throttle
 from mirror_maker.copy.replicator import PartitionReplicator
 from mirror_maker.flow.copy_session import CopySession
@@ -194,7 +194,7 @@ class Fetcher:
         if flow is None or session is None or not session.wants_fetch:
             if before is not None:
                 before.flow.history.unfollow(self._last_answer)
-            self._session.leave_out(at)
+            self._session.remove(at)
             return
         replicator = session.replicator
         self._want(at, _Fetched(flow, session, replicator.fetch_position), replicator.last_epoch)
@@ -205,7 +205,7 @@ class Fetcher:
 
     def _want(self, at: TopicPartition, wanted: _Fetched, last_epoch: int) -> None:
         topic_id = wanted.session.source_topic_id
-        self._session.ask(
+        self._session.add(
             at, FetchPosition(wanted.position, last_fetched_epoch=last_epoch, topic_id=topic_id)
         )
         self._wanted[at] = wanted

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from local_cluster.wire.constants import READ_COMMITTED
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.clusters.partition_log import READ_COMMITTED, PartitionLog
+from mirror_maker.clusters.partition_log import PartitionLog
 from mirror_maker.copy.passthrough import PreparedBatch
 from mirror_maker.formats import FlowKey
 from mirror_maker.model import FlowFailedError, SourceGap

@@ -21,8 +21,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from local_cluster.client.admin.group_offsets import GroupPositions, committed_offsets
-from local_cluster.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from local_cluster.client.model import TopicPartition
+from local_cluster.wire.constants import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.clusters.cluster_client import MirrorClient
 from mirror_maker.formats import FlowKey, MapFormatError, OffsetMap

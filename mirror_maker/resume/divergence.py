@@ -18,8 +18,9 @@ from typing import Final, NamedTuple
 from local_cluster.client.model import FetchedPartition
 from local_cluster.records.batch import Record
 from local_cluster.records.header import iter_headers
+from local_cluster.wire.constants import READ_COMMITTED
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.clusters.partition_log import READ_COMMITTED, PartitionLog
+from mirror_maker.clusters.partition_log import PartitionLog
 from mirror_maker.copy.batch_selection import select_batches
 from mirror_maker.formats import FlowKey, OffsetMap
 from mirror_maker.model import FlowFailedError

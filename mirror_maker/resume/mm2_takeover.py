@@ -16,9 +16,10 @@ from typing import Final
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import Record
+from local_cluster.wire.constants import READ_COMMITTED
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.clusters.log_offsets import LogOffsets
-from mirror_maker.clusters.partition_log import READ_COMMITTED, PartitionLog, TargetLog
+from mirror_maker.clusters.partition_log import PartitionLog, TargetLog
 from mirror_maker.copy.batch_selection import select_batches
 from mirror_maker.formats.mm2 import decode_source_position
 from mirror_maker.model import FlowFailedError

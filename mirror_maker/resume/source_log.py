@@ -5,11 +5,11 @@ from __future__ import annotations
 from uuid import UUID
 
 from local_cluster.client.model import FetchedPartition, TopicPartition
+from local_cluster.wire.constants import READ_COMMITTED
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.clusters.log_offsets import LogOffsets
 from mirror_maker.clusters.origins import Origins
 from mirror_maker.clusters.partition_log import (
-    READ_COMMITTED,
     LeaderOf,
     PartitionLog,
     TargetLog,

@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from local_cluster.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.client.produce_batches import ProduceBatches
 from local_cluster.client.reader import read_until
 from local_cluster.records.batch import CorruptRecordError, NewRecord, encode_batch
 from local_cluster.records.compress import CompressionError
+from local_cluster.wire.constants import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import MapFormatError
 from mirror_maker.model import LinkFailedError

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicMetadata, TopicPartition
+from local_cluster.wire.constants import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.clusters.log_offsets import EARLIEST, LATEST
 from mirror_maker.formats import FlowKey, MapFormatError
 from mirror_maker.formats.records import NO_TOPIC_ID, encode_key
 from mirror_maker.group_sync.shared_positions import first_that_is_no_copy
@@ -157,7 +157,8 @@ class CopyDeleter:
         topic_id = copy.topic_id or NO_TOPIC_ID
         ids = {TopicPartition(copy.name, partition): topic_id for partition in copy.partitions}
         listed = [
-            await self._sink.list_offsets(dict.fromkeys(ids, at)) for at in (LATEST, EARLIEST)
+            await self._sink.list_offsets(dict.fromkeys(ids, at))
+            for at in (LATEST_TIMESTAMP, EARLIEST_TIMESTAMP)
         ]
         for answer in (each for answers in listed for each in answers.values()):
             if answer.error:

@@ -18,8 +18,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from local_cluster.client.admin.acls import Acl, Operation, PatternType, Permission, ResourceType
+from local_cluster.client.admin.acls import Acl, PatternType, Permission, ResourceType
 from local_cluster.client.model import TopicConfigs
+from local_cluster.wire.constants import AclOperation
 from mirror_maker.formats.naming import SEPARATOR
 from mirror_maker.link.topic_plan import FORCED_CONFIGS
 from mirror_maker.rules.topic_filter import NameFilter
@@ -121,10 +122,10 @@ def _carried_over(source: Iterable[Acl]) -> Iterator[Acl]:
     for acl in source:
         if acl.resource_type != ResourceType.TOPIC:
             continue
-        if acl.permission == Permission.ALLOW and acl.operation == Operation.WRITE:
+        if acl.permission == Permission.ALLOW and acl.operation == AclOperation.WRITE:
             continue
-        if acl.permission == Permission.ALLOW and acl.operation == Operation.ALL:
-            acl = acl._replace(operation=int(Operation.READ))
+        if acl.permission == Permission.ALLOW and acl.operation == AclOperation.ALL:
+            acl = acl._replace(operation=int(AclOperation.READ))
         yield acl
 
 
@@ -185,7 +186,7 @@ def _lets_write(acl: Acl, copies: Iterable[str], settings: LinkSettings) -> bool
     """Return whether the ACL grants writes into a copy, or under a future copy's name."""
     if acl.resource_type != ResourceType.TOPIC or acl.permission != Permission.ALLOW:
         return False
-    if acl.operation not in (Operation.WRITE, Operation.ALL):
+    if acl.operation not in (AclOperation.WRITE, AclOperation.ALL):
         return False
     alias = settings.source_alias + SEPARATOR if settings.names.is_prefixed else None
     prefix = _prefix(acl)

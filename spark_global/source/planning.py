@@ -10,10 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Final
 
-from local_cluster.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, KafkaClient
+from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import ClusterMetadata, ListedOffset, TopicPartition
+from local_cluster.wire.constants import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+)
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from spark_global.addresses import ClusterAddress
 from spark_global.links import MirrorLink
@@ -29,11 +34,8 @@ from spark_global.source.coverage import (
 from spark_global.source.maps import Maps, load_maps
 from spark_global.source.options import ReadOptions
 from spark_global.source.pruning import Bounds, cut_range
-from spark_global.source.reading import READ_COMMITTED
 from spark_global.source.splits import Origin
 from spark_global.source.tables import FINGERPRINTS_TABLE
-
-READ_UNCOMMITTED: Final = 0
 
 
 async def plan_read(options: ReadOptions) -> ReadPlan:

@@ -28,13 +28,13 @@ from local_cluster.records.batch import CorruptRecordError
 from local_cluster.records.committed import committed_batches
 from local_cluster.records.compress import decompress
 from local_cluster.records.header import HEADER_BYTES, BatchHeader, crc_is_valid
+from local_cluster.wire.constants import READ_COMMITTED
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from spark_global.source.columns import RecordColumns, take_rows
 from spark_global.source.decoding import decode_columns
 from spark_global.source.provenance import UNKNOWN_OFFSET
 from spark_global.source.splits import PartitionRange, Takes
 
-READ_COMMITTED: Final = 1
 CHUNK_RECORDS: Final = 16_384
 """Records that are decoded together, unless CHUNK_BYTES is reached first."""
 CHUNK_BYTES: Final = 16 * 1024 * 1024

@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
+from local_cluster.wire.constants import LATEST_TIMESTAMP
 from local_cluster.wire.errors import KafkaError
 from tests.bench.mirror_load import PARTITIONS, FilledTopic, fill
 from tests.bench.mirror_model import OURS_ON_OURS, Batches, MirrorScale
@@ -41,7 +42,6 @@ WAY_TITLES: Final[Mapping[Way, str]] = {
     "tls-far": "TLS, far",
 }
 TOPICS_PER_CREATION: Final = 10
-_LATEST: Final = -1
 
 
 @dataclass
@@ -91,7 +91,7 @@ def left_out_of(way: Way) -> dict[Side, str]:
 
 async def records_of(client: KafkaClient, topic: str, partitions: int = PARTITIONS) -> int:
     """Offsets at the end of a topic, in all; 0 while it is not there."""
-    wanted = {TopicPartition(topic, index): _LATEST for index in range(partitions)}
+    wanted = {TopicPartition(topic, index): LATEST_TIMESTAMP for index in range(partitions)}
     with contextlib.suppress(KafkaError):
         listed = await client.list_offsets(wanted)
         return sum(max(0, entry.offset) for entry in listed.values() if not entry.error)

@@ -17,6 +17,7 @@ from local_cluster.wire import header as headers
 from local_cluster.wire import messages
 from local_cluster.wire import produce as produce_codec
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import CONSUMER_REPLICA_ID
 from local_cluster.wire.errors import ErrorCode
 
 PRODUCE_VERSION: Final = 11
@@ -80,7 +81,7 @@ def fetch_frame(
 ) -> bytes:
     """A Fetch outside of sessions: partition -> offset."""
     request = fetch_codec.FetchRequest(
-        fetch_codec.CONSUMER,
+        CONSUMER_REPLICA_ID,
         wait_ms_max,
         bytes_min,
         FETCH_BYTES_MAX,
@@ -147,7 +148,7 @@ def metadata_frame() -> bytes:
     return _frame(ApiKey.METADATA, METADATA_VERSION, body)
 
 
-def produced(answer: memoryview) -> Sequence[produce_codec.PartitionProduced]:
+def produced(answer: memoryview) -> Sequence[produce_codec.PartitionProduceResponse]:
     """The partitions of a Produce answer. Raises RuntimeError on an error code."""
     _, position = headers.read_response_header(ApiKey.PRODUCE, PRODUCE_VERSION, answer)
     partitions = produce_codec.decode_response(PRODUCE_VERSION, answer, position)
@@ -165,7 +166,7 @@ def produce_error_position(topic: str) -> int:
     return 4 + 1 + 1 + 1 + len(topic) + 1 + 4
 
 
-def fetched(answer: memoryview) -> Sequence[fetch_codec.PartitionFetched]:
+def fetched(answer: memoryview) -> Sequence[fetch_codec.PartitionFetchResponse]:
     """The partitions of a Fetch answer. Raises RuntimeError on an error code."""
     _, position = headers.read_response_header(ApiKey.FETCH, FETCH_VERSION, answer)
     error, _, partitions = fetch_codec.decode_response(FETCH_VERSION, answer, position)

@@ -1,4 +1,4 @@
-"""The brokers that outside clients are tried against: ours, and Apache Kafka to try the test."""
+"""The brokers for outside clients: ours, and Apache Kafka as a check of the tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.quiet_ports import quiet_port
 
 
 class Broker(Protocol):
-    """What a scenario needs of a broker, whoever made it."""
+    """What a scenario needs of a broker."""
 
     @property
     def bootstrap(self) -> str: ...
@@ -27,7 +27,7 @@ class Broker(Protocol):
 
 @pytest.fixture(autouse=True)
 def kafka_is_there(request: pytest.FixtureRequest) -> None:
-    """Tests that need Kafka's classes are skipped before anything of theirs runs."""
+    """Skip tests that need Kafka's classes before anything else of them runs."""
     asks = request.node.get_closest_marker
     if asks("oracle") and not asks("docker"):
         kafka_jars()
@@ -35,7 +35,7 @@ def kafka_is_there(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(params=["heliograph", pytest.param("kafka", marks=pytest.mark.long)])
 async def either_broker(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Broker]:
-    """Our broker; with --long the same test against Apache Kafka 4.3.0, which proves the test."""
+    """Our broker; with --long also Apache Kafka 4.3.0, which proves the test."""
     if request.param == "kafka":
         async with running_kafka(tmp_path / "kafka") as kafka:
             yield kafka
@@ -54,7 +54,7 @@ async def either_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Async
 async def proxied_ports(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> AsyncIterator[tuple[int, int]]:
-    """Where clients are told to connect to, and where the broker listens."""
+    """Return the advertised port, and the port on which the broker listens."""
     port = quiet_port()
     async with AsyncExitStack() as stack:
         if request.param == "kafka":

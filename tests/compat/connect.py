@@ -35,7 +35,7 @@ CONFIG: Mapping[str, str] = {
     "heartbeat.interval.ms": "1000",
     "consumer.session.timeout.ms": "6000",
     "consumer.heartbeat.interval.ms": "1000",
-    # A worker that was killed is not waited for.
+    # Do not wait for a killed worker's session.
     "scheduled.rebalance.max.delay.ms": "0",
 }
 
@@ -61,7 +61,7 @@ class ConnectWorker:
                 await asyncio.sleep(0.1)
 
     async def ask(self, method: str, path: str, body: Mapping[str, str] | None = None) -> Any:
-        """Call the REST API; the answer's JSON."""
+        """Call the REST API; return the JSON of the response."""
         async with self.session.request(method, f"{self.url}{path}", json=body or {}) as answer:
             text = await answer.text()
             assert answer.status < 400, f"{method} {path}: {answer.status} {text}"
@@ -73,7 +73,7 @@ class ConnectWorker:
         await self.await_state(name, "RUNNING", tasks=1)
 
     async def await_state(self, name: str, state: str, *, tasks: int) -> None:
-        """Wait until the connector and so many tasks are in that state."""
+        """Wait until the connector and a number of tasks are in a state."""
         async with asyncio.timeout(START_SECONDS_MAX):
             while True:
                 self.process.check_running()

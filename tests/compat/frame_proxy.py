@@ -24,14 +24,14 @@ _SIZE: Final = struct.Struct(">i")
 
 
 class Request(NamedTuple):
-    """A request as it came; `frame` is without its length."""
+    """A request as received; `frame` is without its length."""
 
     header: RequestHeader
     frame: memoryview
 
 
 class Script(Protocol):
-    """What the proxy asks for every request, of all connections."""
+    """The decisions of the proxy for each request of all connections."""
 
     def requested(self, request: Request) -> bytes | None:
         """The answer (header and body) in the broker's place, which then never gets the request;
@@ -45,7 +45,7 @@ class Script(Protocol):
 
 
 class FrameProxy:
-    """Listens while it is entered; at the end all connections are closed."""
+    """Listens inside its context; all connections are closed at the end."""
 
     def __init__(self, port: int, broker_port: int, script: Script) -> None:
         self._port = port

@@ -72,7 +72,7 @@ async def topics(client: KafkaClient) -> None:
 
 
 async def leader_of(client: KafkaClient, topic: str) -> int:
-    """The leader of partition 0, once the brokers have heard of the topic."""
+    """Return the leader of partition 0, when the brokers know the topic."""
     async with asyncio.timeout(30):
         while True:
             partitions = (await client.metadata([topic])).topics[topic].partitions
@@ -103,7 +103,7 @@ async def records(client: KafkaClient, codec: Codec) -> None:
         answer = await produce_once(client, leader, at, data)
         assert (answer.error, answer.base_offset) == (ErrorCode.none, len(sent))
         again = await produce_once(client, leader, at, data)
-        assert again.base_offset == len(sent), "a repetition is answered with the same offset"
+        assert again.base_offset == len(sent), "a retry gets the same offset"
         sent += batch
     read = [NewRecord(*record[1:]) async for record in read_topic(client, topic)]
     assert read == sent

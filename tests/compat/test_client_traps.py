@@ -1,4 +1,4 @@
-"""Rules of groups, transactions and records that break clients when a broker bends them.
+"""Rules of groups, transactions and records that break clients when a broker violates them.
 
 Each is tried against our broker and, with --long, against Apache Kafka. Those of the wire and of
 single requests are compared with Kafka's answers in `test_same_answers.py`; the README has the
@@ -42,7 +42,7 @@ async def client(either_broker: Broker) -> AsyncIterator[KafkaClient]:
     async with KafkaClient(either_broker.bootstrap) as client:
         assert (await client.create_topics([NewTopic(name="t", partitions=2)]))["t"] is None
         async with asyncio.timeout(WAIT_SECONDS_MAX):
-            # Kafka tells a leader in Metadata before that leader serves.
+            # Kafka names a leader in Metadata before that leader serves.
             while (await client.list_offsets({AT: -1}))[AT].error != ErrorCode.none:
                 await asyncio.sleep(0.05)
         yield client
@@ -53,7 +53,7 @@ async def leader_of(client: KafkaClient) -> int:
 
 
 async def ask(client: KafkaClient, api: ApiKey, version: int, fields: Fields) -> Any:
-    """One request at exactly this version, to the one broker; kio's response."""
+    """Send one request at exactly this version; return kio's response."""
     connection = await client.connection(await leader_of(client))
     body = messages.encode_request(api, version, fields)
     frame, position = await connection.send(api, version, (body,))
@@ -79,7 +79,7 @@ async def commit(client: KafkaClient, version: int, metadata: str) -> None:
 
 
 async def fetched(client: KafkaClient, version: int, *, require_stable: bool = False) -> list[Any]:
-    """Partitions 0 and 1 of group g as OffsetFetch of that version tells them."""
+    """Return the offsets of partitions 0 and 1 of group g by OffsetFetch."""
     topics = [{"name": "t", "partition_indexes": [0, 1]}]
     fields = {
         "group_id": "g",
@@ -93,7 +93,7 @@ async def fetched(client: KafkaClient, version: int, *, require_stable: bool = F
 
 
 async def test_positions_come_back_as_they_were_committed(client: KafkaClient) -> None:
-    """With their metadata; and what was never committed is -1 with "", never 0."""
+    """They have their metadata; an offset that was never committed is -1 with "", never 0."""
     await coordinator(client, "g")
     for version in range(2, 10):
         metadata = f"v{version} \u00fc"
@@ -141,7 +141,7 @@ async def test_positions_of_an_open_transaction_are_unstable(
 
 
 async def test_a_member_gets_its_id_before_it_joins(client: KafkaClient) -> None:
-    """From JoinGroup v4 on; and the bytes of its protocols are nobody's business but its own."""
+    """From JoinGroup v4 on. The broker does not interpret the bytes of its protocols."""
     for version in range(10):
         await join_alone(client, version)
 
@@ -203,7 +203,7 @@ async def refused_timeout(client: KafkaClient, timeout_ms: int) -> None:
 
 
 async def test_the_leader_writes_its_own_epoch(client: KafkaClient) -> None:
-    """franz-go sends -1, sarama 0; and CreateTime topics answer that no time was set."""
+    """franz-go sends -1, sarama 0. CreateTime topics return no append time."""
     for offset, theirs in enumerate((-1, 0, 77)):
         batch = encode_batch([NewRecord(1_700_000_000_000, b"k", b"v")], leader_epoch=theirs)
         produced = await produce_once(client, await leader_of(client), AT, batch)
@@ -249,7 +249,7 @@ async def test_aborted_transactions_are_told_in_order(
 
 
 async def coordinator(client: KafkaClient, key: str, *, key_type: int = 0) -> None:
-    """Ask until the one broker says that it is the coordinator, and serves."""
+    """Wait until the broker is the coordinator and serves."""
     fields = {"key": key, "key_type": key_type}
     async with asyncio.timeout(WAIT_SECONDS_MAX):
         while True:

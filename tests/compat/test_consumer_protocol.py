@@ -123,14 +123,14 @@ def _come_go_and_resume(broker: BrokerProcess, topic: str, group: str) -> None:
     second, third = members.add(topic), members.add(topic)
     members.poll_until(lambda: members.shares() == [2, 2, 2])
     held = [str(p) for consumer in members.consumers for p in consumer.assignment()]
-    assert len(set(held)) == PARTITIONS, "nobody holds what another one holds"
+    assert len(set(held)) == PARTITIONS, "no partition has two owners"
     produce(broker, topic, 300, 300)
     members.poll_until(lambda: len(members.seen) == 600)
     members.close(second)
     members.poll_until(lambda: members.shares() == [3, 3])
     members.close(first)
     members.close(third)
-    assert sorted(members.seen) == list(range(600)), "each once: positions are handed over"
+    assert sorted(members.seen) == list(range(600)), "each once: committed offsets are taken over"
     again = Members(broker, group)
     again.add(topic)
     again.poll_until(lambda: again.shares() == [PARTITIONS])
@@ -170,7 +170,7 @@ async def test_a_group_survives_kill_9(broker: BrokerProcess) -> None:
     await asyncio.to_thread(produce, broker, topic, 120, 120)
     await asyncio.to_thread(members.poll_until, lambda: len(members.seen) >= 240)
     assert sorted(members.seen) == list(range(240))
-    # The members are known again: nobody had to join anew, nothing moved.
+    # The members are known again: none rejoined, nothing moved.
     assert [consumer.assignment() for consumer in members.consumers] == held
     assert [consumer.memberid() for consumer in members.consumers] == ids
     for consumer in tuple(members.consumers):

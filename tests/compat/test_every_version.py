@@ -1,4 +1,4 @@
-"""Every version of every API that a broker tells is asked once, and Java reads every answer."""
+"""Each advertised version of each API is requested once, and Java reads each response."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_java_reads_the_answer_to_every_version(zookeeper: str, tmp_path: 
 
 
 def run_transactions(bootstrap: str) -> None:
-    """Aborted transactions and offsets of group "g", so that answers have content."""
+    """Write aborted transactions and offsets of group "g", so that responses have content."""
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "transactional.id": "x"})
     consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "g"})
     at = [confluent_kafka.TopicPartition("t", 0, 1)]
@@ -118,7 +118,7 @@ def run_transactions(bootstrap: str) -> None:
 
 
 async def advertised(broker: BrokerProcess) -> dict[int, tuple[int, int]]:
-    """What the broker itself says that it serves: API keys and their versions."""
+    """Return the API keys and versions that the broker advertises."""
     async with KafkaClient(broker.bootstrap) as client:
         told = await client.call(ApiKey.API_VERSIONS, {}, version_max=0)
     return {int(e.api_key): (int(e.min_version), int(e.max_version)) for e in told.api_keys}
@@ -155,14 +155,14 @@ def encode(request: Golden, topic_id: str) -> bytes:
 
 
 def has_fields(value: Any) -> bool:
-    """Whether this is a struct, an array of structs, or an array of nothing."""
+    """Return whether this is a struct, an array of structs, or an empty array."""
     return isinstance(value, dict) or (
         isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
     )
 
 
 async def ask(broker: BrokerProcess, api_key: int, version: int, body: bytes) -> bytes:
-    """Ask over a connection of its own; the frame of the answer without its length."""
+    """Send a request on a new connection; return the frame of the response without its length."""
     reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
     frame = encode_request_header(api_key, version, 1, "every-version") + body
     try:
@@ -177,7 +177,7 @@ async def ask(broker: BrokerProcess, api_key: int, version: int, body: bytes) ->
 
 
 def error_codes(answer: Any) -> Iterator[int]:
-    """Every error code in the answer, at any depth."""
+    """Return all error codes in the response, at any depth."""
     if isinstance(answer, list):
         for entry in answer:
             yield from error_codes(entry)

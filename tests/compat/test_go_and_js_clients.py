@@ -32,7 +32,7 @@ RECORDS = 100
 
 
 def built(language: str, needs: str, fetch: list[str], build: list[str]) -> Path:
-    """The program's directory in the cache, with what `fetch` and `build` put there."""
+    """Return the program's directory in the cache, after `fetch` and `build`."""
     if shutil.which(needs) is None:
         pytest.skip(f"no {needs} on this machine")
     source = HERE / language
@@ -49,7 +49,7 @@ def built(language: str, needs: str, fetch: list[str], build: list[str]) -> Path
             pytest.skip(f"{' '.join(fetch)}: {fetched.stdout[-500:]}{fetched.stderr[-500:]}")
         made = finished(build, partial, FETCH_SECONDS_MAX)
         assert made.returncode == 0, made.stdout + made.stderr
-        with contextlib.suppress(OSError):  # another test process was first
+        with contextlib.suppress(OSError):  # another test process was faster
             partial.rename(directory)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -65,13 +65,13 @@ def finished(
 
 
 async def run(command: list[str], directory: Path) -> None:
-    """Run the program to its end; a failure shows what it printed."""
+    """Run the program to its end; a failure shows its output."""
     done = await asyncio.to_thread(finished, command, directory, RUN_SECONDS_MAX)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def read_values(bootstrap: str, topic: str) -> list[int]:
-    """Everything in a topic, by librdkafka: what one client compressed another can open."""
+    """Read a topic by librdkafka: one client can open what another has compressed."""
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": bootstrap,

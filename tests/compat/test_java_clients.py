@@ -34,7 +34,7 @@ async def create_topics(broker: Broker, *names: str) -> None:
 
 
 async def produce(broker: Broker, topic: str, count: int) -> list[str]:
-    """What a VerifiableProducer says was acknowledged: values 0, 1, 2..."""
+    """Return the values (0, 1, 2...) that a VerifiableProducer reports as acknowledged."""
     told = await run_java(
         TOOLS + "VerifiableProducer",
         *("--bootstrap-server", broker.bootstrap, "--topic", topic),
@@ -47,7 +47,7 @@ async def produce(broker: Broker, topic: str, count: int) -> list[str]:
 
 
 class Copier(JavaProcess):
-    """TransactionalMessageCopier in a group: copies, aborts at random, goes on from the commit."""
+    """TransactionalMessageCopier in a group: copies, aborts at random, continues from commits."""
 
     def __init__(self, broker: Broker, number: int, directory: Path) -> None:
         arguments = (
@@ -64,7 +64,7 @@ class Copier(JavaProcess):
 async def test_transactional_copiers_copy_each_record_once(
     either_broker: Broker, tmp_path: Path
 ) -> None:
-    """Two of them with random aborts; one is killed, then the broker, and both start again."""
+    """Two copiers with random aborts; one is killed, then the broker, and both restart."""
     broker = either_broker
     await create_topics(broker, "in", "out")
     values = await produce(broker, "in", RECORDS)
@@ -78,7 +78,7 @@ async def test_transactional_copiers_copy_each_record_once(
         await copied(copiers, 1_000)
         await broker.kill()
         await broker.start()
-        # They end by themselves when everything is copied.
+        # They stop by themselves when everything is copied.
         for copier in copiers:
             assert copier.process is not None
             await asyncio.wait_for(asyncio.to_thread(copier.process.wait), WAIT_SECONDS_MAX)
@@ -94,7 +94,7 @@ async def test_transactional_copiers_copy_each_record_once(
 
 
 async def copied(copiers: list[Copier], count: int) -> None:
-    """Wait until the copiers say that they have copied so many records."""
+    """Wait until the copiers report a number of copied records."""
     async with asyncio.timeout(WAIT_SECONDS_MAX):
         while True:
             progress = [event.get("consumed", 0) for each in copiers for event in events_of(each)]
@@ -109,7 +109,7 @@ def events_of(process: JavaProcess) -> list[dict[str, Any]]:
 
 
 class Consumer(JavaProcess):
-    """VerifiableConsumer: tells what it is assigned, what it consumes and what it commits."""
+    """VerifiableConsumer: reports its assignment, its records and its commits."""
 
     def __init__(self, broker: Broker, instance: str, directory: Path) -> None:
         arguments = (
@@ -123,7 +123,7 @@ class Consumer(JavaProcess):
         return [event for event in events_of(self) if event["name"] == name]
 
     def assigned(self) -> set[int]:
-        """What it holds now: a cooperative consumer is told differences."""
+        """Return its partitions: a cooperative consumer gets differences."""
         held: set[int] = set()
         for event in events_of(self):
             moved = {each["partition"] for each in event.get("partitions", ())}
@@ -161,7 +161,7 @@ async def test_cooperative_static_members_share_and_come_back(
         await until(lambda: second.assigned() == held)
         await produce(broker, "in", 1_000)
         await until(lambda: consumed(first, second) >= 2_000)
-        assert first.rebalances() == rebalances, "a static member that comes back moves nothing"
+        assert first.rebalances() == rebalances, "a static member that returns moves nothing"
         # A static member does not leave when it is stopped: its partitions wait for it.
         assert await first.terminate() in (0, 143)
         assert len(first.events("shutdown_complete")) == 1
@@ -173,7 +173,7 @@ async def test_cooperative_static_members_share_and_come_back(
 
 
 def consumed(*consumers: Consumer) -> int:
-    """Records of all consumers; one that is killed may repeat what it had not committed."""
+    """Return the records of all consumers; a killed one may repeat uncommitted records."""
     return sum(e["count"] for each in consumers for e in each.events("records_consumed"))
 
 

@@ -46,7 +46,7 @@ async def reassign(servers: str, *arguments: str) -> str:
 
 
 async def throttles(client: KafkaClient, node_ids: list[int]) -> dict[str, str]:
-    """Every throttle that is set, by "broker 1 name" or name."""
+    """Return all throttles that are set, by "broker 1 name" or name."""
     told = {}
     for node_id in node_ids:
         resources = [
@@ -66,7 +66,7 @@ async def throttles(client: KafkaClient, node_ids: list[int]) -> dict[str, str]:
 
 
 async def fill(client: KafkaClient, partition: int) -> None:
-    """More than the throttle lets through while the test looks."""
+    """Produce more than the throttle lets through during the test."""
     at = TopicPartition("t", partition)
     leader = (await partition_of(client, "t", partition)).leader
     for index in range(BATCHES):
@@ -78,7 +78,7 @@ async def fill(client: KafkaClient, partition: int) -> None:
 async def test_replicas_are_moved_with_a_throttle_under_load(
     zookeeper: str, tmp_path: Path
 ) -> None:
-    # An answer holds about one batch, so that little passes before the quota is noticed.
+    # A response has about one batch, so that little passes before the quota applies.
     config = {"replica.fetch.max.bytes": str(BATCH_BYTES)}
     async with (
         running_cluster(zookeeper, tmp_path, config=config) as brokers,
@@ -115,13 +115,13 @@ async def test_replicas_are_moved_with_a_throttle_under_load(
         assert sorted(said[LEADER_REPLICAS].split(",")) == ["0:1", "0:2", "1:1", "1:2"]
         assert sorted(said[FOLLOWER_REPLICAS].split(",")) == ["0:3", "1:3"]
 
-        # Who writes does not wait for the move.
+        # Producers do not wait for the reassignment.
         await asyncio.gather(*(producer.advance(30) for producer in producers))
         assert "Reassignment of partition t-0 is still in progress." in await reassign(
             servers, *file, "--verify"
         )
         behind = [end_offset(brokers[2], "t", index) for index in (0, 1)]
-        assert max(behind) < BATCHES, "broker 3 would have everything by now"
+        assert max(behind) < BATCHES, "broker 3 would have everything without the throttle"
 
         await reassign(servers, *file, "--execute", "--additional", "--throttle", HURRY)
 
@@ -156,7 +156,7 @@ async def test_replicas_are_moved_between_log_directories(zookeeper: str, tmp_pa
         before = replica_directory(brokers[0], "t")
         assert before is not None
         (target,) = {Path(each) for each in brokers[0].settings.log_dirs} - {before.parent}
-        # One replica changes its directory; another comes to the one that is asked for.
+        # One replica changes its directory; another is created in the requested one.
         second = Path(brokers[1].settings.log_dirs[1])
         move = {
             "topic": "t",

@@ -28,12 +28,12 @@ async def broker(zookeeper: str, tmp_path: Path) -> AsyncIterator[BrokerProcess]
 
 
 async def plain_tool(name: str, *arguments: str) -> str:
-    """Run a tool that names the broker in its own way; what it printed."""
+    """Run a tool with its own option for the broker; return its output."""
     return await run_java(f"org.apache.kafka.tools.{name}", *arguments)
 
 
 async def tool(broker: BrokerProcess, name: str, *arguments: str, lines: str = "") -> str:
-    """Run a tool; what it printed. A failure shows its errors."""
+    """Run a tool; return its output. A failure shows its errors."""
     program = name if name.startswith("kafka.") else f"org.apache.kafka.tools.{name}"
     return await run_java(program, "--bootstrap-server", broker.bootstrap, *arguments, lines=lines)
 
@@ -108,7 +108,7 @@ async def test_topics_are_described(broker: BrokerProcess) -> None:
 
 
 async def test_client_compatibility_test(broker: BrokerProcess) -> None:
-    """Kafka's own check of what a broker of some version does for its newest clients."""
+    """Kafka's check of a broker's features for its newest clients."""
     await tool(broker, "TopicCommand", "--create", "--topic", "t", "--partitions", "1")
     supported = ["offsets-for-times", "cluster-id", "create-topics", "describe-configs"]
     told = await tool(
@@ -126,7 +126,7 @@ async def test_the_cluster_is_described(broker: BrokerProcess) -> None:
     bootstrap = ("--bootstrap-server", broker.bootstrap)
     told = await tool(broker, "BrokerApiVersionsCommand")
     assert "Metadata(3): 0 to 13 [usable: 13]" in told
-    assert "UNKNOWN" not in told, "Java knows every API that is told"
+    assert "UNKNOWN" not in told, "Java knows each advertised API"
     assert "Cluster ID: " in await plain_tool("ClusterTool", "cluster-id", *bootstrap)
     told = await plain_tool("ClusterTool", "list-endpoints", *bootstrap)
     assert told.splitlines()[1].split()[:3] == ["1", "127.0.0.1", str(broker.port)]
@@ -178,7 +178,7 @@ async def test_a_hanging_transaction_is_seen_and_aborted(broker: BrokerProcess) 
 
 
 async def committed_end(broker: BrokerProcess) -> int:
-    """Where a read_committed reader has to stop."""
+    """Return the last stable offset."""
     consumer = confluent_kafka.Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
     partition = confluent_kafka.TopicPartition("t", 0)
     try:

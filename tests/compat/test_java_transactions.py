@@ -29,7 +29,7 @@ STRAY_PRODUCER_ID = 4711
 
 @pytest.fixture
 async def broker(zookeeper: str, tmp_path: Path) -> AsyncIterator[BrokerProcess]:
-    # So that a transaction can hang: a write that no coordinator knows of.
+    # Without verification a transaction can hang: a write unknown to the coordinator.
     config = {"transaction.partition.verification.enable": "false"}
     async with running_broker(zookeeper, tmp_path, config=config) as broker:
         async with KafkaClient(broker.bootstrap) as client:
@@ -55,7 +55,7 @@ def run_transaction(producer: Any, value: str, *, commit: bool | None) -> None:
 
 
 async def consume(broker: BrokerProcess, count: int, isolation_level: str) -> list[str]:
-    """The first records by the console consumer."""
+    """Return the first records by the console consumer."""
     told = await run_java(
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
         *("--bootstrap-server", broker.bootstrap, "--topic", "t", "--from-beginning"),
@@ -65,7 +65,7 @@ async def consume(broker: BrokerProcess, count: int, isolation_level: str) -> li
 
 
 async def transactions(broker: BrokerProcess, *arguments: str) -> list[dict[str, str]]:
-    """The table that kafka-transactions prints: a mapping for each row."""
+    """Return the table that kafka-transactions prints: a mapping for each row."""
     told = await run_java(
         "org.apache.kafka.tools.TransactionsCommand",
         *("--bootstrap-server", broker.bootstrap),
@@ -101,7 +101,7 @@ async def test_transactions_are_listed_described_and_terminated(broker: BrokerPr
     assert row["ProducerId"] == listed["y-1"]["ProducerId"]
     described = await transactions(broker, "describe-producers", "--topic", "t", "--partition", "0")
     starts = {entry["ProducerId"]: entry["CurrentTransactionStartOffset"] for entry in described}
-    # Behind the record of the first transaction and its marker.
+    # After the record of the first transaction and its marker.
     assert starts == {listed["x-1"]["ProducerId"]: "None", row["ProducerId"]: "2"}
     await transactions(broker, "forceTerminateTransaction", "--transactionalId", "y-1")
     async with asyncio.timeout(WAIT_SECONDS):
@@ -117,7 +117,7 @@ async def test_transactions_are_listed_described_and_terminated(broker: BrokerPr
 
 
 async def write_stray(broker: BrokerProcess) -> None:
-    """A transactional batch of a producer whose coordinator knows of no transaction."""
+    """Write a transactional batch of a producer without a transaction at its coordinator."""
     batch = encode_batch(
         [NewRecord(0, None, b"stray")],
         attributes=TRANSACTIONAL_BIT,

@@ -81,7 +81,7 @@ def append_lines(path: Path, first: int, end: int) -> list[str]:
 
 
 async def has_lines(path: Path, lines: list[str]) -> None:
-    """Wait until the sink has them all. A sink repeats after a kill what it had not committed."""
+    """Wait until the sink has them all. After a kill a sink repeats uncommitted lines."""
     wanted = set(lines)
     async with asyncio.timeout(WAIT_SECONDS_MAX):
         while not path.exists() or not wanted <= set(path.read_text().splitlines()):
@@ -89,7 +89,7 @@ async def has_lines(path: Path, lines: list[str]) -> None:
 
 
 async def offset_reaches(worker: ConnectWorker, connector: str, field: str, offset: int) -> None:
-    """Wait until the committed offset of the connector's only partition is there or behind it."""
+    """Wait until the committed offset of the connector's only partition reaches an offset."""
     async with asyncio.timeout(WAIT_SECONDS_MAX):
         while True:
             told = (await worker.ask("GET", f"/connectors/{connector}/offsets"))["offsets"]
@@ -99,7 +99,7 @@ async def offset_reaches(worker: ConnectWorker, connector: str, field: str, offs
 
 
 def read_committed(bootstrap: str, count: int) -> list[str]:
-    """Everything of the topic, which is more than `count` where lines went twice."""
+    """Read the whole topic, which is more than `count` if lines are duplicated."""
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": bootstrap,

@@ -46,7 +46,7 @@ async def test_every_word_is_counted_once_over_kill_9(
 async def test_every_word_is_counted_once_when_a_broker_is_lost(
     zookeeper: str, tmp_path: Path
 ) -> None:
-    """One of three brokers dies, and stays dead."""
+    """One of three brokers dies and does not return."""
     async with running_cluster(zookeeper, tmp_path) as brokers:
         await count_words(bootstrap(brokers), tmp_path, brokers[0].kill)
 
@@ -84,7 +84,7 @@ async def count_words(
 
 
 def produce(bootstrap: str) -> Counter[str]:
-    """Produce steadily, so that whatever is killed is killed at work; how often each word went."""
+    """Produce steadily, so that a kill hits work in progress; return the count of each word."""
     chosen = random.Random(1).choices(WORDS, k=WORDS_COUNT)
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5}
@@ -106,7 +106,7 @@ def produce(bootstrap: str) -> Counter[str]:
 
 
 class Counts:
-    """What a read_committed consumer saw of the output, over everything that happens."""
+    """What a read_committed consumer sees of the output during all faults."""
 
     def __init__(self, bootstrap: str) -> None:
         self.by_word: defaultdict[str, list[int]] = defaultdict(list)
@@ -118,7 +118,7 @@ class Counts:
         )
 
     async def until(self, application: JavaProcess, count: int) -> None:
-        """Read until so many counts were seen in all."""
+        """Read until a number of counts was seen."""
         async with asyncio.timeout(WAIT_SECONDS_MAX):
             while sum(len(counts) for counts in self.by_word.values()) < count:
                 application.check_running()

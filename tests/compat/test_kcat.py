@@ -1,4 +1,4 @@
-"""kcat as Debian has it, on librdkafka 2.0.2: the oldest librdkafka worth supporting."""
+"""kcat of Debian, on librdkafka 2.0.2: the oldest librdkafka that we support."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NUMBERS = [str(number) for number in range(RECORDS)]
 
 
 async def kcat(broker: Broker, *arguments: str, lines: str = "") -> str:
-    """What kcat printed; a failure shows its errors."""
+    """Return the output of kcat; a failure shows its errors."""
     if shutil.which("kcat") is None:
         pytest.skip("no kcat on this machine")
     done = await asyncio.to_thread(

@@ -59,7 +59,7 @@ class LeaderChange:
             self._all_arrived.set()
         if value == "b-1" and self.refuses_first:
             version = request.header.api_version
-            refused = codec.PartitionProduced(TOPIC, B, ErrorCode.not_leader_or_follower)
+            refused = codec.PartitionProduceResponse(TOPIC, B, ErrorCode.not_leader_or_follower)
             return encode_response_header(
                 ApiKey.PRODUCE, version, request.header.correlation_id
             ) + codec.encode_response(version, [refused])
@@ -95,7 +95,7 @@ class LeaderChange:
 async def scripted(
     proxied_ports: tuple[int, int], script: LeaderChange, config: dict[str, Any]
 ) -> dict[int, list[Written]]:
-    """What the partitions hold after all that a producer sent was acknowledged."""
+    """Return the content of the partitions after all records of a producer are acknowledged."""
     async with (
         FrameProxy(*proxied_ports, script) as proxy,
         asyncio.timeout(3 * WAIT_SECONDS_MAX),
@@ -104,7 +104,7 @@ async def scripted(
         assert (await client.create_topics([NewTopic(name=TOPIC, partitions=2)]))[TOPIC] is None
         places = {TopicPartition(TOPIC, partition): -1 for partition in (A, B)}
         while any(each.error for each in (await client.list_offsets(places)).values()):
-            # Kafka tells a leader in Metadata before that leader serves.
+            # Kafka names a leader in Metadata before that leader serves.
             await asyncio.sleep(0.05)
         producer = confluent_kafka.Producer({
             "bootstrap.servers": proxy.bootstrap,
@@ -135,7 +135,7 @@ async def scripted(
 
 
 def in_short(records: list[Written]) -> list[tuple[str, int, int]]:
-    """(value, epoch, sequence) of each."""
+    """Return (value, epoch, sequence) of each record."""
     return [(each.value, each.epoch, each.sequence) for each in records]
 
 

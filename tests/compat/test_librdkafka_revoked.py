@@ -73,7 +73,7 @@ os._exit(0)
 
 
 class Late:
-    """Keeps the first ListOffsets answer back, and counts the fetches."""
+    """Holds back the first ListOffsets response, and counts the fetches."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()

@@ -1,4 +1,4 @@
-"""MirrorMaker 2's own Java client reads what our mirror writes for it."""
+"""MirrorMaker 2's Java client reads what our mirror writes for it."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_mirror_client_answers(
         ):
             await until_copied(target, COPY, 60)
             async with asyncio.timeout(30):
-                # A group that was looked at before its records were copied is clamped at first.
+                # A group whose records are not copied yet is clamped at first.
                 while not (
                     (checkpoints := await read_all(target, checkpoints_topic("a")))
                     and decode_checkpoint(*checkpoints[-1]).downstream_offset == 37

@@ -57,7 +57,7 @@ CONFIG: Mapping[str, str] = {
     "refresh.topics.interval.seconds": "1",
     "refresh.groups.interval.seconds": "1",
     "sync.topic.configs.interval.seconds": "1",
-    # One that was killed is not waited for.
+    # Do not wait for a killed worker's session.
     "west.session.timeout.ms": "6000",
     "west.heartbeat.interval.ms": "1000",
     "west.scheduled.rebalance.max.delay.ms": "0",
@@ -125,7 +125,7 @@ async def test_topics_groups_and_configs_are_mirrored(
             produced += await asyncio.to_thread(produce, east.bootstrap, 2)
             await mirrored.until(mirror, 3 * RECORDS_PER_ROUND)
             produced += await syncs_arrive(mirror, east, west, mirrored, len(produced))
-            assert not errors_of(mirror), "it does not stumble over anything we answer"
+            assert not errors_of(mirror), "our responses cause no error in it"
         finally:
             await mirror.kill()
             mirrored.close()
@@ -151,7 +151,7 @@ def mirror_maker(east: Broker, west: Broker, directory: Path) -> JavaProcess:
 
 
 def produce(bootstrap: str, number: int, count: int = RECORDS_PER_ROUND) -> list[bytes]:
-    """A round of records; the key decides the partition."""
+    """Produce a round of records; the key decides the partition."""
     producer = confluent_kafka.Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -168,7 +168,7 @@ def produce(bootstrap: str, number: int, count: int = RECORDS_PER_ROUND) -> list
 
 
 def commit_all(bootstrap: str) -> list[int]:
-    """A group reads everything and commits; its offsets."""
+    """Read everything in a group and commit; return the offsets."""
     consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP})
     partitions = [confluent_kafka.TopicPartition("orders", each) for each in range(PARTITIONS)]
     try:
@@ -209,7 +209,7 @@ async def syncs_arrive(
 
 
 async def group_arrives(client: KafkaClient, mirror: JavaProcess, ends: list[int]) -> bool:
-    """Whether the group gets to these offsets within some of MirrorMaker 2's syncs."""
+    """Return whether the group reaches these offsets within a few syncs of MirrorMaker 2."""
     for _ in range(LOOKS_MAX):
         mirror.check_running()
         position = await group_position(client)
@@ -234,7 +234,7 @@ async def group_position(client: KafkaClient) -> list[int]:
 
 
 class Mirrored:
-    """What a read_committed consumer saw of the mirrored topic, over everything that happens."""
+    """What a read_committed consumer sees of the mirrored topic during all faults."""
 
     def __init__(self, bootstrap: str) -> None:
         self.by_partition: defaultdict[int, list[bytes]] = defaultdict(list)
@@ -253,7 +253,7 @@ class Mirrored:
         )
 
     async def until(self, mirror: JavaProcess, count: int) -> None:
-        """Read until so many records were seen in all."""
+        """Read until a number of records was seen."""
         async with asyncio.timeout(WAIT_SECONDS_MAX):
             while sum(len(values) for values in self.by_partition.values()) < count:
                 mirror.check_running()

@@ -1,4 +1,4 @@
-"""A MirrorMaker 2 of Kafka 4.3 stops, cleanly or by kill -9, and our mirror goes on."""
+"""A MirrorMaker 2 of Kafka 4.3 stops, cleanly or by kill -9, and our mirror takes over."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CONFIG = {
     "offset.storage.replication.factor": "1",
     "status.storage.replication.factor": "1",
     "refresh.topics.interval.seconds": "1",
-    # One that is killed has copied more than it noted.
+    # A killed worker has copied more than it has committed.
     "offset.flush.interval.ms": "600000",
 }
 
@@ -53,7 +53,7 @@ async def test_neither_a_gap_nor_a_repetition(
         KafkaClient(a.bootstrap) as from_a,
         KafkaClient(b.bootstrap) as to_b,
     ):
-        # The records have a time of their own; by time they would be deleted.
+        # The records have old timestamps: retention by time would delete them.
         new = NewTopic(name="t", partitions=PARTITIONS, configs={"retention.ms": "-1"})
         assert (await from_a.create_topics([new]))["t"] is None
         await write(from_a, 0)
@@ -98,7 +98,7 @@ def contents(records: list[Record]) -> list[tuple[object, ...]]:
 
 
 async def write(client: KafkaClient, number: int) -> None:
-    """A round of records, spread over the partitions."""
+    """Produce a round of records over the partitions."""
     leaders = (await client.metadata(["t"])).topics["t"].partitions
     for index in range(PARTITIONS):
         first = number * RECORDS_PER_ROUND
@@ -117,7 +117,7 @@ async def write(client: KafkaClient, number: int) -> None:
 
 
 async def until_copied(client: KafkaClient, count: int, log_text: object) -> None:
-    """Wait until the copies have so many records in all."""
+    """Wait until the copies have a number of records."""
     found = 0
     try:
         async with asyncio.timeout(WAIT_SECONDS_MAX):

@@ -39,7 +39,7 @@ def value(index: int) -> bytes:
 
 
 def check(seen: list[tuple[int, int, bytes, bytes]]) -> None:
-    """Every record once; offsets dense; per partition in the order of producing."""
+    """Assert that each record is there once, in order per partition, with dense offsets."""
     assert sorted(entry[3] for entry in seen) == [value(index) for index in range(RECORDS)]
     partitions = {partition for partition, *_ in seen}
     assert len(partitions) == PARTITIONS
@@ -68,7 +68,7 @@ def _confluent_produce(bootstrap: str, topic: str, codec: str) -> None:
         }
     )
     failures: list[Any] = []
-    # The first message creates the topic; keys are only spread once its partitions are known.
+    # The first message creates the topic; keys spread when its partitions are known.
     producer.list_topics(topic, timeout=20)
     deadline = time.monotonic() + WAIT_SECONDS_MAX
     while len(producer.list_topics(topic, timeout=20).topics[topic].partitions) < PARTITIONS:
@@ -216,7 +216,7 @@ def _kafka_python(bootstrap: str, topic: str) -> None:
 
 
 async def test_key_partitioning_agrees_between_clients(broker: BrokerProcess) -> None:
-    """Java, aiokafka and kafka-python hash keys with murmur2; librdkafka when told to."""
+    """Java, aiokafka and kafka-python hash keys with murmur2; librdkafka does by option."""
     topic = name()
     producer = aiokafka.AIOKafkaProducer(bootstrap_servers=broker.bootstrap)
     await producer.start()

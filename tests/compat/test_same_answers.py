@@ -34,7 +34,7 @@ pytestmark = [
 
 CONFIG = {"auto.create.topics.enable": "false"}
 TOPICS = [
-    # Its records are old, and stay.
+    # Its records are old and must not be deleted.
     NewTopic(name="t", partitions=2, configs={"retention.ms": "-1"}),
     NewTopic(name="empty", partitions=1),
     NewTopic(name="good", partitions=4),
@@ -74,7 +74,7 @@ async def both(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Asyn
 
 
 async def furnish(side: Side) -> None:
-    """The same topics and records on either side."""
+    """Create the same topics and records on both sides."""
     async with KafkaClient(f"{side.host}:{side.port}") as client:
         created = await client.create_topics(TOPICS)
         assert set(created.values()) == {None}
@@ -165,7 +165,7 @@ async def test_every_documented_deviation_is_one(both: Both) -> None:
 
 
 async def test_nothing_went_wrong_inside(both: Both) -> None:
-    """Whatever was asked, the broker's log has no stack trace and no error of its own."""
+    """After all requests the broker's log has no stack trace and no error."""
     log = both.broker.log_text()
     assert "Traceback" not in log
     assert not re.findall(r"^.* (?:ERROR|CRITICAL) .*$", log, re.MULTILINE)

@@ -68,4 +68,4 @@ async def test_what_is_advertised_is_kafkas(tmp_path: Path) -> None:
         if key not in NOT_SERVED
     }
     assert ours == expected
-    assert NOT_SERVED.keys() <= kafkas.keys(), "Kafka has it not either"
+    assert NOT_SERVED.keys() <= kafkas.keys(), "Kafka does not have it either"

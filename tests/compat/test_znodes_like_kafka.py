@@ -49,7 +49,7 @@ class Broker(Protocol):
 
 
 class Znodes:
-    """A cluster's, under its chroot."""
+    """The znodes of a cluster, under its chroot."""
 
     def __init__(self, connect: str) -> None:
         self._client = KazooClient(connect)
@@ -60,7 +60,7 @@ class Znodes:
         self._client.close()
 
     def state(self, topic: str, partition: int = 0) -> Any:
-        """A partition's; None where it is not there yet."""
+        """Return a partition's state; None if it does not exist."""
         try:
             payload, _ = self._client.get(f"/brokers/topics/{topic}/partitions/{partition}/state")
         except NoNodeError:
@@ -68,7 +68,7 @@ class Znodes:
         return json.loads(payload)
 
     def in_sync(self, topic: str, partition: int = 0) -> tuple[int, list[int]] | None:
-        """(leader, in-sync replicas)."""
+        """Return (leader, in-sync replicas)."""
         state = self.state(topic, partition)
         return None if state is None else (state["leader"], sorted(state["isr"]))
 
@@ -80,11 +80,11 @@ class Znodes:
         return payload
 
     def depose(self) -> None:
-        """What operators do to have another controller elected."""
+        """Have another controller elected, as operators do."""
         self._client.delete("/controller")
 
     def tree(self) -> Tree:
-        """What there is, by path."""
+        """Return all payloads by path."""
         return dict(self._below(""))
 
     def _below(self, path: str) -> Iterator[tuple[str, Any]]:
@@ -102,7 +102,7 @@ class Znodes:
 
 
 def comparable(payload: bytes | None) -> Any:
-    """A payload without what differs from run to run; keys stay in their order."""
+    """Return a payload without values that differ from run to run; keys keep their order."""
     try:
         body = json.loads(payload or b"")
     except ValueError:
@@ -121,7 +121,7 @@ def comparable(payload: bytes | None) -> Any:
 async def play(
     connect: str, brokers: Sequence[Broker], restart: Callable[[], Any]
 ) -> dict[str, Tree]:
-    """The same things happen to a cluster; what its ZooKeeper holds after each of them."""
+    """Run the same operations on a cluster; return the content of ZooKeeper after each."""
     znodes = await asyncio.to_thread(Znodes, connect)
     try:
         async with KafkaClient(brokers[0].bootstrap) as client:
@@ -195,7 +195,7 @@ async def _play(
     seen["another controller"] = {
         path: payload
         for path, payload in znodes.tree().items()
-        # Either broker may be elected; Kafka's writes some states again.
+        # Either broker may be elected; Kafka's controller rewrites some states.
         if not path.endswith(("/state", "/controller"))
     }
     return seen
@@ -234,7 +234,7 @@ async def of_ours(connect: str, directory: Path) -> dict[str, Tree]:
 
 
 async def test_znodes_are_those_of_kafka_3_9_1(zookeeper: str, tmp_path: Path) -> None:
-    zookeeper_mode_command(BROKER_VERSION, "kafka.Kafka")  # skips where it cannot be had
+    zookeeper_mode_command(BROKER_VERSION, "kafka.Kafka")  # skips the test if it is unavailable
     chroot = uuid.uuid4().hex[:8]
     ours, kafkas = await asyncio.gather(
         of_ours(f"{zookeeper}/ours-{chroot}", tmp_path),

@@ -1,4 +1,4 @@
-"""Tools of Kafka 2.8.2 write into ZooKeeper themselves; our controller acts on what they write."""
+"""Tools of Kafka 2.8.2 write into ZooKeeper, and our controller acts on it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ELECTION = "kafka.admin.PreferredReplicaLeaderElectionCommand"
 
 
 async def test_what_tools_write_into_zookeeper_is_acted_on(zookeeper: str, tmp_path: Path) -> None:
-    zookeeper_mode_command(OLDEST_VERSION, TOPICS)  # skips where it cannot be had
+    zookeeper_mode_command(OLDEST_VERSION, TOPICS)  # skips the test if it is unavailable
     connect = f"{zookeeper}/t{uuid.uuid4().hex[:8]}"
     config = {"auto.leader.rebalance.enable": "false"}
     async with (

@@ -1,4 +1,4 @@
-"""Reads tests/golden/messages: frames that Kafka's Java classes wrote, and what is in them."""
+"""Read tests/golden/messages: frames that Kafka's Java classes wrote, with their content."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
-from local_cluster.wire import shape
+from local_cluster.wire import kio_schema
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.header import (
     encode_request_header,
@@ -52,7 +52,7 @@ def golden(api_key: int) -> list[Golden]:
 
 
 def check_header(line: Golden, frame: memoryview) -> int:
-    """The header's bytes are ours too; where the body starts."""
+    """Check the header against our encoder; return the position of the body."""
     if line.kind == "response":
         correlation_id, position = read_response_header(line.api_key, line.version, frame)
         assert correlation_id == CORRELATION_ID
@@ -71,7 +71,7 @@ def snake(name: str) -> str:
 
 
 def fields_of(schema: Any, body: Json) -> dict[str, Any]:
-    """Kafka's JSON as the mapping of field names that our encoder takes."""
+    """Return Kafka's JSON as the mapping of field names for our encoder."""
     left = {snake(name).removesuffix("_ms"): value for name, value in body.items()}
     hints = get_type_hints(schema)
     values = {}
@@ -86,7 +86,7 @@ def fields_of(schema: Any, body: Json) -> dict[str, Any]:
 
 
 def value_of(value: Any, hint: Any, kafka_type: str) -> Any:
-    nested = shape.nested_schema(hint)
+    nested = kio_schema.nested_schema(hint)
     if isinstance(value, list):
         element = nested or kafka_type
         return [
@@ -103,6 +103,6 @@ def value_of(value: Any, hint: Any, kafka_type: str) -> Any:
 
 
 def uuid_of(text: str) -> uuid.UUID | None:
-    """Kafka's text of a topic id; None for the id of no topic."""
+    """Read Kafka's text of a topic id; None for the zero id."""
     found = uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
     return found if found.int else None

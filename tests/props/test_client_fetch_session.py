@@ -22,9 +22,9 @@ from local_cluster.client.model import (
     SessionAnswer,
     TopicPartition,
 )
-from local_cluster.fetch_sessions.sessions import FetchSessions
+from local_cluster.fetch_sessions.session_cache import FetchSessionCache
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.fetch import FetchPartition, ForgottenPartition, PartitionFetched
+from local_cluster.wire.fetch import FetchPartition, ForgottenPartition, PartitionFetchResponse
 
 PARTITIONS = [TopicPartition(f"t{index // 2}", index % 2) for index in range(4)]
 
@@ -65,7 +65,7 @@ class ModelBroker:
 
     def serve(self, request: SessionRequest) -> SessionAnswer:
         asked: Fetched = {}
-        for at, position in request.asked.items():
+        for at, position in request.named.items():
             key = key_of(at, position.topic_id, request.is_by_id)
             asked[key] = position.offset
             self._names[key] = at
@@ -106,21 +106,21 @@ class ModelBroker:
 
 
 class OurBroker:
-    """`FetchSessions` as the broker's fetch handler uses them."""
+    """`FetchSessionCache` as the broker's fetch handler uses them."""
 
     def __init__(self, slots: int) -> None:
         self.ends: dict[TopicPartition, int | None] = dict.fromkeys(PARTITIONS, 0)
         self.fetched: Fetched = {}
         ids = itertools.count(1)
         self._names: dict[Key, TopicPartition] = {}
-        self._sessions = FetchSessions(lambda: next(ids), slots_max=slots)
+        self._sessions = FetchSessionCache(lambda: next(ids), slots_max=slots)
 
     def forget(self) -> None:
         self._sessions.close()
 
     def serve(self, request: SessionRequest) -> SessionAnswer:
         by_id = request.is_by_id
-        for at, to in request.asked.items():
+        for at, to in request.named.items():
             self._names[key_of(at, to.topic_id, by_id)] = at
         context = self._sessions.open(
             request.session_id,
@@ -130,7 +130,7 @@ class OurBroker:
                     *("" if by_id else at.topic, at.partition, -1, to.offset, -1, -1, 1),
                     to.topic_id if by_id else None,
                 )
-                for at, to in request.asked.items()
+                for at, to in request.named.items()
             ],
             [
                 ForgottenPartition("" if by_id else at.topic, at.partition, topic_id)
@@ -156,9 +156,9 @@ class OurBroker:
             },
         )
 
-    def _read(self, entry: FetchPartition) -> PartitionFetched:
+    def _read(self, entry: FetchPartition) -> PartitionFetchResponse:
         end = self.ends[self._names[entry.topic_id or entry.topic, entry.partition]]
-        read = PartitionFetched(entry.topic, entry.partition, 0, topic_id=entry.topic_id)
+        read = PartitionFetchResponse(entry.topic, entry.partition, 0, topic_id=entry.topic_id)
         if end is None:
             return read._replace(error_code=ErrorCode.not_leader_or_follower)
         return read._replace(high_watermark=end, last_stable_offset=end, log_start_offset=0)
@@ -193,15 +193,15 @@ async def _run(broker: Broker, steps: Sequence[tuple[str, object, int]]) -> None
         if isinstance(what, TopicPartition):
             match step:
                 case "ask":
-                    session.ask(what, FetchPosition(number, topic_id=ids.get(what.topic)))
+                    session.add(what, FetchPosition(number, topic_id=ids.get(what.topic)))
                 case "is made anew":
                     ids[what.topic] = UUID(int=PARTITIONS.index(what) // 2 * 10 + number)
                     for at in [at for at in session.wanted if at.topic == what.topic]:
-                        session.ask(at, FetchPosition(number, topic_id=ids[what.topic]))
+                        session.add(at, FetchPosition(number, topic_id=ids[what.topic]))
                 case "broker changes":
                     session.knows_topic_ids = bool(number)
                 case "leave out":
-                    session.leave_out(what)
+                    session.remove(what)
                 case "moves":
                     broker.ends[what] = number
                 case "is refused":

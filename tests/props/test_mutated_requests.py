@@ -1,7 +1,7 @@
 """Requests that Kafka's Java classes wrote, changed at random places: each is read or refused.
 
-Every API at every version that is served; a decoder may give a value or raise PeerError, nothing
-else, and what it gives is no larger than the frame can hold.
+For each API at each served version a decoder returns a value or raises PeerError, nothing else. The
+value is no larger than the frame can hold.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ REQUESTS: Final = [
 
 
 def read(frame: bytes) -> None:
-    """What the connection does with a frame, up to the handler."""
+    """Read a frame as the connection does before it calls the handler."""
     view = memoryview(bytearray(frame))
     header = read_request_header(view)
     handler = find_handler(header.api_key)
@@ -59,7 +59,7 @@ def read(frame: bytes) -> None:
 
 
 @pytest.mark.parametrize("line", REQUESTS, ids=str)
-def test_what_is_not_changed_is_read(line: Golden) -> None:
+def test_unchanged_requests_are_read(line: Golden) -> None:
     read(line.frame)
 
 

@@ -1,4 +1,4 @@
-"""Whatever bytes arrive, the decoders give a value or PeerError, and never anything else."""
+"""For any bytes the decoders return a value or raise PeerError, and nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kio.serial import entity_writer
 from local_cluster.records import header as h
 from local_cluster.records.batch import CorruptRecordError, NewRecord, decode_batch, encode_batch
 from local_cluster.records.compress import Codec, CompressionError
-from local_cluster.wire import fetch, messages, metadata, offset_commit, produce, shape
+from local_cluster.wire import fetch, kio_schema, messages, metadata, offset_commit, produce
 from local_cluster.wire.api import FLEXIBLE_SINCE, ApiKey
 from local_cluster.wire.errors import PeerError
 from local_cluster.wire.frame import FrameReceiver
@@ -80,20 +80,20 @@ def test_kios_messages_of_any_bytes(data: bytes, api: tuple[int, int]) -> None:
             decode(*api, memoryview(data), 0)
 
 
-def test_tagged_fields_that_nobody_knows_are_left_out() -> None:
+def test_unknown_tagged_fields_are_removed() -> None:
     # A newer client may send them in any version; kio refuses to read them.
     body = b"\2\2t\1\7\3abc\1\0\0\2\5\2xy\x80\1\0"
     request = messages.decode_request(ApiKey.METADATA, 9, memoryview(body), 0)
     assert [topic.name for topic in request.topics] == ["t"]
     assert request.allow_auto_topic_creation
-    # In a struct that is itself in a tagged field: the node endpoints of Fetch and Produce.
+    # In a struct inside a tagged field: the node endpoints of Fetch and Produce.
     endpoint = b"\0\0\0\7\2h\0\0\0\1\0\1\x09\2zz"
     answer = b"\1\0\0\0\0\2\0" + bytes((len(endpoint) + 1,)) + b"\2" + endpoint + b"\6\1q"
     told = messages.decode_response(ApiKey.PRODUCE, 10, memoryview(answer), 0)
     assert [(each.node_id, each.host, each.port) for each in told.node_endpoints] == [(7, "h", 1)]
 
 
-def test_null_where_a_list_has_to_be_is_refused() -> None:
+def test_null_for_a_required_array_is_refused() -> None:
     with pytest.raises(PeerError, match="array of -1"):
         messages.decode_request(ApiKey.METADATA, 0, memoryview(b"\xff\xff\xff\xff"), 0)
 
@@ -107,7 +107,7 @@ def test_an_array_longer_than_its_frame_is_refused_before_it_is_allocated(length
 
 @settings(max_examples=150, suppress_health_check=list(HealthCheck), deadline=None)
 @given(st.data(), st.sampled_from(KIOS_APIS))
-def test_the_walk_takes_what_kio_writes(data: st.DataObject, api: tuple[int, int]) -> None:
+def test_the_walk_accepts_what_kio_writes(data: st.DataObject, api: tuple[int, int]) -> None:
     for load in (load_request_schema, load_response_schema):
         schema = load(*api)
         message = data.draw(st.from_type(schema))
@@ -115,8 +115,8 @@ def test_the_walk_takes_what_kio_writes(data: st.DataObject, api: tuple[int, int
         try:
             entity_writer(schema)(out, message)
         except (OverflowError, ValueError, TypeError):
-            continue  # a value that hypothesis made but the wire cannot carry
-        shape.check(schema, out.getvalue())
+            continue  # a value that the wire cannot carry
+        kio_schema.check_lengths(schema, out.getvalue())
 
 
 partitions = st.lists(
@@ -127,7 +127,7 @@ partitions = st.lists(
 
 
 @given(st.integers(3, 12), st.none() | names, partitions)
-def test_produce_requests_go_round(
+def test_produce_requests_round_trip(
     version: int, transactional_id: str | None, entries: list[tuple[str, int, bytes]]
 ) -> None:
     entries.sort(key=lambda entry: entry[0])
@@ -151,7 +151,7 @@ records = st.builds(
 
 
 @given(st.lists(records, min_size=1, max_size=20), st.sampled_from(list(Codec)))
-def test_batches_go_round(batch: list[NewRecord], codec: Codec) -> None:
+def test_batches_round_trip(batch: list[NewRecord], codec: Codec) -> None:
     encoded = encode_batch(batch, codec=codec, base_offset=100)
     header = h.read_header(encoded)
     assert h.crc_is_valid(encoded, 0, header)
@@ -166,7 +166,7 @@ def test_batches_go_round(batch: list[NewRecord], codec: Codec) -> None:
     st.sampled_from(list(Codec)),
     st.data(),
 )
-def test_a_flipped_byte_is_seen_by_the_crc(
+def test_the_crc_detects_a_flipped_byte(
     batch: list[NewRecord], codec: Codec, data: st.DataObject
 ) -> None:
     encoded = encode_batch(batch, codec=codec)

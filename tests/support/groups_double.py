@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from local_cluster.client.admin.group_offsets import CommittedOffset
-from local_cluster.client.last_answer import LastAnswer
+from local_cluster.client.connection import LastResponse
 from local_cluster.client.model import ClusterMetadata, TopicPartition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -76,7 +76,7 @@ class GroupsDouble:
         *,
         node_id: int | None = None,
         version_max: int | None = None,
-        last: LastAnswer | None = None,
+        last: LastResponse | None = None,
     ) -> Any:
         if self.is_down:
             raise KafkaError(ErrorCode.network_exception, "down")
@@ -134,7 +134,9 @@ class GroupsDouble:
     def _fetch(self, version: int, fields: Mapping[str, Any]) -> dict[str, Any]:
         names = [each["group_id"] for each in fields["groups"]]
         answers = [self._fetched(name) for name in names]
-        return {"groups": answers} if version >= 8 else answers[0]
+        if version >= 8:
+            return {"groups": answers}
+        return {key: value for key, value in answers[0].items() if key != "group_id"}
 
     def _fetched(self, name: str) -> dict[str, Any]:
         if name in self.refused:

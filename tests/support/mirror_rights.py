@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from local_cluster.client.admin.acls import Acl, Operation, PatternType, Permission, ResourceType
+from local_cluster.client.admin.acls import Acl, PatternType, Permission, ResourceType
+from local_cluster.wire.constants import AclOperation
 from mirror_maker.formats.probe import probe_topic_name
 from mirror_maker.formats.workers import workers_group_id
 
@@ -43,7 +44,7 @@ class TableRow(NamedTuple):
 
     where: str
     on: str
-    operations: frozenset[Operation]
+    operations: frozenset[AclOperation]
 
     @property
     def side(self) -> str:
@@ -54,7 +55,7 @@ class Refusal(NamedTuple):
     """A parsed sentence of the mirror."""
 
     side: str
-    operation: Operation
+    operation: AclOperation
     kind: ResourceType
     name: str
 
@@ -67,7 +68,7 @@ def read_table() -> list[TableRow]:
     for line in lines[start : lines.index("", start)]:
         where, on, operations = (cell.strip() for cell in line.strip("|").split("|"))
         rows.append(
-            TableRow(where, on, frozenset(Operation[name] for name in operations.split(", ")))
+            TableRow(where, on, frozenset(AclOperation[name] for name in operations.split(", ")))
         )
     return rows
 
@@ -120,7 +121,7 @@ def resources_of(
     }[row.on]
 
 
-def acl_of(user: str, resource: Resource, operation: Operation) -> Acl:
+def acl_of(user: str, resource: Resource, operation: AclOperation) -> Acl:
     """Return the ACL that allows it."""
     return Acl(
         resource.kind,
@@ -133,13 +134,13 @@ def acl_of(user: str, resource: Resource, operation: Operation) -> Acl:
     )
 
 
-def implied_by(operations: Iterable[Operation]) -> frozenset[Operation]:
+def implied_by(operations: Iterable[AclOperation]) -> frozenset[AclOperation]:
     """Return these operations and those that they imply in Kafka's authorizers."""
     found = set(operations)
-    if found & {Operation.READ, Operation.WRITE, Operation.ALTER, Operation.DELETE}:
-        found.add(Operation.DESCRIBE)
-    if Operation.ALTER_CONFIGS in found:
-        found.add(Operation.DESCRIBE_CONFIGS)
+    if found & {AclOperation.READ, AclOperation.WRITE, AclOperation.ALTER, AclOperation.DELETE}:
+        found.add(AclOperation.DESCRIBE)
+    if AclOperation.ALTER_CONFIGS in found:
+        found.add(AclOperation.DESCRIBE_CONFIGS)
     return frozenset(found)
 
 
@@ -148,7 +149,7 @@ def understand(sentence: str) -> Refusal:
     found = _SENTENCE.fullmatch(sentence)
     assert found is not None, sentence
     side = next(side for side, user in USERS.items() if user == found["user"])
-    operation = Operation[found["operation"]]
+    operation = AclOperation[found["operation"]]
     if found["whole"] == "the cluster":
         return Refusal(side, operation, ResourceType.CLUSTER, KAFKA_CLUSTER)
     if found["whole"] == "any topic":

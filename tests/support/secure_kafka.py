@@ -13,18 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from local_cluster.client.admin.acls import (
-    Acl,
-    Operation,
-    PatternType,
-    Permission,
-    ResourceType,
-    create_acls,
-)
+from local_cluster.client.admin.acls import Acl, PatternType, Permission, ResourceType, create_acls
 from local_cluster.client.auth.scram import HASHES, salted_password
 from local_cluster.client.auth.security import ClientSecurity, Secret
 from local_cluster.client.client import KafkaClient
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import AclOperation
 from tests.support.kafka_from_maven import KafkaProcess
 from tests.support.keystore import make_keystore
 from tests.support.quiet_ports import quiet_ports
@@ -86,7 +80,7 @@ class SecureKafka:
         user: str,
         resource: ResourceType,
         name: str,
-        operations: Sequence[Operation],
+        operations: Sequence[AclOperation],
         pattern: PatternType = PatternType.LITERAL,
     ) -> None:
         acls = [

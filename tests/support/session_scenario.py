@@ -35,7 +35,7 @@ async def fetch_in_a_session(client: KafkaClient) -> None:
 
     session = FetchSession()
     for at in (A0, A1, B0):
-        session.ask(at, FetchPosition(0))
+        session.add(at, FetchPosition(0))
     first = await poll(session)
     assert {at: each.high_watermark for at, each in first.items()} == {A0: 0, A1: 0, B0: 0}
     assert await poll(session) == {}
@@ -46,11 +46,11 @@ async def fetch_in_a_session(client: KafkaClient) -> None:
     assert (news[A0].high_watermark, session.high_watermark(A1)) == (1, 0)
     assert list(await poll(session)) == [A0], "nobody has said that it was taken"
 
-    session.ask(A0, FetchPosition(1))
-    session.leave_out(B0)
+    session.add(A0, FetchPosition(1))
+    session.remove(B0)
     await append(B0)
     assert await poll(session) == {}
-    session.ask(B0, FetchPosition(0))
+    session.add(B0, FetchPosition(0))
     assert list(await poll(session)) == [B0]
 
     # Another client continues the session: this one loses it and opens a new one.
@@ -60,7 +60,7 @@ async def fetch_in_a_session(client: KafkaClient) -> None:
         A1: 0,
         B0: 1,
     }
-    session.ask(B0, FetchPosition(1))
+    session.add(B0, FetchPosition(1))
     assert await poll(session) == {}
 
     # Once it was closed nobody can go on with it.

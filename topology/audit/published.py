@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from aggregator.maps.link_map import LinkMap, TopicIds
-from local_cluster.client.client import LATEST_TIMESTAMP, KafkaClient
+from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.client.reader import read_topic
+from local_cluster.wire.constants import LATEST_TIMESTAMP
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats import (
     FlowKey,

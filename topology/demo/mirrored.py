@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
-from local_cluster.client.client import LATEST_TIMESTAMP, KafkaClient
+from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
+from local_cluster.wire.constants import LATEST_TIMESTAMP
 from local_cluster.wire.errors import KafkaError
 
 POLL_S: Final = 0.25

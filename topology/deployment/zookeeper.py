@@ -7,11 +7,11 @@ fsyncs its transaction log, unless `fsync` is False (tests).
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -171,7 +171,7 @@ def find_java() -> str:
 
 def find_jars() -> tuple[Path, ...]:
     """Return the jars that the server needs. Raises ZooKeeperUnavailable."""
-    spec = importlib.util.find_spec("pyspark")
+    spec = find_spec("pyspark")
     places = list(spec.submodule_search_locations or ()) if spec is not None else []
     if not places:
         raise ZooKeeperUnavailable(

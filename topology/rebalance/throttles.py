@@ -7,13 +7,9 @@ from typing import Any, Final
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import AlterOperation, ConfigResourceType
 from local_cluster.wire.errors import KafkaError
 from topology.rebalance.layout import ClusterCalls
-
-TOPIC: Final = 2
-BROKER: Final = 4
-SET: Final = 0
-DELETE: Final = 1
 
 RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LEADERS: Final = "leader.replication.throttled.replicas"
@@ -35,14 +31,19 @@ async def set_throttles(
         leaders, followers = topics.setdefault(key.topic, ([], []))
         leaders += [f"{key.partition}:{replica}" for replica in sending]
         followers += [f"{key.partition}:{replica}" for replica in filled]
-    rates = [(name, SET, str(bytes_per_second)) for name in RATES]
+    rates = [(name, AlterOperation.SET, str(bytes_per_second)) for name in RATES]
     for broker_id in sorted(broker_ids):
-        await _alter(client, [_resource(BROKER, str(broker_id), rates)], broker_id)
+        await _alter(
+            client, [_resource(ConfigResourceType.BROKER, str(broker_id), rates)], broker_id
+        )
     named = [
         _resource(
-            TOPIC,
+            ConfigResourceType.TOPIC,
             topic,
-            [(LEADERS, SET, ",".join(leaders)), (FOLLOWERS, SET, ",".join(followers))],
+            [
+                (LEADERS, AlterOperation.SET, ",".join(leaders)),
+                (FOLLOWERS, AlterOperation.SET, ",".join(followers)),
+            ],
         )
         for topic, (leaders, followers) in topics.items()
     ]
@@ -55,15 +56,21 @@ async def remove_throttles(
     """Remove every throttle; return whether there was one. Raises KafkaError."""
     found = False
     for broker_id in sorted(broker_ids):
-        (rates,) = (await _described(client, BROKER, [str(broker_id)], RATES, broker_id)).values()
+        (rates,) = (
+            await _described(client, ConfigResourceType.BROKER, [str(broker_id)], RATES, broker_id)
+        ).values()
         if rates:
             found = True
-            gone = [(name, DELETE, None) for name in rates]
-            await _alter(client, [_resource(BROKER, str(broker_id), gone)], broker_id)
+            gone = [(name, AlterOperation.DELETE, None) for name in rates]
+            await _alter(
+                client, [_resource(ConfigResourceType.BROKER, str(broker_id), gone)], broker_id
+            )
     asked = (LEADERS, FOLLOWERS)
-    throttled = await _described(client, TOPIC, sorted(topics), asked, None)
+    throttled = await _described(client, ConfigResourceType.TOPIC, sorted(topics), asked, None)
     resources = [
-        _resource(TOPIC, topic, [(name, DELETE, None) for name in names])
+        _resource(
+            ConfigResourceType.TOPIC, topic, [(name, AlterOperation.DELETE, None) for name in names]
+        )
         for topic, names in throttled.items()
         if names
     ]

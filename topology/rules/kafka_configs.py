@@ -5,94 +5,15 @@ A topic default becomes a broker config under its broker name: retention.ms as l
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Final
 
+from local_cluster.broker_configs import KNOWN_BROKER_CONFIGS, find_problem
 from local_cluster.log.config.config_table import TOPIC_CONFIGS
 from topology.model import Cluster
 from topology.problems import Finding, Location, nearest_name
 
-_SWITCHES: Final = frozenset(
-    {
-        "auto.create.topics.enable",
-        "auto.leader.rebalance.enable",
-        "controlled.shutdown.enable",
-        "delete.topic.enable",
-        "log.cleaner.enable",
-        "transaction.partition.verification.enable",
-    }
-)
-_WHOLE_NUMBERS: Final = frozenset(
-    {
-        "add.partitions.to.txn.retry.backoff.max.ms",
-        "add.partitions.to.txn.retry.backoff.ms",
-        "default.replication.factor",
-        "group.consumer.assignment.interval.ms",
-        "group.consumer.heartbeat.interval.ms",
-        "group.consumer.max.size",
-        "group.consumer.regex.refresh.interval.ms",
-        "group.consumer.session.timeout.ms",
-        "group.initial.rebalance.delay.ms",
-        "group.max.session.timeout.ms",
-        "group.max.size",
-        "group.min.session.timeout.ms",
-        "heliograph.stray.delete.delay.ms",
-        "leader.imbalance.check.interval.seconds",
-        "leader.imbalance.per.broker.percentage",
-        "log.cleaner.backoff.ms",
-        "log.cleaner.dedupe.buffer.size",
-        "log.retention.check.interval.ms",
-        "max.incremental.fetch.session.cache.slots",
-        "num.partitions",
-        "offset.metadata.max.bytes",
-        "offsets.retention.check.interval.ms",
-        "offsets.retention.minutes",
-        "offsets.topic.num.partitions",
-        "offsets.topic.replication.factor",
-        "offsets.topic.segment.bytes",
-        "producer.id.expiration.ms",
-        "replica.fetch.backoff.ms",
-        "replica.fetch.max.bytes",
-        "replica.fetch.response.max.bytes",
-        "replica.fetch.wait.max.ms",
-        "replica.lag.time.max.ms",
-        "replication.quota.window.num",
-        "replication.quota.window.size.seconds",
-        "socket.request.max.bytes",
-        "socket.send.buffer.bytes",
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-        "transaction.max.timeout.ms",
-        "transaction.state.log.min.isr",
-        "transaction.state.log.num.partitions",
-        "transaction.state.log.replication.factor",
-        "transaction.state.log.segment.bytes",
-        "transactional.id.expiration.ms",
-    }
-)
-_NUMBERS: Final = frozenset(
-    {
-        "log.cleaner.io.buffer.load.factor",
-        "log.cleaner.io.max.bytes.per.second",
-    }
-)
-_TEXTS: Final = frozenset(
-    {
-        "group.consumer.assignors",
-        "replica.selector.class",
-    }
-)
-BROKER_CONFIGS: Final = _SWITCHES | _WHOLE_NUMBERS | _NUMBERS | _TEXTS
-"""Broker configs that are no default of a topic config."""
-
 INTERNAL_REPLICATION_FACTOR_MAX = 3
 """Kafka's default replication factor of the coordinators' topics."""
-
-
-def known_broker_configs() -> frozenset[str]:
-    """Return every broker config that a topology can set."""
-    synonyms = (synonym.name for each in TOPIC_CONFIGS.values() for synonym in each.synonyms)
-    return BROKER_CONFIGS.union(synonyms)
 
 
 def check_configs(cluster: Cluster, here: Location) -> Iterator[Finding]:
@@ -107,36 +28,17 @@ def check_configs(cluster: Cluster, here: Location) -> Iterator[Finding]:
         problem = config.problem(value)
         if problem is not None:
             yield Finding((*at, name), f"{problem}, not {value!r}")
-    known = known_broker_configs()
     given = topic_defaults(cluster)
     for name, value in cluster.config.items():
-        if name not in known:
-            near = nearest_name(name, known)
+        if name not in KNOWN_BROKER_CONFIGS:
+            near = nearest_name(name, KNOWN_BROKER_CONFIGS)
             expected = "the name of a broker config"
             yield Finding((*here, "config", name), expected, near, at_key=True)
         elif name in given:
             expected = "set once; topic_defaults sets it as well"
             yield Finding((*here, "config", name), expected, at_key=True)
-        elif (problem := _problem(name, value)) is not None:
+        elif (problem := find_problem(name, value)) is not None:
             yield Finding((*here, "config", name), f"{problem}, not {value!r}")
-
-
-def _problem(name: str, value: str) -> str | None:
-    """Return what a broker config's value should be, or None if it is valid."""
-    if name in _SWITCHES:
-        return None if value.strip().lower() in ("true", "false") else "true or false"
-    if name in _WHOLE_NUMBERS:
-        return None if re.fullmatch(r"\s*-?\d+\s*", value) else "a whole number"
-    if name in _NUMBERS:
-        return None if re.fullmatch(r"\s*\d+(\.\d+)?([eE][+-]?\d+)?\s*", value) else "a number"
-    for config in TOPIC_CONFIGS.values():
-        for synonym in config.synonyms:
-            if synonym.name == name:
-                try:
-                    return config.problem(synonym.convert(value))
-                except ValueError:
-                    return "a whole number"
-    return None
 
 
 def topic_defaults(cluster: Cluster) -> dict[str, str]:

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from local_cluster.client.auth.security import ClientSecurity
-from local_cluster.client.calls import parse_address
+from local_cluster.client.broker_directory import parse_address
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.connection import connect
 from local_cluster.client.model import ClusterMetadata

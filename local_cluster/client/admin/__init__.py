@@ -1,1 +1,1 @@
-"""admin."""
+"""Admin calls: ACLs, configs of topics, members and offsets of groups."""

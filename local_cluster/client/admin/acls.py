@@ -1,4 +1,4 @@
-"""ACLs of a cluster: listed, made, taken away.
+"""Describes, creates and deletes the ACLs of a cluster.
 
 The numbers are Kafka's (ResourceType, PatternType, AclOperation, AclPermissionType).
 """
@@ -11,13 +11,14 @@ from typing import Final, NamedTuple
 
 from local_cluster.client.calls import ClusterCalls
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import AclOperation
 from local_cluster.wire.errors import KafkaError
 
 ACLS_PER_REQUEST_MAX: Final = 1_000
 
 
 class ResourceType(IntEnum):
-    """What an ACL is about."""
+    """The kind of resource that an ACL protects."""
 
     ANY = 1
     TOPIC = 2
@@ -27,7 +28,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How an ACL names it."""
+    """How an ACL names the resource."""
 
     ANY = 1
     LITERAL = 3
@@ -35,7 +36,7 @@ class PatternType(IntEnum):
 
 
 class Operation(IntEnum):
-    """What may be done to it."""
+    """The operation that an ACL allows or denies."""
 
     ANY = 1
     ALL = 2
@@ -52,7 +53,7 @@ class Operation(IntEnum):
 
 
 class Permission(IntEnum):
-    """Whether it is allowed."""
+    """Whether an ACL allows or denies."""
 
     ANY = 1
     DENY = 2
@@ -60,7 +61,7 @@ class Permission(IntEnum):
 
 
 class Acl(NamedTuple):
-    """One binding; the numbers may be newer than the enumerations here."""
+    """One ACL binding. Its numbers may be newer than the enumerations here."""
 
     resource_type: int
     resource_name: str
@@ -75,7 +76,7 @@ class Acl(NamedTuple):
             _name(Permission, self.permission),
             self.principal,
             f"from {self.host}",
-            _name(Operation, self.operation),
+            _name(AclOperation, self.operation),
             _name(ResourceType, self.resource_type),
             f"{self.resource_name!r}",
             _name(PatternType, self.pattern_type),
@@ -88,9 +89,9 @@ def _name(kind: type[IntEnum], value: int) -> str:
 
 
 async def describe_acls(client: ClusterCalls, resource_type: int = ResourceType.ANY) -> set[Acl]:
-    """Every ACL about such resources.
+    """Return every ACL on resources of a type.
 
-    Raises KafkaError: security_disabled where the cluster has no authorizer.
+    Raises KafkaError: security_disabled if the cluster has no authorizer.
     """
     response = await client.call(
         ApiKey.DESCRIBE_ACLS,
@@ -100,7 +101,7 @@ async def describe_acls(client: ClusterCalls, resource_type: int = ResourceType.
             "pattern_type_filter": int(PatternType.ANY),
             "principal_filter": None,
             "host_filter": None,
-            "operation": int(Operation.ANY),
+            "operation": int(AclOperation.ANY),
             "permission_type": int(Permission.ANY),
         },
     )
@@ -122,7 +123,10 @@ async def describe_acls(client: ClusterCalls, resource_type: int = ResourceType.
 
 
 async def create_acls(client: ClusterCalls, acls: Sequence[Acl]) -> dict[Acl, KafkaError | None]:
-    """Make them; per ACL None or why not. One that is there already is made again without harm."""
+    """Create ACLs. Return the error of each, None after a success. Existing ones are no error.
+
+    Raises KafkaError if a whole request fails.
+    """
     results: dict[Acl, KafkaError | None] = {}
     for start in range(0, len(acls), ACLS_PER_REQUEST_MAX):
         chunk = acls[start : start + ACLS_PER_REQUEST_MAX]
@@ -149,7 +153,10 @@ async def create_acls(client: ClusterCalls, acls: Sequence[Acl]) -> dict[Acl, Ka
 
 
 async def delete_acls(client: ClusterCalls, acls: Sequence[Acl]) -> dict[Acl, KafkaError | None]:
-    """Take exactly these away; per ACL None or why not."""
+    """Delete exactly these ACLs. Return the error of each, None after a success.
+
+    Raises KafkaError if a whole request fails.
+    """
     results: dict[Acl, KafkaError | None] = {}
     for start in range(0, len(acls), ACLS_PER_REQUEST_MAX):
         chunk = acls[start : start + ACLS_PER_REQUEST_MAX]

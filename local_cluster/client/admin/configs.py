@@ -1,12 +1,12 @@
-"""Configs of topics, set and reset one by one (KIP-339)."""
+"""Sets and resets single configs of topics (KIP-339)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from local_cluster.client.calls import ClusterCalls
-from local_cluster.client.client import TOPIC_RESOURCE
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import ConfigResourceType
 from local_cluster.wire.errors import KafkaError
 
 SET = 0
@@ -16,7 +16,10 @@ DELETE = 1
 async def alter_topic_configs(
     client: ClusterCalls, changes: Mapping[str, Mapping[str, str | None]]
 ) -> dict[str, KafkaError | None]:
-    """Set configs of topics, None resets to the default; per topic None or why not."""
+    """Set configs of topics; None resets one to its default.
+
+    Return the error of each topic, None after a success. Raises KafkaError if the request fails.
+    """
     if not changes:
         return {}
     response = await client.call_controller(
@@ -24,7 +27,7 @@ async def alter_topic_configs(
         {
             "resources": [
                 {
-                    "resource_type": TOPIC_RESOURCE,
+                    "resource_type": ConfigResourceType.TOPIC,
                     "resource_name": topic,
                     "configs": [
                         {

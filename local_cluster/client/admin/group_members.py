@@ -1,10 +1,10 @@
-"""The members of a classic group, as an administrator sees them."""
+"""Describes the members of a classic group."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from local_cluster.client.group import Coordinated
+from local_cluster.client.group import CoordinatorClient
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -13,20 +13,22 @@ _STABLE: Final = "Stable"
 
 
 class DescribedMember(NamedTuple):
-    """What a coordinator tells of a member."""
+    """A member, as its coordinator describes it."""
 
     member_id: str
     client_host: str
-    """The address that it is connected from, as the coordinator sees it."""
+    """Its address, as the coordinator sees it."""
     metadata: bytes
-    """What it said when it joined."""
+    """The metadata that it joined with."""
 
 
-async def describe_members(client: Coordinated, group_id: str) -> list[DescribedMember] | None:
-    """The members of a group; none of one that is not there.
+async def describe_members(
+    client: CoordinatorClient, group_id: str
+) -> list[DescribedMember] | None:
+    """Return the members of a group, [] if the group does not exist.
 
-    None while the group rebalances, for then no coordinator tells what members said. Raises
-    KafkaError. Source: DescribeGroups, GroupMetadata.summary.
+    Return None during a rebalance: a coordinator does not describe the members' metadata then.
+    Raises KafkaError. Source: DescribeGroups, GroupMetadata.summary.
     """
     response = await client.call_coordinator(
         group_id,

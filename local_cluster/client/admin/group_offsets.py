@@ -1,10 +1,10 @@
-"""Consumer groups as an administrator sees them: which there are, where they stand.
+"""Lists consumer groups, and reads and writes their committed offsets.
 
-Groups are asked of their coordinators many at a time where the broker can (FindCoordinator v4,
-OffsetFetch v8: KIP-699, KIP-709), else one by one.
+Requests to coordinators name many groups at a time if the broker can read that (FindCoordinator
+v4, OffsetFetch v8: KIP-699, KIP-709), else one.
 
-Who looks again and again keeps a `WatchedGroups`: a cluster of which nobody has committed anything
-since is asked, but its answers are not decoded.
+For repeated reads keep a `WatchedGroups`: if nothing was committed since the last read, the
+requests are sent, but their responses are not decoded.
 """
 
 from __future__ import annotations
@@ -13,26 +13,24 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.last_answer import LastAnswer
+from local_cluster.client.connection import LastResponse
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import GROUP_KEY_TYPE, NO_GENERATION
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
 
 KNOWN_FIND_VERSION: Final = 6
-"""The newest FindCoordinator known here; from v4 on it takes many keys."""
+"""The newest FindCoordinator version known here. From v4 on it has many keys."""
 MANY_GROUPS_VERSION: Final = 8
-"""OffsetFetch from this version on takes many groups."""
+"""From this version on OffsetFetch has many groups."""
 NAMED_TOPICS_VERSION_MAX: Final = 9
-"""The last version of OffsetCommit and OffsetFetch that names topics, not their ids."""
+"""The last version of OffsetCommit and OffsetFetch that has topic names, not topic ids."""
 GROUPS_PER_REQUEST_MAX: Final = 500
-NO_GENERATION: Final = -1
-GROUP_KEY: Final = 0
-"""FindCoordinator's key type of groups."""
 
 
 class ListedGroup(NamedTuple):
-    """One entry of ListGroups; the state is empty before v4 (Kafka 2.6)."""
+    """One group of a ListGroups response. The state is empty before v4 (Kafka 2.6)."""
 
     group_id: str
     protocol_type: str
@@ -40,7 +38,7 @@ class ListedGroup(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """A group's position in a partition."""
+    """The committed offset of a group in a partition."""
 
     offset: int
     leader_epoch: int
@@ -53,7 +51,7 @@ GroupPositions = dict[str, dict[TopicPartition, CommittedOffset]]
 async def commit_offsets(
     client: KafkaClient, group_id: str, positions: Mapping[TopicPartition, CommittedOffset]
 ) -> dict[TopicPartition, ErrorCode]:
-    """Commit for a group that has no members; per partition the broker's answer.
+    """Commit offsets for a group without members. Return the error code of each partition.
 
     A group with members refuses with UNKNOWN_MEMBER_ID. Raises KafkaError.
     """
@@ -87,31 +85,31 @@ async def commit_offsets(
 
 
 async def list_groups(client: KafkaClient) -> dict[str, ListedGroup]:
-    """Every group of the cluster, by id. Raises KafkaError."""
+    """Return every group of the cluster, by id. Raises KafkaError."""
     return await WatchedGroups(client).listed()
 
 
 async def committed_offsets(client: KafkaClient, group_ids: Iterable[str]) -> GroupPositions:
-    """All positions of the groups, as `WatchedGroups.positions`. Raises KafkaError."""
+    """Return all committed offsets of groups, as `WatchedGroups.positions`. Raises KafkaError."""
     return await WatchedGroups(client).positions(group_ids)
 
 
 class WatchedGroups:
-    """The groups of a cluster, for who looks again and again; one look at a time.
+    """The groups of a cluster, for repeated reads; one read at a time.
 
-    What has not changed since the last look is given as the same object.
+    What has not changed since the last read is returned as the same object.
     """
 
     def __init__(self, client: KafkaClient) -> None:
         self._client = client
-        self._answers: dict[Hashable, LastAnswer] = {}
-        """By question; as many as a look has."""
+        self._responses: dict[Hashable, LastResponse] = {}
+        """The last responses by request."""
         self._read: dict[Hashable, tuple[Any, GroupPositions]] = {}
-        """The responses that hold positions, with what was read of each."""
+        """The OffsetFetch responses by request, with the offsets in them."""
         self._positions: GroupPositions = {}
 
     async def listed(self) -> dict[str, ListedGroup]:
-        """Every group of the cluster, by id. Raises KafkaError."""
+        """Return every group of the cluster, by id. Raises KafkaError."""
         groups: dict[str, ListedGroup] = {}
         for node_id in (await self._client.metadata([])).brokers:
             response = await self._client.call(
@@ -129,12 +127,13 @@ class WatchedGroups:
         return groups
 
     async def positions(self, group_ids: Iterable[str]) -> GroupPositions:
-        """All positions of the groups. Raises KafkaError.
+        """Return all committed offsets of groups. Raises KafkaError.
 
-        A group without any, or that nobody knows, has an empty mapping. One that is refused, or
-        whose coordinator cannot tell at present, is left out: nobody knows where it stands.
+        A group without commits, or that does not exist, has an empty mapping. A group is missing
+        if the request for it is refused, or if its coordinator cannot answer at present: its
+        offsets are unknown.
 
-        A group's mapping is the same object as in the last look where it says the same.
+        An unchanged mapping is the same object as in the last read.
         """
         found: GroupPositions = {}
         read: dict[Hashable, tuple[Any, GroupPositions]] = {}
@@ -143,7 +142,7 @@ class WatchedGroups:
             version = connection.choose_version(ApiKey.OFFSET_FETCH, NAMED_TOPICS_VERSION_MAX)
             step = GROUPS_PER_REQUEST_MAX if version >= MANY_GROUPS_VERSION else 1
             for start in range(0, len(groups), step):
-                # A group of its own is a question of its own, whatever came before it.
+                # A request for one group is the same request, whichever groups came before it.
                 key: Hashable = (node_id, start if step > 1 else groups[start])
                 response = await self._fetch(node_id, groups[start : start + step], key)
                 known = self._read.get(key)
@@ -152,7 +151,7 @@ class WatchedGroups:
                 read[key] = known
                 found.update(known[1])
         for key in self._read.keys() - read.keys():
-            self._answers.pop((ApiKey.OFFSET_FETCH, key), None)
+            self._responses.pop((ApiKey.OFFSET_FETCH, key), None)
         self._read, self._positions = read, found
         return found
 
@@ -174,7 +173,7 @@ class WatchedGroups:
         )
 
     def _read_positions(self, response: Any, first: str) -> GroupPositions:
-        """Of the groups of a response; `first` is the one of a response that names none."""
+        """Return the offsets in a response. Before v8 it names no group: it is that of `first`."""
         many = get(response, "groups", None)
         if many is not None:
             found = {each.group_id: _positions(each.topics) for each in many if not each.error_code}
@@ -189,18 +188,18 @@ class WatchedGroups:
         return found
 
     async def _by_coordinator(self, group_ids: list[str]) -> dict[int, list[str]]:
-        """Groups by the node that coordinates them; those without a coordinator are left out."""
+        """Return the groups by the node of their coordinator. Groups without one are missing."""
         nodes: dict[int, list[str]] = {}
         for start in range(0, len(group_ids), GROUPS_PER_REQUEST_MAX):
-            asked = group_ids[start : start + GROUPS_PER_REQUEST_MAX]
-            for group_id, node_id in await self._find(asked, start):
+            requested = group_ids[start : start + GROUPS_PER_REQUEST_MAX]
+            for group_id, node_id in await self._find(requested, start):
                 nodes.setdefault(node_id, []).append(group_id)
         return nodes
 
     async def _find(self, group_ids: list[str], start: int) -> list[tuple[str, int]]:
         response = await self._client.call(
             ApiKey.FIND_COORDINATOR,
-            {"key": group_ids[0], "key_type": GROUP_KEY, "coordinator_keys": group_ids},
+            {"key": group_ids[0], "key_type": GROUP_KEY_TYPE, "coordinator_keys": group_ids},
             version_max=KNOWN_FIND_VERSION,
             last=self._last(ApiKey.FIND_COORDINATOR, start),
         )
@@ -210,14 +209,14 @@ class WatchedGroups:
         found = [] if response.error_code else [(group_ids[0], int(response.node_id))]
         for group_id in group_ids[1:]:
             answer = await self._client.call(
-                ApiKey.FIND_COORDINATOR, {"key": group_id, "key_type": GROUP_KEY}
+                ApiKey.FIND_COORDINATOR, {"key": group_id, "key_type": GROUP_KEY_TYPE}
             )
             if not answer.error_code:
                 found.append((group_id, int(answer.node_id)))
         return found
 
-    def _last(self, api: ApiKey, key: Hashable) -> LastAnswer:
-        return self._answers.setdefault((api, key), LastAnswer())
+    def _last(self, api: ApiKey, key: Hashable) -> LastResponse:
+        return self._responses.setdefault((api, key), LastResponse())
 
 
 def _positions(topics: Iterable[Any]) -> dict[TopicPartition, CommittedOffset]:

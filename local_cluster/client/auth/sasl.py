@@ -1,7 +1,7 @@
-"""Proving one's name on a fresh connection: SaslHandshake, then SaslAuthenticate (KIP-43, KIP-152).
+"""SASL on a new connection: SaslHandshake, then SaslAuthenticate (KIP-43, KIP-152).
 
-Where a broker limits sessions (`connections.max.reauth.ms`, KIP-368), it closes the connection at
-the end of one, and the next connection authenticates anew; a session is not prolonged.
+If a broker limits sessions (`connections.max.reauth.ms`, KIP-368), it closes the connection at the
+end of one, and the next connection authenticates again. A session is not extended.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import Fields
 
 
-class Caller(Protocol):
-    """A connection that has negotiated its versions."""
+class SaslConnection(Protocol):
+    """A connection whose versions are negotiated."""
 
     async def call(self, api: ApiKey, fields: Fields, version_max: int | None) -> Any: ...
 
 
-async def authenticate(connection: Caller, security: ClientSecurity) -> None:
-    """Prove the name that `security` gives. Raises KafkaError, SecurityError."""
+async def authenticate(connection: SaslConnection, security: ClientSecurity) -> None:
+    """Authenticate as the user in `security`. Raises KafkaError, SecurityError."""
     assert security.mechanism is not None
     assert security.username is not None
     assert security.password is not None
@@ -49,7 +49,7 @@ async def authenticate(connection: Caller, security: ClientSecurity) -> None:
         ) from error
 
 
-async def _send(connection: Caller, message: bytes) -> bytes:
+async def _send(connection: SaslConnection, message: bytes) -> bytes:
     answer = await connection.call(ApiKey.SASL_AUTHENTICATE, {"auth_bytes": message}, version_max=2)
     if answer.error_code:
         raise KafkaError(answer.error_code, answer.error_message or "not authenticated")

@@ -1,4 +1,4 @@
-"""SCRAM, the client's side (RFC 5802, RFC 7677): challenge and response without the password. Pure.
+"""The client side of SCRAM (RFC 5802, RFC 7677): challenge and response without the password. Pure.
 
     client                                     server
     n,,n=user,r=nonce              -->
@@ -6,8 +6,8 @@
     c=biws,r=...,p=proof           -->
                                    <--         v=signature
 
-`verify` must be called with the last answer: it is what proves that the server knows the
-credential too. Kafka takes names and passwords as UTF-8 without SASLprep, and so does this.
+`verify` must be called with the last message: it proves that the server knows the credential too.
+Kafka takes names and passwords as UTF-8 without SASLprep, and so does this client.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from typing import Final
 
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 ITERATIONS_MIN: Final = 4096
-"""RFC 7677's least, and Kafka's: a server that asks for fewer wants the password guessed."""
+"""The minimum of RFC 7677 and of Kafka. With fewer the password could be guessed."""
 ITERATIONS_MAX: Final = 1_000_000
-"""More would keep this side's processor busy for a stranger."""
+"""With more a foreign server could keep the processor of this side busy."""
 _NO_CHANNEL_BINDING: Final = "n,,"
 
 
 class ScramError(Exception):
-    """The server's messages are no SCRAM, or do not prove that it knows the credential."""
+    """The server's messages are not SCRAM, or do not prove that it knows the credential."""
 
 
 class ScramClient:
-    """One exchange."""
+    """One authentication."""
 
     def __init__(self, mechanism: str, username: str, password: str, nonce: str) -> None:
-        """`nonce`: random printable text without a comma, fresh for every exchange."""
+        """`nonce` is random printable text without a comma, new for every authentication."""
         self._hash = HASHES[mechanism]
         self._password = password
         self._nonce = nonce
@@ -43,11 +43,11 @@ class ScramClient:
         self._signature = b""
 
     def first(self) -> bytes:
-        """The client's first message."""
+        """Return the client's first message."""
         return (_NO_CHANNEL_BINDING + self._first_bare).encode()
 
     def final(self, server_first: bytes) -> bytes:
-        """The client's answer to the server's first message. Raises ScramError."""
+        """Return the client's reply to the server's first message. Raises ScramError."""
         fields = _fields(server_first)
         try:
             nonce, iterations = fields["r"], int(fields["i"])
@@ -70,7 +70,7 @@ class ScramClient:
         return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
 
     def verify(self, server_final: bytes) -> None:
-        """See that the server knows the credential as well. Raises ScramError."""
+        """Check that the server knows the credential too. Raises ScramError."""
         fields = _fields(server_final)
         if "e" in fields:
             raise ScramError(f"refused: {fields['e']}")
@@ -86,12 +86,12 @@ class ScramClient:
 
 
 def salted_password(hash_name: str, password: str, salt: bytes, iterations: int) -> bytes:
-    """RFC 5802's SaltedPassword, which is what Kafka stores of a SCRAM credential."""
+    """Return RFC 5802's SaltedPassword, which Kafka stores of a SCRAM credential."""
     return hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, iterations)
 
 
 def _fields(message: bytes) -> dict[str, str]:
-    """`a=...,b=...` by letter. Raises ScramError."""
+    """Parse `a=...,b=...` by letter. Raises ScramError."""
     try:
         parts = message.decode().split(",")
     except UnicodeDecodeError as error:

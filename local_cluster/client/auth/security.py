@@ -1,8 +1,8 @@
-"""How a client proves who it is and whom it talks to: TLS, and SASL's PLAIN and SCRAM.
+"""How a client authenticates itself and its brokers: TLS, and SASL's PLAIN and SCRAM.
 
-Settings name where secrets are, in a file or in an environment variable, and never hold them: so
-they can lie on disk, be compared and be shown. A secret is read at every new connection, so that
-a new password needs no restart.
+Settings name a file or an environment variable that holds a secret, and never hold it themselves.
+So settings can lie on disk, be compared and be shown. A secret is read for every new connection,
+so a new password needs no restart.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ _STRICT: Final = ConfigDict(extra="forbid")
 
 
 class SecurityError(Exception):
-    """A secret or a certificate cannot be read; the message does not hold it."""
+    """A secret or a certificate cannot be read. The message does not contain it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secret:
-    """Where a secret is: one of the two."""
+    """Where a secret is: in a file or in an environment variable."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     file: str | None = None
-    """Path of a file that holds it; one line end behind it does not count."""
+    """Path of a file that holds it. One line end after it does not count."""
     env: str | None = None
     """Name of an environment variable that holds it."""
 
     def __post_init__(self) -> None:
         if (self.file is None) == (self.env is None):
-            raise ValueError("either `file` or `env`")
+            raise ValueError("a secret is either in `file` or in `env`")
 
     def read(self) -> str:
-        """The secret itself. Raises SecurityError."""
+        """Return the secret itself. Raises SecurityError."""
         if self.env is not None:
             value = os.environ.get(self.env)
             if value is None:
@@ -56,7 +56,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSecurity:
-    """How to talk to one cluster; the default is plain text without a name."""
+    """How to connect to one cluster. The default is plain text without a user."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
@@ -65,15 +65,14 @@ class ClientSecurity:
     username: str | None = None
     password: Secret | None = None
     ca_file: str | None = None
-    """PEM of the authorities that may have signed the brokers' certificates; default: the
-    system's."""
+    """PEM of the authorities that may sign the brokers' certificates; default: the system's."""
     certificate_file: str | None = None
-    """PEM of this side's certificate, where brokers ask for one."""
+    """PEM of this side's certificate, for brokers that demand one."""
     key_file: str | None = None
-    """PEM of its private key; default: in `certificate_file` too."""
+    """PEM of its private key; default: it is in `certificate_file` too."""
     key_password: Secret | None = None
     check_hostname: bool = True
-    """Whether the certificate must name the host that was dialled."""
+    """Whether the broker's certificate must name the host of the connection."""
 
     def __post_init__(self) -> None:
         credential = (self.mechanism, self.username, self.password)
@@ -96,7 +95,7 @@ class ClientSecurity:
         return self.protocol in ("SSL", "SASL_SSL")
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """The context of a new connection; None for plain text. Raises SecurityError."""
+        """Return the context of a new connection, None for plain text. Raises SecurityError."""
         if not self.uses_tls:
             return None
         try:
@@ -105,7 +104,7 @@ class ClientSecurity:
             context.check_hostname = self.check_hostname
             if self.certificate_file is not None:
                 password = self.key_password.read() if self.key_password else ""
-                # A function, or OpenSSL would ask the terminal for the password of a locked key.
+                # Without a function OpenSSL would ask for a key's password on the terminal.
                 context.load_cert_chain(self.certificate_file, self.key_file, lambda: password)
         except (OSError, ValueError) as error:
             raise SecurityError(f"certificates and keys: {error}") from error

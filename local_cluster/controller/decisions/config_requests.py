@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import IntEnum
 from typing import Final, NamedTuple
 
 from local_cluster.controller.decisions.dynamic_broker_configs import (
@@ -12,16 +11,8 @@ from local_cluster.controller.decisions.dynamic_broker_configs import (
 )
 from local_cluster.log.config.config_table import TOPIC_CONFIGS, ConfigType, TopicConfig
 from local_cluster.log.config.log_config import LogConfig
+from local_cluster.wire.constants import AlterOperation
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-
-class AlterOperation(IntEnum):
-    """The operations of IncrementalAlterConfigs, by their number on the wire."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
 
 
 class ConfigChange(NamedTuple):

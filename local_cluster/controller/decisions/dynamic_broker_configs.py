@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from local_cluster.log.config.config_table import LONG_MAX, ConfigType, TopicConfig
-from local_cluster.log.config.log_config import ConfigEntry, ConfigSource, ConfigSynonym
+from local_cluster.log.config.log_config import ConfigEntry, ConfigSynonym
+from local_cluster.wire.constants import ConfigSource
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 DEFAULT_ENTITY: Final = "<default>"

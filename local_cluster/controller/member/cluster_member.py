@@ -37,7 +37,7 @@ from local_cluster.controller.zk.coordination import (
     CoordinationUnavailable,
     SessionState,
 )
-from local_cluster.network import OpenLine
+from local_cluster.network import ConnectToPeer
 from local_cluster.settings import BrokerSettings
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class ClusterMember:
         bound_ports: Mapping[str, int],
         coordination: Coordination,
         new_topic_id: Callable[[], uuid.UUID],
-        open_line: OpenLine,
+        connect: ConnectToPeer,
         report: Callable[[], ReplicaReport] = ReplicaReport,
     ) -> None:
         """`report` returns the offline replicas of this broker. `on_change` raises KafkaError if a
@@ -77,7 +77,7 @@ class ClusterMember:
         self._election_due = asyncio.Event()
         """Set when the registration and the election have to be checked again."""
         self._follow_task: asyncio.Task[None] | None = None
-        self._detector = ControllerFailureDetector(settings, cache, coordination, open_line)
+        self._detector = ControllerFailureDetector(settings, cache, coordination, connect)
         self._detector_task: asyncio.Task[None] | None = None
         self.updates = MetadataUpdates(
             cache,
@@ -92,7 +92,7 @@ class ClusterMember:
             coordination,
             self.updates,
             new_topic_id=new_topic_id,
-            open_line=open_line,
+            connect=connect,
             check_election=self._election_due.set,
         )
 

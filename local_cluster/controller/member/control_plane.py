@@ -39,7 +39,7 @@ from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.controller.model.topic_requests import PartitionsSpec, TopicCreation, TopicSpec
 from local_cluster.controller.zk.coordination import Coordination, Create
 from local_cluster.controller.zk.kazoo_coordination import KazooCoordination
-from local_cluster.network import OpenLine, open_line
+from local_cluster.network import ConnectToPeer, connect_to_peer
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -61,7 +61,7 @@ class ControlPlane:
         bound_ports: Mapping[str, int] | None = None,
         coordination: Coordination | None = None,
         new_uuid: Callable[[], uuid.UUID] = uuid.uuid4,
-        open_line: OpenLine = open_line,
+        connect: ConnectToPeer = connect_to_peer,
         report: Callable[[], ReplicaReport] = ReplicaReport,
     ) -> None:
         """`bound_ports` has the ports of listeners whose settings leave them open. `report` returns
@@ -87,10 +87,10 @@ class ControlPlane:
             bound_ports=dict(bound_ports or {}),
             coordination=self._coordination,
             new_topic_id=self._new_topic_id,
-            open_line=open_line,
+            connect=connect,
             report=report,
         )
-        self._connection = ControllerConnection(cache, settings.inter_broker_listener, open_line)
+        self._connection = ControllerConnection(cache, settings.inter_broker_listener, connect)
         self._shutdown = ControlledShutdown(
             settings,
             clock,

@@ -25,7 +25,7 @@ from local_cluster.controller.model.cluster_image import (
 from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.controller.zk.coordination import Coordination
 from local_cluster.controller.zk.term import Fenced, Term
-from local_cluster.network import OpenLine
+from local_cluster.network import ConnectToPeer
 from local_cluster.settings import BrokerSettings
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class ControllerRole:
         updates: MetadataUpdates,
         *,
         new_topic_id: Callable[[], uuid.UUID],
-        open_line: OpenLine,
+        connect: ConnectToPeer,
         check_election: Callable[[], None],
     ) -> None:
         """`check_election` has the member check again which broker is elected."""
@@ -51,7 +51,7 @@ class ControllerRole:
         self._coordination = coordination
         self._updates = updates
         self._new_topic_id = new_topic_id
-        self._open_line = open_line
+        self._connect = connect
         self._check_election = check_election
         self._task: asyncio.Task[None] | None = None
         self.active: ActiveController | None = None
@@ -74,7 +74,7 @@ class ControllerRole:
             reachable_changed=self._reachable_changed,
             epoch_required=self._epoch_required,
             known=dict(self._cache.brokers),
-            open_connection=partial(connect_to_broker, open_line=self._open_line),
+            open_connection=partial(connect_to_broker, connect=self._connect),
         )
         controller = ActiveController(
             self._coordination,

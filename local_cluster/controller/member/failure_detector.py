@@ -29,7 +29,7 @@ from local_cluster.controller.zk.coordination import (
     CoordinationUnavailable,
     Delete,
 )
-from local_cluster.network import OpenLine
+from local_cluster.network import ConnectToPeer
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import KafkaError
 
@@ -47,13 +47,13 @@ class ControllerFailureDetector:
         settings: BrokerSettings,
         cache: MetadataCache,
         coordination: Coordination,
-        open_line: OpenLine,
+        connect: ConnectToPeer,
     ) -> None:
         self._broker_id = settings.broker_id
         self._listener = settings.inter_broker_listener
         self._cache = cache
         self._coordination = coordination
-        self._open_line = open_line
+        self._connect = connect
         self._changed = asyncio.Event()
 
     def check(self) -> None:
@@ -70,7 +70,7 @@ class ControllerFailureDetector:
                 await self._changed.wait()
                 continue
             try:
-                connection = await self._open_line(*controller.listeners[self._listener])
+                connection = await self._connect(*controller.listeners[self._listener])
             except RefusedError:
                 if reached == controller and await self._end_term(controller.id):
                     reached = None

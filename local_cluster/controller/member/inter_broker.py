@@ -23,7 +23,7 @@ from local_cluster.controller.model.delta_json import (
 from local_cluster.controller.model.isr_proposals import IsrProposal, IsrResult
 from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.controller.model.topic_requests import TopicSpec
-from local_cluster.network import CLIENT_ID, Line, OpenLine
+from local_cluster.network import CLIENT_ID, ConnectToPeer, PeerConnection
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -35,7 +35,7 @@ PUSH_TIMEOUT_MS: Final = 30_000
 class BrokerConnection:
     """A connection from the controller to one broker."""
 
-    def __init__(self, connection: Line) -> None:
+    def __init__(self, connection: PeerConnection) -> None:
         self._connection = connection
 
     @property
@@ -63,10 +63,10 @@ class BrokerConnection:
 
 
 async def connect_to_broker(
-    broker: BrokerEndpoints, listener: str, *, open_line: OpenLine
+    broker: BrokerEndpoints, listener: str, *, connect: ConnectToPeer
 ) -> BrokerConnection:
     """Connect to a broker. Raises KafkaError."""
-    return BrokerConnection(await open_line(*_address(broker, listener)))
+    return BrokerConnection(await connect(*_address(broker, listener)))
 
 
 async def create_topic_at(
@@ -113,11 +113,11 @@ def _address(broker: BrokerEndpoints, listener: str) -> tuple[str, int]:
 class ControllerConnection:
     """A broker's connection to the controller; opened on demand, kept while it works."""
 
-    def __init__(self, cache: MetadataCache, listener: str, open_line: OpenLine) -> None:
-        self._open_line = open_line
+    def __init__(self, cache: MetadataCache, listener: str, connect: ConnectToPeer) -> None:
+        self._connect = connect
         self._cache = cache
         self._listener = listener
-        self._connection: Line | None = None
+        self._connection: PeerConnection | None = None
         self._controller: BrokerEndpoints | None = None
         self._lock = asyncio.Lock()
 
@@ -171,12 +171,12 @@ class ControllerConnection:
                     ErrorCode.request_timed_out, "the controller does not answer"
                 ) from None
 
-    async def _open(self) -> Line:
+    async def _open(self) -> PeerConnection:
         controller = self._cache.brokers.get(self._cache.controller_id)
         if controller is None:
             raise KafkaError(ErrorCode.not_controller, "no controller is known")
         if self._connection is None or self._connection.is_closed or self._controller != controller:
             self.close()
-            self._connection = await self._open_line(*_address(controller, self._listener))
+            self._connection = await self._connect(*_address(controller, self._listener))
             self._controller = controller
         return self._connection

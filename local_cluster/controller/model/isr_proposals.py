@@ -8,10 +8,13 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from local_cluster.controller.model.cluster_image import NO_EPOCH, NO_LEADER, PartitionState
 from local_cluster.wire.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from local_cluster.wire.responses.cluster import AlterPartitionResponse, PartitionData
 
 VERSION: Final = 3
 RECOVERED: Final = 0
@@ -84,7 +87,7 @@ def read_request(request: Any) -> list[IsrProposal]:
     ]
 
 
-def response_fields(results: Sequence[IsrResult]) -> dict[str, Any]:
+def response_fields(results: Sequence[IsrResult]) -> AlterPartitionResponse:
     """Return the fields of a response. Results of one topic are adjacent, as its proposals."""
     return {
         "error_code": ErrorCode.none,
@@ -98,7 +101,7 @@ def response_fields(results: Sequence[IsrResult]) -> dict[str, Any]:
     }
 
 
-def _partition_fields(result: IsrResult) -> dict[str, Any]:
+def _partition_fields(result: IsrResult) -> PartitionData:
     # A refusal carries no state, but these fields have no defaults on the wire.
     state = result.state or PartitionState(
         result.proposal.partition, (), NO_LEADER, NO_EPOCH, (), NO_EPOCH

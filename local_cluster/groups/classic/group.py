@@ -17,13 +17,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from local_cluster.groups.classic.classic_fsm import GroupEvent, GroupState, next_state
-from local_cluster.groups.records import NO_TIMESTAMP, StoredGroup, StoredMember
+from local_cluster.groups.records import StoredGroup, StoredMember
 from local_cluster.groups.requests import (
     DescribedGroup,
     DescribedMember,
     JoinedMember,
     Protocols,
 )
+from local_cluster.records.header import NO_TIMESTAMP
 from local_cluster.wire.errors import ErrorCode
 
 

@@ -1,28 +1,30 @@
-"""HAND_OVER v0 (private): a broker that shuts down asks to be relieved of what it leads.
+"""HAND_OVER v0 (private): a broker that shuts down asks the controller to move its leaderships.
 
-What ControlledShutdown is in Kafka's ZooKeeper mode. The body is a version byte and JSON, and so is
-the answer (controller/delta_json.py), which comes when the new leaders are written. Inter-broker
-listener and controller only.
+It is ControlledShutdown of Kafka's ZooKeeper mode. The body is a version byte and JSON, and so is
+the response (controller/model/delta_json.py), which comes when the new leaders are written.
+Inter-broker listener and controller only.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
 
 from local_cluster.controller.model.delta_json import decode_hand_over, encode_reply
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 
 @handles(ApiKey.HAND_OVER, min_version=0, max_version=0, raw=True, is_advertised=False)
-def hand_over(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
-    """Elect other leaders where there are others."""
+def hand_over(
+    broker: BrokerServices, context: RequestContext, body: memoryview
+) -> bytes | Awaitable[bytes]:
+    """Elect other leaders where there are other in-sync replicas."""
     trusted = context.listener == broker.settings.inter_broker_listener
     if not trusted or not broker.authorize(context, "CLUSTER_ACTION", "CLUSTER", "kafka-cluster"):
         return encode_reply(ErrorCode.cluster_authorization_failed)
-    return _hand_over(broker, bytes(request))
+    return _hand_over(broker, bytes(body))
 
 
 async def _hand_over(broker: BrokerServices, payload: bytes) -> bytes:

@@ -1,23 +1,26 @@
 """Metadata v0-v13.
 
-Version notes: v0 an empty list means all topics, from v1 null does and empty means none; v4 the
-auto-create flag; v5 offline replicas; v7 leader epochs; v8 authorized operations; v10 topic ids in
-the answer; v12 questions by topic id, and where one topic has an id, those without one are left
-out; before v12 a null name or an id is INVALID_REQUEST for every topic, and the answer has no
-brokers; v13 an error of the whole answer (KIP-1102), which is never set here: it asks clients to
-bootstrap anew.
+Version notes:
 
-A topic that is missing is created where the broker's auto.create.topics.enable and, from v4, the
-request allow it: by the controller, wherever it is. The answer waits for the new topic (at most a
-few seconds, then LEADER_NOT_AVAILABLE), where Kafka answers UNKNOWN_TOPIC_OR_PARTITION at once and
-lets the client ask again.
+- v0: an empty list asks for all topics. From v1 null does, and an empty list asks for none.
+- v4: the auto-create flag. v5: offline replicas. v7: leader epochs. v8: authorized operations.
+- v10: topic ids in the response.
+- v12: topics by id. If one topic of a request has an id, those without one are left out. Before v12
+  a null name or an id is INVALID_REQUEST for each topic, and the response has no brokers.
+- v13: a top-level error (KIP-1102) that makes clients rebootstrap; it is never set here.
+
+A missing topic is created if auto.create.topics.enable and, from v4, the request allow it. The
+controller creates it, on whichever broker the request arrives. The response waits for the new
+topic, a few seconds at most, then LEADER_NOT_AVAILABLE. Kafka returns UNKNOWN_TOPIC_OR_PARTITION at
+once, and clients retry.
 """
 
 from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import Any, Final
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from local_cluster.controller.model.cluster_image import (
     NO_LEADER,
@@ -26,79 +29,88 @@ from local_cluster.controller.model.cluster_image import (
     TopicState,
 )
 from local_cluster.controller.model.topic_requests import topic_name_problem
-from local_cluster.handlers.cluster.authorized_operations import (
-    NOT_ASKED,
-    cluster_operations,
-    topic_operations,
-)
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.authorized_operations import cluster_operations, topic_operations
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import OPERATIONS_NOT_REQUESTED
 from local_cluster.wire.errors import ErrorCode
 
-IDS_SINCE_VERSION: Final = 12
-FIRST_IMAGE_WAIT_MS_MAX: Final = 5_000
-"""A broker that just registered has to hear from the controller before it can say anything."""
+if TYPE_CHECKING:
+    from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 
-Fields = dict[str, Any]
+    from local_cluster.wire.responses.cluster import (
+        MetadataResponse,
+        MetadataResponsePartition,
+        MetadataResponseTopic,
+    )
+
+TOPIC_IDS_SINCE: Final = 12
+LISTENER_NOT_FOUND_SINCE: Final = 6
+FIRST_IMAGE_WAIT_MS_MAX: Final = 5_000
+"""How long a broker that has just registered waits for the controller's first image."""
 
 
 @handles(ApiKey.METADATA, min_version=0, max_version=13)
-def metadata(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
-    """Brokers, controller, and the topics that were asked for."""
-    if _is_malformed(context, request):
-        return _malformed(request)
+def metadata(
+    broker: BrokerServices, context: RequestContext, request: MetadataRequest
+) -> MetadataResponse | Awaitable[MetadataResponse]:
+    """Return brokers, controller and the requested topics."""
+    topics = request.topics or ()
+    if _is_malformed(context, topics):
+        return _refuse_all(topics)
     if not broker.metadata.brokers:
-        return _answer_when_informed(broker, context, request)
-    missing = _to_create(broker, context, request)
+        return _wait_for_image(broker, context, request)
+    missing = _topics_to_create(broker, context, request)
     if missing:
-        return _answer_after_creating(broker, context, request, missing)
-    return _answer(broker, context, request, {})
+        return _create_topics(broker, context, request, missing)
+    return _response(broker, context, request, {})
 
 
-def _is_malformed(context: RequestContext, request: Any) -> bool:
-    """Whether topics go by id in a version that has only names."""
-    return context.api_version < IDS_SINCE_VERSION and any(
-        topic.name is None or messages.get(topic, "topic_id", None) is not None
-        for topic in request.topics or ()
+def _is_malformed(context: RequestContext, topics: Sequence[MetadataRequestTopic]) -> bool:
+    """Return whether topics have ids in a version that has only names."""
+    return context.api_version < TOPIC_IDS_SINCE and any(
+        topic.name is None or messages.get(topic, "topic_id", None) is not None for topic in topics
     )
 
 
-def _malformed(request: Any) -> Fields:
-    """Kafka's answer to a request that it does not take: as many topics, nothing else."""
+def _refuse_all(topics: Sequence[MetadataRequestTopic]) -> MetadataResponse:
+    """Respond as Kafka does to a malformed request: an error for each topic, nothing else."""
     return {
+        "error_code": ErrorCode.none,
         "brokers": (),
         "cluster_id": None,
         "controller_id": NO_LEADER,
         "topics": [
-            _refusal(ErrorCode.invalid_request, topic.name or "", topic.topic_id)
-            for topic in request.topics
+            _refuse(ErrorCode.invalid_request, topic.name or "", topic.topic_id) for topic in topics
         ],
-        "cluster_authorized_operations": NOT_ASKED,
+        "cluster_authorized_operations": OPERATIONS_NOT_REQUESTED,
     }
 
 
-async def _answer_when_informed(
-    broker: BrokerServices, context: RequestContext, request: Any
-) -> Fields:
+async def _wait_for_image(
+    broker: BrokerServices, context: RequestContext, request: MetadataRequest
+) -> MetadataResponse:
     await broker.control_plane.wait_informed(FIRST_IMAGE_WAIT_MS_MAX)
-    missing = _to_create(broker, context, request)
-    return await _answer_after_creating(broker, context, request, missing)
+    missing = _topics_to_create(broker, context, request)
+    return await _create_topics(broker, context, request, missing)
 
 
-async def _answer_after_creating(
-    broker: BrokerServices, context: RequestContext, request: Any, names: list[str]
-) -> Fields:
+async def _create_topics(
+    broker: BrokerServices, context: RequestContext, request: MetadataRequest, names: Sequence[str]
+) -> MetadataResponse:
     errors = await asyncio.gather(*(broker.control_plane.auto_create_topic(n) for n in names))
-    refusals = {
+    failed = {
         name: error.code for name, error in zip(names, errors, strict=True) if error is not None
     }
-    return _answer(broker, context, request, refusals)
+    return _response(broker, context, request, failed)
 
 
-def _to_create(broker: BrokerServices, context: RequestContext, request: Any) -> list[str]:
-    """Names to create: asked for, missing, valid, and allowed."""
+def _topics_to_create(
+    broker: BrokerServices, context: RequestContext, request: MetadataRequest
+) -> list[str]:
+    """Return the requested names that are missing, valid, and may be created."""
     allowed = messages.get(request, "allow_auto_topic_creation", True)
     if not allowed or not broker.settings.config_bool("auto.create.topics.enable", True):
         return []
@@ -119,17 +131,20 @@ def _may_create(broker: BrokerServices, context: RequestContext, name: str) -> b
     )
 
 
-def _answer(
-    broker: BrokerServices, context: RequestContext, request: Any, refusals: dict[str, ErrorCode]
-) -> Fields:
+def _response(
+    broker: BrokerServices,
+    context: RequestContext,
+    request: MetadataRequest,
+    failed: Mapping[str, ErrorCode],
+) -> MetadataResponse:
+    """`failed` has the errors of topics that could not be created."""
     cache = broker.metadata
     reachable = {
         node_id: each.listeners[context.listener]
         for node_id, each in sorted(cache.brokers.items())
         if context.listener in each.listeners
     }
-    asked_cluster = messages.get(request, "include_cluster_authorized_operations", False)
-    controller_id = cache.controller_id if cache.controller_id in reachable else NO_LEADER
+    wants_operations = messages.get(request, "include_cluster_authorized_operations", False)
     return {
         "error_code": ErrorCode.none,
         "brokers": [
@@ -137,59 +152,83 @@ def _answer(
             for node_id, (host, port) in reachable.items()
         ],
         "cluster_id": cache.cluster_id,
-        "controller_id": controller_id,
-        "topics": _topics(broker, context, request, refusals),
+        "controller_id": cache.controller_id if cache.controller_id in reachable else NO_LEADER,
+        "topics": _topics(broker, context, request, failed),
         "cluster_authorized_operations": (
-            cluster_operations(broker, context) if asked_cluster else NOT_ASKED
+            cluster_operations(broker, context) if wants_operations else OPERATIONS_NOT_REQUESTED
         ),
     }
 
 
 def _topics(
-    broker: BrokerServices, context: RequestContext, request: Any, refusals: dict[str, ErrorCode]
-) -> list[Fields]:
+    broker: BrokerServices,
+    context: RequestContext,
+    request: MetadataRequest,
+    failed: Mapping[str, ErrorCode],
+) -> list[MetadataResponseTopic]:
     cache = broker.metadata
-    asked = request.topics
-    if asked is None or (context.api_version == 0 and not asked):
+    requested = request.topics
+    wants_operations = messages.get(request, "include_topic_authorized_operations", False)
+    if requested is None or (context.api_version == 0 and not requested):
         return [
-            _topic(broker, context, request, topic)
+            _describe(broker, context, topic, wants_operations)
             for _, topic in sorted(cache.topics.items())
             if broker.authorize(context, "DESCRIBE", "TOPIC", topic.name)
         ]
-    ids = dict.fromkeys(messages.get(topic, "topic_id", None) for topic in asked)
+    ids: dict[uuid.UUID | None, None] = dict.fromkeys(
+        messages.get(topic, "topic_id", None) for topic in requested
+    )
     if any(ids):
-        return [_topic_by_id(broker, context, request, topic_id) for topic_id in ids if topic_id]
-    answers = []
-    wants_operations = messages.get(request, "include_topic_authorized_operations", False)
-    for name in dict.fromkeys(topic.name for topic in asked):
-        if name is None:
-            answers.append(_refusal(ErrorCode.unknown_topic_id, None, None))
-            continue
-        operations = topic_operations(broker, context, name) if wants_operations else NOT_ASKED
-        if not broker.authorize(context, "DESCRIBE", "TOPIC", name):
-            answers.append(_refusal(ErrorCode.topic_authorization_failed, name, None))
-        elif name in cache.topics:
-            answers.append(_topic(broker, context, request, cache.topics[name]))
-        elif topic_name_problem(name) is not None:
-            answers.append(_refusal(ErrorCode.invalid_topic_exception, name, None, operations))
-        else:
-            code = refusals.get(name, ErrorCode.unknown_topic_or_partition)
-            answers.append(_refusal(code, name, None, operations))
-    return answers
+        return [
+            _describe_by_id(broker, context, topic_id, wants_operations)
+            for topic_id in ids
+            if topic_id
+        ]
+    return [
+        _describe_by_name(broker, context, name, wants_operations, failed)
+        for name in dict.fromkeys(topic.name for topic in requested)
+    ]
 
 
-def _topic_by_id(
-    broker: BrokerServices, context: RequestContext, request: Any, topic_id: uuid.UUID
-) -> Fields:
+def _describe_by_id(
+    broker: BrokerServices, context: RequestContext, topic_id: uuid.UUID, wants_operations: bool
+) -> MetadataResponseTopic:
     found = broker.metadata.topic_by_id(topic_id)
     if found is None or not broker.authorize(context, "DESCRIBE", "TOPIC", found.name):
-        return _refusal(ErrorCode.unknown_topic_id, None, topic_id)
-    return _topic(broker, context, request, found)
+        return _refuse(ErrorCode.unknown_topic_id, None, topic_id)
+    return _describe(broker, context, found, wants_operations)
 
 
-def _refusal(
-    code: ErrorCode, name: str | None, topic_id: uuid.UUID | None, operations: int = NOT_ASKED
-) -> Fields:
+def _describe_by_name(
+    broker: BrokerServices,
+    context: RequestContext,
+    name: str | None,
+    wants_operations: bool,
+    failed: Mapping[str, ErrorCode],
+) -> MetadataResponseTopic:
+    if name is None:
+        return _refuse(ErrorCode.unknown_topic_id, None, None)
+    if not broker.authorize(context, "DESCRIBE", "TOPIC", name):
+        return _refuse(ErrorCode.topic_authorization_failed, name, None)
+    topic = broker.metadata.topics.get(name)
+    if topic is not None:
+        return _describe(broker, context, topic, wants_operations)
+    if topic_name_problem(name) is not None:
+        code = ErrorCode.invalid_topic_exception
+    else:
+        code = failed.get(name, ErrorCode.unknown_topic_or_partition)
+    operations = OPERATIONS_NOT_REQUESTED
+    if wants_operations:
+        operations = topic_operations(broker, context, name)
+    return _refuse(code, name, None, operations)
+
+
+def _refuse(
+    code: ErrorCode,
+    name: str | None,
+    topic_id: uuid.UUID | None,
+    operations: int = OPERATIONS_NOT_REQUESTED,
+) -> MetadataResponseTopic:
     return {
         "error_code": code,
         "name": name,
@@ -199,34 +238,34 @@ def _refusal(
     }
 
 
-def _topic(
-    broker: BrokerServices, context: RequestContext, request: Any, topic: TopicState
-) -> Fields:
-    asked = messages.get(request, "include_topic_authorized_operations", False)
+def _describe(
+    broker: BrokerServices, context: RequestContext, topic: TopicState, wants_operations: bool
+) -> MetadataResponseTopic:
+    operations = OPERATIONS_NOT_REQUESTED
+    if wants_operations:
+        operations = topic_operations(broker, context, topic.name)
     return {
         "error_code": ErrorCode.none,
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
         "partitions": [
-            partition_fields(broker, context, topic.name, partition)
+            describe_partition(broker, context, topic.name, partition)
             for _, partition in sorted(topic.partitions.items())
         ],
-        "topic_authorized_operations": (
-            topic_operations(broker, context, topic.name) if asked else NOT_ASKED
-        ),
+        "topic_authorized_operations": operations,
     }
 
 
-def partition_fields(
+def describe_partition(
     broker: BrokerServices, context: RequestContext, topic: str, partition: PartitionState
-) -> Fields:
-    """One partition as Metadata and DescribeTopicPartitions tell it."""
+) -> MetadataResponsePartition:
+    """Return one partition for Metadata and DescribeTopicPartitions."""
     live = broker.metadata.brokers
     error, leader_id = _leader(live.get(partition.leader), partition, context)
     replicas, isr = partition.replicas, partition.isr
     if context.api_key == ApiKey.METADATA and context.api_version == 0:
-        # Clients of that age fail on an id that is not among the brokers.
+        # Clients of v0 fail on an id that is not among the brokers.
         replicas = tuple(replica for replica in replicas if replica in live)
         isr = tuple(replica for replica in isr if replica in live)
         if error is ErrorCode.none and len(replicas) < len(partition.replicas):
@@ -249,10 +288,13 @@ def partition_fields(
 def _leader(
     leader: BrokerEndpoints | None, partition: PartitionState, context: RequestContext
 ) -> tuple[ErrorCode, int]:
+    """Return the partition's error and leader id."""
     if leader is None:
         return ErrorCode.leader_not_available, NO_LEADER
     if context.listener not in leader.listeners:
-        known = context.api_key != ApiKey.METADATA or context.api_version >= 6
-        code = ErrorCode.listener_not_found if known else ErrorCode.leader_not_available
+        is_older = context.api_key == ApiKey.METADATA and (
+            context.api_version < LISTENER_NOT_FOUND_SINCE
+        )
+        code = ErrorCode.leader_not_available if is_older else ErrorCode.listener_not_found
         return code, NO_LEADER
     return ErrorCode.none, partition.leader

@@ -1,17 +1,18 @@
-"""Loggers of this broker as config resources (KIP-412): their levels are told and can be set.
+"""Loggers of this broker as config resources (KIP-412): describe their levels, set them.
 
-Levels go by Kafka's names, loggers by Python's. What is set lasts until the broker ends.
+Levels have Kafka's names, loggers Python's. A level lasts until the broker stops.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-from local_cluster.controller.decisions.config_requests import AlterOperation
+from local_cluster.controller.decisions.config_requests import ConfigChange
 from local_cluster.log.config.config_table import ConfigType
-from local_cluster.log.config.log_config import ConfigEntry, ConfigSource
+from local_cluster.log.config.log_config import ConfigEntry
+from local_cluster.wire.constants import AlterOperation, ConfigSource
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 ROOT: Final = "root"
@@ -28,7 +29,7 @@ _NAMES: Final = {level: name for name, level in LEVELS.items()}
 
 
 def logger_entries() -> list[ConfigEntry]:
-    """Every logger with the level that is in force."""
+    """Return each logger with its effective level."""
     return [
         ConfigEntry(
             name=name,
@@ -45,36 +46,36 @@ def logger_entries() -> list[ConfigEntry]:
     ]
 
 
-def alter_loggers(resource: Any, *, validate_only: bool) -> None:
-    """Set levels, or go back to the level of the parent (DELETE).
+def alter_loggers(changes: Sequence[ConfigChange], *, validate_only: bool) -> None:
+    """Set levels, or return to the parent's level (DELETE). All changes are applied or none.
 
-    Raises KafkaError: invalid_config for an unknown logger or level, invalid_request for an
-    operation that is neither, and nothing is changed.
+    Raises KafkaError: invalid_config for an unknown logger or level, invalid_request for other
+    operations.
     """
     known = set(_logger_names())
-    for entry in resource.configs:
-        if entry.config_operation not in (AlterOperation.SET, AlterOperation.DELETE):
+    for change in changes:
+        if change.operation not in (AlterOperation.SET, AlterOperation.DELETE):
             raise KafkaError(
                 ErrorCode.invalid_request,
                 "Only the SET and DELETE operations are supported for loggers.",
             )
-        if entry.name not in known:
-            raise KafkaError(ErrorCode.invalid_config, f"Logger {entry.name} does not exist!")
-        if entry.config_operation == AlterOperation.SET and entry.value not in LEVELS:
+        if change.name not in known:
+            raise KafkaError(ErrorCode.invalid_config, f"Logger {change.name} does not exist!")
+        if change.operation == AlterOperation.SET and change.value not in LEVELS:
             raise KafkaError(
                 ErrorCode.invalid_config,
-                f"Cannot set the log level of {entry.name} to {entry.value} as it is not a "
+                f"Cannot set the log level of {change.name} to {change.value} as it is not a "
                 f"supported log level. Valid log levels are {', '.join(LEVELS)}",
             )
-        if entry.config_operation == AlterOperation.DELETE and entry.name == ROOT:
+        if change.operation == AlterOperation.DELETE and change.name == ROOT:
             raise KafkaError(
                 ErrorCode.invalid_request,
                 f"Removing the log level of the {ROOT} logger is not allowed",
             )
-    for entry in resource.configs if not validate_only else ():
-        delete = entry.config_operation == AlterOperation.DELETE
-        level = logging.NOTSET if delete else LEVELS[entry.value]
-        logging.getLogger(None if entry.name == ROOT else entry.name).setLevel(level)
+    for change in changes if not validate_only else ():
+        deletes = change.operation == AlterOperation.DELETE
+        level = logging.NOTSET if deletes else LEVELS[str(change.value)]
+        logging.getLogger(None if change.name == ROOT else change.name).setLevel(level)
 
 
 def _logger_names() -> Iterator[str]:

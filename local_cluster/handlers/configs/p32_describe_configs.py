@@ -1,41 +1,57 @@
 """DescribeConfigs v1-v4, for topics, for this broker and for its loggers.
 
-Version notes: v1 sources and synonyms; v3 types and documentation. A broker's configs are those it
-was started with, the dynamic ones that are set, and every topic config under its broker-level name;
-names that sound secret are sensitive and have no value. Client metrics and groups have no configs
+v1 has sources and synonyms, v3 types and documentation. A broker's configs are those of its
+settings, the dynamic ones that are set, and each topic config under its broker-level name. Configs
+whose names look secret are sensitive and have no value. Client metrics and groups have no configs
 here: INVALID_REQUEST.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from local_cluster.controller.decisions.dynamic_broker_configs import describe_dynamic
 from local_cluster.controller.model.topic_requests import topic_name_problem
 from local_cluster.handlers.configs.broker_loggers import logger_entries
-from local_cluster.handlers.configs.config_resources import BROKER, BROKER_LOGGER, TOPIC
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.log.config.config_table import TOPIC_CONFIGS, ConfigType
-from local_cluster.log.config.log_config import ConfigEntry, ConfigSource, describe
+from local_cluster.log.config.log_config import ConfigEntry, describe
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import ConfigResourceType, ConfigSource
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.messages import get
+
+if TYPE_CHECKING:
+    from kio.schema.describe_configs.v4.request import (
+        DescribeConfigsRequest,
+        DescribeConfigsResource,
+    )
+
+    from local_cluster.wire.responses.configs import (
+        DescribeConfigsResourceResult,
+        DescribeConfigsResponse,
+        DescribeConfigsResult,
+    )
 
 _SECRET_PARTS: Final = ("password", "secret", "jaas", "private.key", "credential")
 
-Fields = dict[str, Any]
-
 
 @handles(ApiKey.DESCRIBE_CONFIGS, min_version=1, max_version=4)
-def describe_configs(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
-    """Describe each resource, or say why not."""
-    return {"results": [_resource(broker, context, request, r) for r in request.resources]}
+def describe_configs(
+    broker: BrokerServices, context: RequestContext, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
+    """Describe each resource by itself."""
+    return {"results": [_describe(broker, context, request, r) for r in request.resources]}
 
 
-def _resource(
-    broker: BrokerServices, context: RequestContext, request: Any, resource: Any
-) -> Fields:
-    answer: Fields = {
+def _describe(
+    broker: BrokerServices,
+    context: RequestContext,
+    request: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+) -> DescribeConfigsResult:
+    result: DescribeConfigsResult = {
         "error_code": ErrorCode.none,
         "error_message": "",
         "resource_type": resource.resource_type,
@@ -43,24 +59,32 @@ def _resource(
         "configs": (),
     }
     try:
-        if resource.resource_type == TOPIC:
-            entries = _topic_entries(broker, context, resource.resource_name)
-        elif resource.resource_type == BROKER:
-            entries = _broker_entries(broker, context, resource.resource_name)
-        elif resource.resource_type == BROKER_LOGGER:
-            entries = _logger_entries(broker, context, resource.resource_name)
-        else:
-            raise KafkaError(
-                ErrorCode.invalid_request, f"Unsupported resource type: {resource.resource_type}"
-            )
+        entries = _entries(broker, context, resource)
     except KafkaError as error:
-        return answer | {"error_code": error.code, "error_message": error.message}
-    # An empty list asks for everything, as null does: clients before v1 sent it so.
-    asked = set(resource.configuration_keys or ())
-    answer["configs"] = [
-        _entry(entry, request) for entry in entries if not asked or entry.name in asked
+        result["error_code"], result["error_message"] = error.code, error.message
+        return result
+    # An empty list asks for all configs, as null does: clients before v1 sent it so.
+    wanted: set[str] = set(resource.configuration_keys or ())
+    result["configs"] = [
+        _config(entry, request) for entry in entries if not wanted or entry.name in wanted
     ]
-    return answer
+    return result
+
+
+def _entries(
+    broker: BrokerServices, context: RequestContext, resource: DescribeConfigsResource
+) -> list[ConfigEntry]:
+    """Raises KafkaError."""
+    match resource.resource_type:
+        case ConfigResourceType.TOPIC:
+            return _topic_entries(broker, context, resource.resource_name)
+        case ConfigResourceType.BROKER:
+            return _broker_entries(broker, context, resource.resource_name)
+        case ConfigResourceType.BROKER_LOGGER:
+            return _logger_entries(broker, context, resource.resource_name)
+        case unsupported:
+            message = f"Unsupported resource type: {unsupported}"
+            raise KafkaError(ErrorCode.invalid_request, message)
 
 
 def _topic_entries(broker: BrokerServices, context: RequestContext, name: str) -> list[ConfigEntry]:
@@ -85,8 +109,8 @@ def _broker_entries(
         return describe_dynamic(broker.metadata.broker_configs, None)
     expected = f"expected {settings.broker_id} or empty string, but"
     _require_this_broker(name, settings.broker_id, expected)
-    changed = describe_dynamic(broker.metadata.broker_configs, settings.broker_id)
-    return [*changed, *_settings_entries(broker), *_default_entries(broker)]
+    dynamic = describe_dynamic(broker.metadata.broker_configs, settings.broker_id)
+    return [*dynamic, *_settings_entries(broker), *_default_entries(broker)]
 
 
 def _logger_entries(
@@ -103,12 +127,12 @@ def _logger_entries(
 
 def _require_this_broker(name: str, broker_id: int, expected: str) -> None:
     try:
-        asked = int(name)
+        requested = int(name)
     except ValueError:
         raise KafkaError(
             ErrorCode.invalid_request, f"Broker id must be an integer, but it is: {name}"
         ) from None
-    if asked != broker_id:
+    if requested != broker_id:
         raise KafkaError(
             ErrorCode.invalid_request, f"Unexpected broker id, {expected} received {name}"
         )
@@ -144,7 +168,7 @@ def _settings_entries(broker: BrokerServices) -> list[ConfigEntry]:
 
 
 def _default_entries(broker: BrokerServices) -> list[ConfigEntry]:
-    """Topic configs that the broker was not told, under their broker-level names."""
+    """Return the topic configs that the settings lack, under their broker-level names."""
     return [
         entry._replace(name=TOPIC_CONFIGS[entry.name].synonyms[0].name, synonyms=(), read_only=True)
         for entry in describe({}, broker.settings.config)
@@ -152,19 +176,17 @@ def _default_entries(broker: BrokerServices) -> list[ConfigEntry]:
     ]
 
 
-def _entry(entry: ConfigEntry, request: Any) -> Fields:
-    documented = getattr(request, "include_documentation", False)
+def _config(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
     return {
         "name": entry.name,
         "value": None if entry.is_sensitive else entry.value,
         "read_only": entry.read_only,
-        "is_default": entry.is_default,
-        "config_source": int(entry.source),
+        "config_source": entry.source,
         "is_sensitive": entry.is_sensitive,
         "synonyms": [
-            {"name": synonym.name, "value": synonym.value, "source": int(synonym.source)}
+            {"name": synonym.name, "value": synonym.value, "source": synonym.source}
             for synonym in (entry.synonyms if request.include_synonyms else ())
         ],
-        "config_type": int(entry.type),
-        "documentation": entry.doc if documented else None,
+        "config_type": entry.type,
+        "documentation": entry.doc if get(request, "include_documentation", False) else None,
     }

@@ -1,40 +1,67 @@
-"""AlterConfigs v0-v2 (KIP-133): replace all configs of topics, brokers. Deprecated in favour of 44.
+"""AlterConfigs v0-v2 (KIP-133): replace all configs of topics and brokers.
 
-Any broker does it. Each resource is answered by itself; `validate_only` checks without writing. v2
-is flexible. The answer waits until this broker goes by the new configs.
+Deprecated in favour of IncrementalAlterConfigs. Any broker does it. Each resource has a result of
+its own; `validate_only` checks without writing. v2 is flexible. The response waits until this
+broker applies the new configs. Loggers of brokers are an unknown resource type (INVALID_REQUEST),
+as in Kafka.
 
-Deviations from Kafka: of the configs of brokers only the rates of throttles are dynamic, any other
-is refused as Kafka refuses one that is not; loggers of brokers are set by 44 only; client metrics
-and groups have no configs (INVALID_REQUEST).
+Deviations from Kafka: the only dynamic configs of brokers are the rates of replication throttles;
+others are refused as Kafka refuses a config that is not dynamic. Client metrics and groups have no
+configs (INVALID_REQUEST).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from local_cluster.controller.decisions.config_requests import (
-    AlterOperation,
     ConfigChange,
+    ConfigRules,
     replaced_configs,
 )
-from local_cluster.handlers.configs.altering import alter_resources
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.controller.member.config_writer import ConfigPlan
+from local_cluster.handlers.configs.alter_resources import AlteredResource, Planner, alter_resources
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import AlterOperation
+
+if TYPE_CHECKING:
+    from kio.schema.alter_configs.v2.request import AlterConfigsRequest
+
+    from local_cluster.wire.responses.configs import AlterConfigsResponse
 
 
 @handles(ApiKey.ALTER_CONFIGS, min_version=0, max_version=2)
-def alter_configs(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+def alter_configs(
+    broker: BrokerServices, context: RequestContext, request: AlterConfigsRequest
+) -> Awaitable[AlterConfigsResponse]:
     """Replace the configs of each resource."""
+    return _alter(broker, context, request)
 
-    def changes(resource: Any) -> list[ConfigChange]:
-        return [
-            ConfigChange(entry.name, AlterOperation.SET, entry.value) for entry in resource.configs
-        ]
 
-    return alter_resources(
-        broker,
-        context,
-        request,
-        lambda resource, rules: lambda _: replaced_configs(changes(resource), rules),
-    )
+async def _alter(
+    broker: BrokerServices, context: RequestContext, request: AlterConfigsRequest
+) -> AlterConfigsResponse:
+    resources = [
+        AlteredResource(
+            resource.resource_type,
+            resource.resource_name,
+            [ConfigChange(each.name, AlterOperation.SET, each.value) for each in resource.configs],
+        )
+        for resource in request.resources
+    ]
+    validate_only = request.validate_only
+    return {
+        "responses": await alter_resources(
+            broker, context, resources, PLANNER, validate_only=validate_only
+        )
+    }
+
+
+def _plan(changes: Sequence[ConfigChange], rules: ConfigRules) -> ConfigPlan:
+    return lambda _present: replaced_configs(changes, rules)
+
+
+PLANNER: Final = Planner(_plan, alters_loggers=False)

@@ -1,8 +1,8 @@
-"""One Fetch of a consumer: reads, waits for what it watches, answers.
+"""One Fetch of a consumer: read, wait, respond.
 
-Each partition is read once, and again only when it moved; what was read is kept, so a long poll
-over thousands of partitions costs what moves. A lookup that would wait for the disk (a cold index
-or batch header) has the range loaded beside the loop and is then done again.
+Each partition is read once, and again only when it moved. Results are kept, so the cost of a long
+poll over thousands of partitions depends on those that move. A lookup that would block on the disk
+(a cold index or batch header) has the range loaded in another thread and is then repeated.
 """
 
 from __future__ import annotations
@@ -12,24 +12,26 @@ from collections import deque
 from contextlib import nullcontext
 from typing import Final
 
-from local_cluster.fetch_sessions.sessions import FetchContext, Key, key_of
+from local_cluster.fetch_sessions.session import Key, key_of
+from local_cluster.fetch_sessions.session_cache import FetchContext
 from local_cluster.fetch_sessions.watches import Watches
 from local_cluster.handlers.data.current_leader import node_endpoints
 from local_cluster.handlers.data.partition_read import PartitionRead, read_partition
-from local_cluster.handlers.deferred import Deferred
-from local_cluster.handlers.registry import Reply, RequestContext
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.deferred import Body, Deferred
+from local_cluster.handlers.registry import Reply
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.log.disk.page_cache import ColdReadError, warm_only
 from local_cluster.wire import fetch as codec
+from local_cluster.wire.constants import READ_COMMITTED
 from local_cluster.wire.errors import ErrorCode
 
 BYTES_MAX: Final = 55 * 1024 * 1024
-"""Kafka's default of fetch.max.bytes on the broker."""
+"""Kafka's default of the broker's fetch.max.bytes."""
 WAIT_MS_MAX: Final = 5 * 60 * 1000
 
 
 class ConsumerFetch:
-    """Made for one request; `run` it once."""
+    """One request; call `run` once."""
 
     def __init__(
         self,
@@ -59,23 +61,23 @@ class ConsumerFetch:
         self._may_block = False
 
     def run(self) -> Reply:
-        """The answer, or a Deferred for it."""
+        """Return the response, or a Deferred of it."""
         session = self._fetch_context.session
         if session is not None:
-            session.on_moved = self._moved
+            session.on_changed = self._moved
         if self._proceed():
-            return self._answer()
+            return self._respond()
         reply = self._reply = Deferred()
         loop = asyncio.get_running_loop()
         wait_ms = min(self._request.wait_ms_max, WAIT_MS_MAX)
         if not self._is_over:
-            self._timer = loop.call_later(wait_ms / 1000, self._expired)
+            self._timer = loop.call_later(wait_ms / 1000, self._on_timeout)
         return reply
 
     # -- reading ----------------------------------------------------------------------------
 
     def _proceed(self) -> bool:
-        """Read what is to be read; whether the answer may leave now."""
+        """Read what is due; return whether the response may leave now."""
         cold = self._read_all()
         if cold is not None:
             self._load(cold)
@@ -83,11 +85,11 @@ class ConsumerFetch:
         if self._is_over or self._is_urgent or self._bytes_found >= self._request.bytes_min:
             return True
         self._watch()
-        # Rarely: what moved while something cold was loaded has to be read before waiting.
+        # Rarely: a partition that moved during a cold read is read before the request waits.
         return self._proceed() if self._todo else False
 
     def _read_all(self) -> ColdReadError | None:
-        committed_only = self._request.isolation_level == codec.READ_COMMITTED
+        committed_only = self._request.isolation_level == READ_COMMITTED
         with nullcontext() if self._may_block else warm_only():
             while self._todo:
                 key = self._todo[0]
@@ -118,7 +120,7 @@ class ConsumerFetch:
     def _load(self, cold: ColdReadError) -> None:
         self._is_loading = True
         where = (cold.file.fileno(), cold.position)
-        # A range that stays cold after it was loaded, on a file system that cannot say better.
+        # On some file systems a range still counts as cold after it was loaded.
         self._may_block = self._may_block or where == self._last_cold
         self._last_cold = where
         self._broker.cold_reads.load(cold.file, cold.position, cold.size_bytes, self._loaded)
@@ -128,14 +130,14 @@ class ConsumerFetch:
         if loading.cancelled():
             return
         if loading.exception() is not None:
-            # The lookup meets the error of the disk itself, and tells it of the partition.
+            # The lookup meets the error of the disk again and reports it for the partition.
             self._may_block = True
         self._resume()
 
     # -- waiting ----------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Be told of everything that this request reads."""
+        """Watch the partitions of a request without a session."""
         if self._watches is None:
             self._watches = Watches(self._moved)
             for key, read in self._reads.items():
@@ -150,14 +152,14 @@ class ConsumerFetch:
             cached = session.partitions.get(key)
             if cached is None:
                 return
-            self._entries[key] = cached.asked
+            self._entries[key] = cached.requested
         self._todo.append(key)
         if not self._is_due:
-            # Several partitions often move in one turn.
+            # Several partitions often move in one turn of the loop.
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._resume)
 
-    def _expired(self) -> None:
+    def _on_timeout(self) -> None:
         self._is_over = True
         self._resume()
 
@@ -165,43 +167,43 @@ class ConsumerFetch:
         self._is_due = False
         if self._is_loading or self._reply is None or self._reply.is_done:
             return
-        self._reply.guard(self._go_on)
+        self._reply.guard(self._continue)
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         assert self._reply is not None
         if self._proceed():
-            self._reply.resolve(self._answer())
+            self._reply.resolve(self._respond())
 
-    # -- answering --------------------------------------------------------------------------
+    # -- responding -------------------------------------------------------------------------
 
-    def _answer(self) -> Reply:
+    def _respond(self) -> Body:
         if self._timer is not None:
             self._timer.cancel()
-        # In the order of the request, whatever was read again last: partitions of one topic that
-        # are apart would be two topics of the same name, and sarama keeps the second only.
+        # In the order of the request, not of the reads: partitions of one topic that are apart
+        # become two topics of the same name, and sarama keeps the second only.
         results = [self._reads[key].result for key in self._entries if key in self._reads]
-        error_code, session_id, told = self._fetch_context.answer(
+        error_code, session_id, included = self._fetch_context.answer(
             results, self._broker.clock.monotonic_ms()
         )
         if error_code != ErrorCode.invalid_fetch_session_epoch:
             self._settle()
-        leaders = [entry.current_leader for entry in told if entry.current_leader is not None]
+        leaders = [entry.current_leader for entry in included if entry.current_leader is not None]
         return codec.encode_response(
             self._context.api_version,
-            told,
+            included,
             error_code=error_code,
             session_id=session_id,
             node_endpoints=node_endpoints(self._broker, self._context, leaders) if leaders else (),
         )
 
     def _settle(self) -> None:
-        """What was read to its end need not be looked at by the next request of the session."""
+        """Tell the session which partitions were read to the end: its next request skips them."""
         session = self._fetch_context.session
         if session is None:
             if self._watches is not None:
                 self._watches.close()
             return
-        session.on_moved = None
+        session.on_changed = None
         for key, read in self._reads.items():
             if read.is_at_end:
                 session.settle(key)

@@ -1,21 +1,24 @@
 """Produce v3-v13 (advertised from 0, see ApiVersions).
 
-acks=0 has no answer, acks=1 is answered when the leader has written, acks=-1 when the high
-watermark passed. Sequences of idempotent producers (KIP-98, KIP-360) are checked by the log;
-a duplicate is answered with its original offsets. v8 carries per-record errors (KIP-467), v9 is
-flexible, v10 is told the leader where that is another broker (KIP-951), v11 may be told
-TRANSACTION_ABORTABLE and v12 adds its partitions to the transaction (KIP-890), v13 names topics by
-id (KIP-516: UNKNOWN_TOPIC_ID where no topic has the id, or the replica here is of another one).
+acks=0 has no response. acks=1 responds when the leader has written, acks=-1 when the high watermark
+has passed the batches. The log checks sequences of idempotent producers (KIP-98, KIP-360); a
+duplicate gets its original offsets. Version notes:
 
-Deviations from Kafka: the records inside a batch are not opened (the header, its bounds and the
-CRC are checked), except on compacted topics and where the topic's `heliograph.record.check` is
-`full`; two batches for one partition in one request are both appended and answered (Kafka drops
-the first); what is wrong is said in words where Kafka says it by the code alone. More in
-tests/compat/same_answers/deviations.py.
+- v8: errors of single records (KIP-467). v9: flexible.
+- v10: the current leader, if it is another broker (KIP-951).
+- v11: TRANSACTION_ABORTABLE; v12: Produce adds its partitions to the transaction (KIP-890).
+- v13: topic ids (KIP-516). UNKNOWN_TOPIC_ID: no topic has the id, or the replica here has another.
 
-The first batch of a transaction in a partition is a matter for the transaction's coordinator
-(joining.py). Where its answer has to be waited for, the batches wait in a copy of their own, and
-what comes after them from the same producer waits behind them.
+Deviations from Kafka (more in tests/compat/same_answers/deviations.py):
+
+- The records inside a batch are not opened; the header, its bounds and the CRC are checked. Records
+  are opened for compacted topics, and where the topic's `heliograph.record.check` is `full`.
+- Two batches for one partition in one request are both appended (Kafka drops the first).
+- Some errors have a message where Kafka has the code alone.
+
+Before the first batch of a transaction in a partition, the leader asks the transaction's
+coordinator (partition_verification.py). If the answer has to be waited for, the batches wait in a
+copy, and later batches of the same producer wait behind them.
 """
 
 from __future__ import annotations
@@ -24,21 +27,22 @@ import inspect
 import uuid
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from local_cluster.controller.model.cluster_image import INTERNAL_TOPICS
-from local_cluster.handlers.data.acknowledgement import Acknowledgement, Waiting
 from local_cluster.handlers.data.current_leader import current_leader, node_endpoints
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
-from local_cluster.handlers.transactions.joining import (
-    Joining,
-    Unjoined,
-    begin,
-    is_open,
-    is_verifying,
-    join,
-    verify_here,
+from local_cluster.handlers.data.delayed_produce import DelayedProduce, Waiting
+from local_cluster.handlers.deferred import Body, Deferred
+from local_cluster.handlers.registry import Reply, handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
+from local_cluster.handlers.transactions.partition_verification import (
+    SupportedOperation,
+    UnverifiedPartition,
+    begin_verification,
+    has_open_transaction,
+    is_verification_enabled,
+    verify_locally,
+    verify_or_add,
 )
 from local_cluster.log.partition.record_times import RecordsRefusedError
 from local_cluster.log.partition.validate import check_keys, check_produced, check_records
@@ -48,9 +52,10 @@ from local_cluster.transactions.requests import AddRequest
 from local_cluster.transactions.transaction import TopicPartition
 from local_cluster.wire import produce as codec
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-TELLS_NO_LOG_START: Final = frozenset(
+NO_LOG_START_ERRORS: Final = frozenset(
     {
         ErrorCode.not_leader_or_follower,
         ErrorCode.unknown_topic_or_partition,
@@ -60,83 +65,85 @@ TELLS_NO_LOG_START: Final = frozenset(
         ErrorCode.transactional_id_authorization_failed,
     }
 )
-"""Refusals that leave the log start offset out, as Kafka does."""
-ERRORS_SHOWN_MAX: Final = 3
-ACKS_NONE: Final = 0
-ACKS_ALL: Final = -1
+"""Errors without a log start offset, as in Kafka."""
+RECORD_ERRORS_SHOWN_MAX: Final = 3
 ZSTD_SINCE_VERSION: Final = 7
 NO_TOPIC: Final = ""
-"""The name of a topic that is named by an id which no topic has."""
+"""The name of a topic whose id is unknown."""
 
-Joined = Mapping[TopicPartition, ErrorCode] | None
-"""What the coordinator says of the partitions that it was asked about; None: it is not asked."""
+Verified = Mapping[TopicPartition, ErrorCode] | None
+"""The coordinator's answer for each partition that it was asked about; None: it is not asked."""
 
 
 @handles(ApiKey.PRODUCE, min_version=3, max_version=13, raw=True, advertised_min_version=0)
-def produce(broker: BrokerServices, context: RequestContext, body: Any) -> Reply:
-    """Append each partition's batches, answer when `acks` says so."""
+def produce(broker: BrokerServices, context: RequestContext, body: memoryview) -> Reply:
+    """Append each partition's batches; respond when `acks` says so."""
     request = codec.decode_request(context.api_version, body, 0)
-    if request.acks not in (ACKS_NONE, 1, ACKS_ALL):
+    if request.acks not in (ACKS_NONE, ACKS_LEADER, ACKS_ALL):
         return _refuse_all(context, request, ErrorCode.invalid_required_acks)
     if context.api_version >= codec.TOPIC_IDS_SINCE:
         request = request._replace(partitions=[_named(broker, e) for e in request.partitions])
-    joined: Joined = None
+    verified: Verified = None
     if request.transactional_id is not None:
         if not broker.authorize(context, "WRITE", "TRANSACTIONAL_ID", request.transactional_id):
             return _refuse_all(context, request, ErrorCode.transactional_id_authorization_failed)
-        joining = Joining.of_produce(context.api_version)
-        if joining.adds or is_verifying(broker):
-            producer_id, unjoined = _unjoined(broker, request)
-            joined = {}
+        operation = SupportedOperation.of_produce(context.api_version)
+        if operation.adds or is_verification_enabled(broker):
+            producer_id, unverified = _find_unverified(broker, request)
+            verified = {}
             if broker.transactions.write_queue.is_waiting(producer_id):
-                joined = None
-            elif unjoined:
-                joined = verify_here(broker, _question(request, unjoined), joining)
-            if joined is None:
+                verified = None
+            elif unverified:
+                verified = verify_locally(broker, _add_request(request, unverified), operation)
+            if verified is None:
                 kept = request._replace(partitions=[_copied(e) for e in request.partitions])
-                return _join_and_produce(broker, context, kept, producer_id, joining)
-    return _produce(broker, context, request, joined)
+                return _verify_and_produce(broker, context, kept, producer_id, operation)
+    return _produce(broker, context, request, verified)
 
 
-async def _join_and_produce(
+async def _verify_and_produce(
     broker: BrokerServices,
     context: RequestContext,
     request: codec.ProduceRequest,
     producer_id: int,
-    joining: Joining,
-) -> Any:
-    """Ask the coordinator, then produce; markers that came meanwhile refuse."""
+    operation: SupportedOperation,
+) -> Body | None:
+    """Ask the coordinator, then produce. A marker that arrives meanwhile refuses the batches."""
     async with broker.transactions.write_queue.enter(producer_id):
-        _, unjoined = _unjoined(broker, request)
-        joined: dict[TopicPartition, ErrorCode] = {}
-        if unjoined:
-            joined.update(await join(broker, _question(request, unjoined), joining))
-            for key, entry in unjoined.items():
-                if joined[key] is ErrorCode.none and not entry.is_still_good(joining):
-                    joined[key] = ErrorCode.invalid_txn_state
-        reply = _produce(broker, context, request, joined)
+        _, unverified = _find_unverified(broker, request)
+        verified: dict[TopicPartition, ErrorCode] = {}
+        if unverified:
+            wanted = _add_request(request, unverified)
+            verified.update(await verify_or_add(broker, wanted, operation))
+            for key, entry in unverified.items():
+                if verified[key] is ErrorCode.none and not entry.is_still_valid(operation):
+                    verified[key] = ErrorCode.invalid_txn_state
+        reply = _produce(broker, context, request, verified)
     return await reply if inspect.isawaitable(reply) else reply
 
 
 def _produce(
-    broker: BrokerServices, context: RequestContext, request: codec.ProduceRequest, joined: Joined
-) -> Reply:
-    results: list[codec.PartitionProduced] = []
+    broker: BrokerServices,
+    context: RequestContext,
+    request: codec.ProduceRequest,
+    verified: Verified,
+) -> bytes | Deferred | None:
+    results: list[codec.PartitionProduceResponse] = []
     waiting: list[Waiting] = []
     for entry in request.partitions:
-        result, uncommitted = _append(broker, context, request, entry, joined)
+        result, uncommitted = _append(broker, context, request, entry, verified)
         if uncommitted is not None:
             waiting.append((len(results), *uncommitted))
         results.append(result)
     if request.acks == ACKS_NONE:
         if any(result.error_code for result in results):
-            # Kafka closes the connection: it is the only way to tell an acks=0 producer.
+            # The connection is closed, as in Kafka: acks=0 has no other sign of an error.
             raise KafkaError(ErrorCode.invalid_request, "a produce with acks=0 was refused")
         return None
     if not waiting:
-        return _encoded(broker, context, results)
-    encode = partial(_encoded, broker, context)
-    return Acknowledgement(results, waiting, request.timeout_ms, encode).reply
+        return _encode(broker, context, results)
+    encode = partial(_encode, broker, context)
+    return DelayedProduce(results, waiting, request.timeout_ms, encode).reply
 
 
 def _append(
@@ -144,10 +151,9 @@ def _append(
     context: RequestContext,
     request: codec.ProduceRequest,
     entry: codec.PartitionRecords,
-    joined: Joined,
-) -> tuple[codec.PartitionProduced, tuple[Partition, int] | None]:
-    """Append one partition's batches; with the result whose commit of which offset to wait for,
-    if any."""
+    verified: Verified,
+) -> tuple[codec.PartitionProduceResponse, tuple[Partition, int] | None]:
+    """Append one partition's batches; return the result and (partition, offset) to wait for."""
     partition = None
     try:
         if entry.topic == NO_TOPIC and entry.topic_id is not None:
@@ -174,7 +180,7 @@ def _append(
         )
         for header in headers:
             if header.is_transactional:
-                _check_transaction(context, request, partition, header, joined)
+                _check_transaction(context, request, partition, header, verified)
         if config.full_record_check:
             check_records(
                 entry.records,
@@ -185,15 +191,15 @@ def _append(
                 timestamp_after_ms_max=config.timestamp_after_ms_max,
             )
         if config.is_compacted:
-            bad = check_keys(entry.records, headers)
-            if bad:
-                return _keyless(entry, partition, bad), None
+            keyless = check_keys(entry.records, headers)
+            if keyless:
+                return _refuse_keyless(entry, partition, keyless), None
         if request.acks == ACKS_ALL and partition.in_sync is not None:
             partition.require_in_sync_replicas()
         appended = partition.append(entry.records, headers)
     except KafkaError as error:
-        return _refusal(entry, partition, error), None
-    result = codec.PartitionProduced(
+        return _refuse(entry, partition, error), None
+    result = codec.PartitionProduceResponse(
         entry.topic,
         entry.partition,
         ErrorCode.none,
@@ -210,15 +216,15 @@ def _append(
 # -- transactions -----------------------------------------------------------------------------
 
 
-def _unjoined(
+def _find_unverified(
     broker: BrokerServices, request: codec.ProduceRequest
-) -> tuple[int, dict[TopicPartition, Unjoined]]:
-    """The request's producer id, and the partitions that its transaction is to begin in.
+) -> tuple[int, dict[TopicPartition, UnverifiedPartition]]:
+    """Return the request's producer id, and the partitions in which its transaction starts.
 
     Batches of a second producer in one request are left out, and so refused.
     """
     producer_id = producer_epoch = -1
-    found: dict[TopicPartition, Unjoined] = {}
+    found: dict[TopicPartition, UnverifiedPartition] = {}
     for entry in request.partitions:
         if entry.records is None or len(entry.records) < HEADER_BYTES:
             continue
@@ -232,19 +238,20 @@ def _unjoined(
         try:
             partition = broker.replicas.get_leader(entry.topic, entry.partition)
         except KafkaError:
-            continue  # refused where it is appended
-        if not is_open(partition, producer_id, producer_epoch):
-            found[entry.topic, entry.partition] = begin(partition, producer_id, producer_epoch)
+            continue  # _append refuses it
+        if not has_open_transaction(partition, producer_id, producer_epoch):
+            unverified = begin_verification(partition, producer_id, producer_epoch)
+            found[entry.topic, entry.partition] = unverified
     return producer_id, found
 
 
-def _question(
-    request: codec.ProduceRequest, unjoined: Mapping[TopicPartition, Unjoined]
+def _add_request(
+    request: codec.ProduceRequest, unverified: Mapping[TopicPartition, UnverifiedPartition]
 ) -> AddRequest:
-    first = next(iter(unjoined.values()))
+    first = next(iter(unverified.values()))
     assert request.transactional_id is not None
     return AddRequest(
-        request.transactional_id, first.producer_id, first.producer_epoch, frozenset(unjoined)
+        request.transactional_id, first.producer_id, first.producer_epoch, frozenset(unverified)
     )
 
 
@@ -253,53 +260,53 @@ def _check_transaction(
     request: codec.ProduceRequest,
     partition: Partition,
     header: BatchHeader,
-    joined: Joined,
+    verified: Verified,
 ) -> None:
-    """Refuse a batch whose partition is not in its producer's transaction. Raises KafkaError."""
+    """Raise KafkaError for a batch whose partition is not in its producer's transaction."""
     producer_id = header.producer_id
     if request.transactional_id is None:
         raise KafkaError(ErrorCode.transactional_id_authorization_failed)
     if producer_id < 0:
-        raise KafkaError(ErrorCode.invalid_txn_state, "the batch names no transactional producer")
-    if joined is None or is_open(partition, producer_id, header.producer_epoch):
+        raise KafkaError(ErrorCode.invalid_txn_state, "the batch has no producer id")
+    if verified is None or has_open_transaction(partition, producer_id, header.producer_epoch):
         return
     name = f"{partition.topic}-{partition.partition}"
     key = (partition.topic, partition.partition)
-    # Not asked about: a marker came since its transaction was seen open here.
-    error = joined.get(key, ErrorCode.invalid_txn_state)
+    # No answer: the transaction was open here when the request came, and a marker has ended it.
+    error = verified.get(key, ErrorCode.invalid_txn_state)
     if error is not ErrorCode.none:
         raise KafkaError(error, f"{name} is not in the transaction of {producer_id}")
     if (
-        Joining.of_produce(context.api_version).adds
+        SupportedOperation.of_produce(context.api_version).adds
         and header.base_sequence > 0
         and partition.log.producers.get(producer_id) is None
     ):
-        # In version 2 every transaction has an epoch of its own, whose sequences begin with 0.
+        # In transaction version 2 each transaction has its own epoch, whose sequences start at 0.
         raise KafkaError(
             ErrorCode.out_of_order_sequence_number,
-            f"{name}: producer {producer_id} begins with sequence {header.base_sequence}",
+            f"{name}: producer {producer_id} starts with sequence {header.base_sequence}, not 0",
         )
 
 
 def _named(broker: BrokerServices, entry: codec.PartitionRecords) -> codec.PartitionRecords:
-    """The entry with its topic's name, by the id; an entry without an id names no topic."""
+    """Return the entry with its topic's name; an entry with an unknown id has NO_TOPIC."""
     topic_id = entry.topic_id or uuid.UUID(int=0)
     topic = broker.metadata.topic_by_id(topic_id)
     return entry._replace(topic=NO_TOPIC if topic is None else topic.name, topic_id=topic_id)
 
 
 def _copied(entry: codec.PartitionRecords) -> codec.PartitionRecords:
-    """The entry with records of its own: the frame's buffer is used again meanwhile."""
+    """Return the entry with a copy of its records: the frame's buffer will be reused."""
     if entry.records is None:
         return entry
     return entry._replace(records=memoryview(bytearray(entry.records)))
 
 
-# -- answers ----------------------------------------------------------------------------------
+# -- responses --------------------------------------------------------------------------------
 
 
-def _encoded(
-    broker: BrokerServices, context: RequestContext, results: list[codec.PartitionProduced]
+def _encode(
+    broker: BrokerServices, context: RequestContext, results: list[codec.PartitionProduceResponse]
 ) -> bytes:
     leaders = []
     for index, result in enumerate(results):
@@ -313,48 +320,49 @@ def _encoded(
 
 def _refuse_all(context: RequestContext, request: codec.ProduceRequest, code: ErrorCode) -> bytes:
     return codec.encode_response(
-        context.api_version, [_refused(entry, code) for entry in request.partitions]
+        context.api_version, [_result(entry, code) for entry in request.partitions]
     )
 
 
-def _refusal(
+def _refuse(
     entry: codec.PartitionRecords,
     partition: Partition | None,
     error: KafkaError,
-) -> codec.PartitionProduced:
-    blamed = error.record_errors if isinstance(error, RecordsRefusedError) else ()
-    refused = _refused(entry, error.code, error.message or None, blamed)
-    if partition is not None and error.code not in TELLS_NO_LOG_START:
-        return refused._replace(log_start_offset=partition.log.log_start_offset)
-    return refused
+) -> codec.PartitionProduceResponse:
+    record_errors = error.record_errors if isinstance(error, RecordsRefusedError) else ()
+    result = _result(entry, error.code, error.message or None, record_errors)
+    if partition is not None and error.code not in NO_LOG_START_ERRORS:
+        return result._replace(log_start_offset=partition.log.log_start_offset)
+    return result
 
 
-def _keyless(
-    entry: codec.PartitionRecords, partition: Partition, bad: Sequence[int]
-) -> codec.PartitionProduced:
+def _refuse_keyless(
+    entry: codec.PartitionRecords, partition: Partition, indexes: Sequence[int]
+) -> codec.PartitionProduceResponse:
     text = (
         "Compacted topic cannot accept message without key in topic partition "
         f"{partition.topic}-{partition.partition}"
     )
     shown = ", ".join(
-        f"RecordError(batchIndex={index}, message='{text}')" for index in bad[:ERRORS_SHOWN_MAX]
+        f"RecordError(batchIndex={index}, message='{text}')"
+        for index in indexes[:RECORD_ERRORS_SHOWN_MAX]
     )
-    return _refused(
+    return _result(
         entry,
         ErrorCode.invalid_record,
-        f"One or more records have been rejected due to {len(bad)} record errors in total, and "
+        f"One or more records have been rejected due to {len(indexes)} record errors in total, and "
         f"only showing the first three errors at most: [{shown}]",
-        [(index, text) for index in bad],
+        [(index, text) for index in indexes],
     )._replace(log_start_offset=partition.log.log_start_offset)
 
 
-def _refused(
+def _result(
     entry: codec.PartitionRecords,
     code: ErrorCode,
     message: str | None = None,
     record_errors: Sequence[tuple[int, str]] = (),
-) -> codec.PartitionProduced:
-    return codec.PartitionProduced(
+) -> codec.PartitionProduceResponse:
+    return codec.PartitionProduceResponse(
         entry.topic,
         entry.partition,
         code,

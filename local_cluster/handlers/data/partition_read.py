@@ -1,12 +1,11 @@
-"""Reading one partition for a consumer's Fetch: who may, where it ends, and what it is told."""
+"""Read one partition for a consumer's Fetch: authorization, limits, errors."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from local_cluster.handlers.data.current_leader import NAMES_LEADER, current_leader
-from local_cluster.handlers.registry import RequestContext
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.data.current_leader import WRONG_LEADER_ERRORS, current_leader
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.log.state.epochs import EpochEnd
 from local_cluster.replication.in_sync import InSyncReplicas
 from local_cluster.replication.partition import Partition
@@ -19,8 +18,8 @@ from local_cluster.replication.replica_selector import (
 from local_cluster.wire import fetch as codec
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-FOLLOWERS_SINCE: Final = 11
-"""The version from which clients follow to a preferred replica (KIP-392)."""
+FOLLOWER_FETCHING_SINCE: Final = 11
+"""The version from which clients fetch from a preferred read replica (KIP-392)."""
 NOT_FOUND: Final = frozenset(
     {
         ErrorCode.unknown_topic_or_partition,
@@ -31,12 +30,12 @@ NOT_FOUND: Final = frozenset(
 
 
 class PartitionRead(NamedTuple):
-    """One partition's answer; `partition` is None where there is nothing to wait for."""
+    """The result of one partition; `partition` is None if there is nothing to wait for."""
 
-    result: codec.PartitionFetched
+    result: codec.PartitionFetchResponse
     partition: Partition | None
     is_at_end: bool
-    """Whether there is nothing more until the partition moves."""
+    """Whether there is no more to read until the partition moves."""
 
     @property
     def size_bytes(self) -> int:
@@ -53,9 +52,9 @@ def read_partition(
     committed_only: bool,
     rack_id: str = "",
 ) -> PartitionRead:
-    """Read what the entry asks for; `first` gets a batch whatever the limits say.
+    """Read one partition. `first`: return a batch even if it is larger than the limits.
 
-    Raises ColdReadError, inside of `warm_only`, where that would wait for the disk.
+    Raises ColdReadError, inside of `warm_only`, if the read would block on the disk.
     """
     try:
         return _read(
@@ -68,7 +67,7 @@ def read_partition(
             rack_id=rack_id,
         )
     except KafkaError as error:
-        return PartitionRead(_refused(broker, context, entry, error.code), None, False)
+        return PartitionRead(_refuse(broker, context, entry, error.code), None, False)
 
 
 def _read(
@@ -109,7 +108,7 @@ def _read(
             (ended.producer_id, ended.first_offset)
             for ended in partition.log.aborted_transactions(entry.fetch_offset, records.next_offset)
         ]
-    result = codec.PartitionFetched(
+    result = codec.PartitionFetchResponse(
         entry.topic,
         entry.partition,
         ErrorCode.none,
@@ -122,14 +121,14 @@ def _read(
         entry.topic_id,
     )
     if preferred != THE_LEADER:
-        return PartitionRead(result, None, False)  # told at once, with nothing to wait for
+        return PartitionRead(result, None, False)  # respond at once
     return PartitionRead(result, partition, entry.fetch_offset >= limit)
 
 
 def _divergence(partition: Partition, entry: codec.FetchPartition) -> EpochEnd | None:
-    """Where what a consumer has read leaves this log (KIP-595, from v12), if it does.
+    """Return where the consumer's records diverge from this log (KIP-595, v12), if they do.
 
-    Raises KafkaError(offset_out_of_range) where nothing is known of its epoch.
+    Raises KafkaError(offset_out_of_range) if their epoch is unknown.
     """
     epoch = entry.last_fetched_epoch
     if epoch < 0 or (
@@ -144,8 +143,8 @@ def _divergence(partition: Partition, entry: codec.FetchPartition) -> EpochEnd |
 
 def _diverged(
     partition: Partition, entry: codec.FetchPartition, diverging: EpochEnd
-) -> codec.PartitionFetched:
-    return codec.PartitionFetched(
+) -> codec.PartitionFetchResponse:
+    return codec.PartitionFetchResponse(
         entry.topic,
         entry.partition,
         ErrorCode.none,
@@ -160,8 +159,8 @@ def _diverged(
 def _replica(
     broker: BrokerServices, context: RequestContext, topic: str, partition: int
 ) -> Partition:
-    """The replica to read: any that is here, since clients may be sent to followers."""
-    if context.api_version < FOLLOWERS_SINCE:
+    """Return the replica to read: from FOLLOWER_FETCHING_SINCE on, a follower too."""
+    if context.api_version < FOLLOWER_FETCHING_SINCE:
         return broker.replicas.get_leader(topic, partition)
     return broker.replicas.get_readable(topic, partition)
 
@@ -192,15 +191,15 @@ def _topic_name(
     return topic.name
 
 
-def _refused(
+def _refuse(
     broker: BrokerServices, context: RequestContext, entry: codec.FetchPartition, code: ErrorCode
-) -> codec.PartitionFetched:
-    # Kafka's list is null only where the partition was found.
+) -> codec.PartitionFetchResponse:
+    # Kafka's list is null only if the partition was found.
     aborted = () if code in NOT_FOUND else None
-    refused = codec.PartitionFetched(
+    refused = codec.PartitionFetchResponse(
         entry.topic, entry.partition, code, -1, -1, -1, aborted, topic_id=entry.topic_id
     )
-    if code not in NAMES_LEADER or context.api_version < codec.NODE_ENDPOINTS_SINCE:
+    if code not in WRONG_LEADER_ERRORS or context.api_version < codec.NODE_ENDPOINTS_SINCE:
         return refused
     leader = current_leader(broker, _topic_name(broker, context, entry), entry.partition)
     return refused._replace(current_leader=leader)

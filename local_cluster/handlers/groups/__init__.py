@@ -1,1 +1,1 @@
-"""groups."""
+"""Groups: find the coordinator, membership in both protocols, committed offsets, descriptions."""

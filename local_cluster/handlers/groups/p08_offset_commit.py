@@ -1,13 +1,12 @@
 """OffsetCommit v2-v10.
 
-v2-v4 carry a retention of their own (KIP-211 took it out in v5), v6 adds the leader epoch
-(KIP-320), v7 the group instance id (KIP-345), v8 is flexible. From v9 on (KIP-848) the generation
-may be a member epoch, and a member of a group that is not known gets GROUP_ID_NOT_FOUND, before
-that ILLEGAL_GENERATION. v10 names topics by id (KIP-848).
+v2-v4 have a retention of their own (KIP-211 removed it in v5), v6 adds the leader epoch (KIP-320),
+v7 the group instance id (KIP-345), v8 is flexible. From v9 (KIP-848) the generation may be a member
+epoch, and an unknown group is GROUP_ID_NOT_FOUND for a member's commit, before ILLEGAL_GENERATION.
+v10 has topic ids (KIP-848).
 
-The answer waits until the positions are committed in `__consumer_offsets`. Topics that do not
-exist are refused one by one with UNKNOWN_TOPIC_OR_PARTITION, from v10 on UNKNOWN_TOPIC_ID, the
-others are committed.
+The response waits until the offsets are committed in `__consumer_offsets`. Each topic that does not
+exist is UNKNOWN_TOPIC_OR_PARTITION, from v10 UNKNOWN_TOPIC_ID; the others are committed.
 """
 
 from __future__ import annotations
@@ -16,24 +15,26 @@ from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from local_cluster.groups.requests import CommitRequest, OffsetToCommit
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire import offset_commit as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-VERSION_WITH_GROUP_NOT_FOUND: Final = 9
+GROUP_NOT_FOUND_SINCE: Final = 9
 
 
 @handles(ApiKey.OFFSET_COMMIT, min_version=2, max_version=10, raw=True)
-def offset_commit(broker: BrokerServices, context: RequestContext, frame: memoryview) -> Reply:
-    """Commit the positions of existing topics."""
+def offset_commit(
+    broker: BrokerServices, context: RequestContext, frame: memoryview
+) -> bytes | Awaitable[bytes]:
+    """Commit the offsets of existing topics."""
     version = context.api_version
     request = codec.decode_request(version, frame, 0)
     group_id = request.group_id
     if not broker.authorize(context, "READ", "GROUP", group_id):
         refused_all = [ErrorCode.group_authorization_failed] * len(request.topics)
-        return _answer(version, request, refused_all, ())
+        return _encode(version, request, refused_all, ())
     known_topics = broker.metadata.topics
     refused: list[ErrorCode] = []
     offsets: list[OffsetToCommit] = []
@@ -50,7 +51,7 @@ def offset_commit(broker: BrokerServices, context: RequestContext, frame: memory
             refused.append(ErrorCode.none)
             offsets += [OffsetToCommit(name, *position) for position in partitions]
     if not offsets:
-        return _answer(version, request, refused, ())
+        return _encode(version, request, refused, ())
     try:
         committed = broker.groups.commit_offsets(
             CommitRequest(
@@ -60,17 +61,17 @@ def offset_commit(broker: BrokerServices, context: RequestContext, frame: memory
                 request.generation_id,
                 tuple(offsets),
                 request.retention_ms,
-                version >= VERSION_WITH_GROUP_NOT_FOUND,
+                version >= GROUP_NOT_FOUND_SINCE,
             )
         )
     except KafkaError as error:
-        return _answer(version, request, refused, (error.code,) * len(offsets))
+        return _encode(version, request, refused, (error.code,) * len(offsets))
     if committed.done() and committed.exception() is None:
-        return _answer(version, request, refused, committed.result())
-    return _answer_later(version, request, refused, len(offsets), committed)
+        return _encode(version, request, refused, committed.result())
+    return _encode_later(version, request, refused, len(offsets), committed)
 
 
-async def _answer_later(
+async def _encode_later(
     version: int,
     request: codec.OffsetCommitRequest,
     refused: list[ErrorCode],
@@ -81,16 +82,16 @@ async def _answer_later(
         errors = await committed
     except KafkaError as error:
         errors = (error.code,) * count
-    return _answer(version, request, refused, errors)
+    return _encode(version, request, refused, errors)
 
 
-def _answer(
+def _encode(
     version: int,
     request: codec.OffsetCommitRequest,
     refused: list[ErrorCode],
     errors: Sequence[ErrorCode],
 ) -> bytes:
-    """One error per position: that of its topic, else the next one in order."""
+    """One error per offset: that of its topic, else the next of `errors`."""
     if any(refused):
         remaining = iter(errors)
         errors = [

@@ -1,13 +1,13 @@
 """OffsetFetch v1-v10.
 
-v2 adds the error of the whole answer and null topics for "everything committed", v5 the leader
-epoch, v7 require_stable (KIP-447: UNSTABLE_OFFSET_COMMIT where an open transaction may change the
-position), v8 several groups (KIP-709), v9 the member that asks and its epoch, which are checked for
-groups of the new protocol (KIP-848), v10 names topics by id. A topic whose id is not known is
-UNKNOWN_TOPIC_ID, and left out where everything was asked for.
+v2 adds the top-level error, and null topics for "all committed offsets", v5 the leader epoch, v7
+require_stable (KIP-447: UNSTABLE_OFFSET_COMMIT while an open transaction may change the offset), v8
+several groups (KIP-709), v9 the member and its epoch, which are checked for groups of the consumer
+protocol (KIP-848). v10 has topic ids: an unknown id is UNKNOWN_TOPIC_ID, and a deleted topic is
+left out of "all committed offsets".
 
-A position that was never committed is -1 with empty metadata and no error. The answer waits for
-commits that were asked for before it.
+An offset that was never committed is -1 with empty metadata and no error. The response waits for
+commits that were requested before.
 """
 
 from __future__ import annotations
@@ -15,158 +15,171 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Awaitable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from local_cluster.groups.offsets import NO_OFFSET, TopicPartition
 from local_cluster.groups.records import CommittedOffset
 from local_cluster.groups.requests import FetchedOffset
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
 
-VERSION_WITH_GROUPS: Final = 8
-VERSION_WITH_TOP_LEVEL_ERROR: Final = 2
-VERSION_WITH_TOPIC_IDS: Final = 10
+if TYPE_CHECKING:
+    from kio.schema.offset_fetch.v7 import request as v7
+    from kio.schema.offset_fetch.v10.request import OffsetFetchRequest, OffsetFetchRequestGroup
+
+    from local_cluster.wire.responses.groups import (
+        OffsetFetchResponse,
+        OffsetFetchResponsePartitions,
+        OffsetFetchResponseTopic,
+        OffsetFetchResponseTopics,
+    )
+
+GROUPS_SINCE: Final = 8
+TOP_LEVEL_ERROR_SINCE: Final = 2
+TOPIC_IDS_SINCE: Final = 10
 
 
-class _FetchedGroup(NamedTuple):
-    """One group's answer: an error, or positions that may still have to be waited for."""
-
-    group_id: str
-    error: ErrorCode
-    offsets: Awaitable[ErrorCode | Sequence[FetchedOffset]] | None = None
-
-
-class _Asked(NamedTuple):
-    """What is asked of one group; None asks for everything."""
+class _GroupRequest(NamedTuple):
+    """The request about one group; None asks for all committed offsets."""
 
     group_id: str
     partitions: tuple[TopicPartition, ...] | None
-    unknown: tuple[tuple[uuid.UUID, tuple[int, ...]], ...]
-    """Topic ids that name no topic, with the partitions that were asked for."""
+    unknown: tuple[tuple[uuid.UUID | None, tuple[int, ...]], ...]
+    """Unknown topic ids, with the requested partitions."""
     uses_ids: bool
     member_id: str | None
     member_epoch: int
 
-    @classmethod
-    def of(cls, broker: BrokerServices, context: RequestContext, group: Any) -> _Asked:
-        uses_ids = context.api_version >= VERSION_WITH_TOPIC_IDS
-        partitions: list[TopicPartition] = []
-        unknown = []
-        for topic in group.topics or ():
-            known = broker.metadata.topic_by_id(topic.topic_id) if uses_ids else None
-            if uses_ids and known is None:
-                unknown.append((topic.topic_id, topic.partition_indexes))
-                continue
-            name = topic.name if known is None else known.name
-            partitions += [(name, index) for index in topic.partition_indexes]
-        return cls(
-            group.group_id,
-            None if group.topics is None else tuple(partitions),
-            tuple(unknown),
-            uses_ids,
-            get(group, "member_id", None),
-            get(group, "member_epoch", -1),
-        )
+
+class _GroupResult(NamedTuple):
+    """The result of one group: an error, or offsets that may have to be waited for."""
+
+    error: ErrorCode
+    offsets: Awaitable[ErrorCode | Sequence[FetchedOffset]] | None = None
 
 
 @handles(ApiKey.OFFSET_FETCH, min_version=1, max_version=10)
-def offset_fetch(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
-    """Tell the committed positions of one group or, from v8 on, of several."""
-    groups = [_Asked.of(broker, context, group) for group in _groups(context, request)]
-    require_stable = bool(get(request, "require_stable", False))
-    asked = [_ask(broker, context, group, require_stable) for group in groups]
-    return _answer(broker, context, groups, asked)
+def offset_fetch(
+    broker: BrokerServices, context: RequestContext, request: OffsetFetchRequest
+) -> Awaitable[OffsetFetchResponse]:
+    """Return the committed offsets of one group or, from v8, of several."""
+    if context.api_version >= GROUPS_SINCE:
+        groups = [_read_group(broker, context, group) for group in request.groups]
+    else:
+        groups = [_read_group(broker, context, cast("v7.OffsetFetchRequest", request))]
+    require_stable = get(request, "require_stable", False)
+    results = [_fetch(broker, context, group, require_stable) for group in groups]
+    return _respond(broker, context, groups, results)
 
 
-def _ask(
-    broker: BrokerServices, context: RequestContext, group: _Asked, require_stable: bool
-) -> _FetchedGroup:
-    group_id = group.group_id
-    if not broker.authorize(context, "DESCRIBE", "GROUP", group_id):
-        return _FetchedGroup(group_id, ErrorCode.group_authorization_failed)
+def _read_group(
+    broker: BrokerServices,
+    context: RequestContext,
+    group: OffsetFetchRequestGroup | v7.OffsetFetchRequest,
+) -> _GroupRequest:
+    uses_ids = context.api_version >= TOPIC_IDS_SINCE
+    partitions: list[TopicPartition] = []
+    unknown: list[tuple[uuid.UUID | None, tuple[int, ...]]] = []
+    for topic in group.topics or ():
+        name: str = get(topic, "name", "")
+        if uses_ids:
+            topic_id: uuid.UUID | None = get(topic, "topic_id", None)
+            known = None if topic_id is None else broker.metadata.topic_by_id(topic_id)
+            if known is None:
+                unknown.append((topic_id, topic.partition_indexes))
+                continue
+            name = known.name
+        partitions += [(name, index) for index in topic.partition_indexes]
+    return _GroupRequest(
+        group.group_id,
+        None if group.topics is None else tuple(partitions),
+        tuple(unknown),
+        uses_ids,
+        get(group, "member_id", None),
+        get(group, "member_epoch", -1),
+    )
+
+
+def _fetch(
+    broker: BrokerServices, context: RequestContext, group: _GroupRequest, require_stable: bool
+) -> _GroupResult:
+    if not broker.authorize(context, "DESCRIBE", "GROUP", group.group_id):
+        return _GroupResult(ErrorCode.group_authorization_failed)
     try:
         offsets = broker.groups.fetch_offsets(
-            group_id,
+            group.group_id,
             group.partitions,
             require_stable=require_stable,
             member_id=group.member_id,
             member_epoch=group.member_epoch,
         )
     except KafkaError as error:
-        return _FetchedGroup(group_id, _told(error.code))
-    return _FetchedGroup(group_id, ErrorCode.none, offsets)
+        return _GroupResult(_translate(error.code))
+    return _GroupResult(ErrorCode.none, offsets)
 
 
-def _told(code: ErrorCode) -> ErrorCode:
-    """Kafka tells it so as well (GroupCoordinatorService.handleOffsetFetchException): to consumers
-    before 3.9 COORDINATOR_NOT_AVAILABLE is fatal here, and NOT_COORDINATOR makes them try again."""
+def _translate(code: ErrorCode) -> ErrorCode:
+    """Replace COORDINATOR_NOT_AVAILABLE, which is fatal to consumers before 3.9, by
+    NOT_COORDINATOR, which they retry (GroupCoordinatorService.handleOffsetFetchException)."""
     return ErrorCode.not_coordinator if code is ErrorCode.coordinator_not_available else code
 
 
-async def _answer(
+async def _respond(
     broker: BrokerServices,
     context: RequestContext,
-    groups: Sequence[_Asked],
-    asked: Sequence[_FetchedGroup],
-) -> dict[str, Any]:
-    answers = []
-    for group, (group_id, error, pending) in zip(groups, asked, strict=True):
-        offsets: Sequence[FetchedOffset] = ()
-        if pending is not None:
-            try:
-                answered = await pending
-                if isinstance(answered, ErrorCode):
-                    error = answered
-                else:
-                    offsets = answered
-            except KafkaError as failed:
-                error = _told(failed.code)
-        answers.append(
-            {
-                "group_id": group_id,
-                "topics": _topics(broker, context, group, offsets, error),
-                "error_code": error,
-            }
-        )
-    return {"groups": answers} if context.api_version >= VERSION_WITH_GROUPS else answers[0]
+    groups: Sequence[_GroupRequest],
+    results: Sequence[_GroupResult],
+) -> OffsetFetchResponse:
+    settled = [await _settle(result) for result in results]
+    if context.api_version >= GROUPS_SINCE:
+        return {
+            "groups": [
+                {
+                    "group_id": group.group_id,
+                    "topics": _topics(broker, context, group, offsets, error),
+                    "error_code": error,
+                }
+                for group, (error, offsets) in zip(groups, settled, strict=True)
+            ]
+        }
+    ((group, (error, offsets)),) = zip(groups, settled, strict=True)
+    if error and context.api_version < TOP_LEVEL_ERROR_SINCE:
+        # v1 has no place for the group's error but its partitions.
+        offsets = [FetchedOffset(t, p, NO_OFFSET) for t, p in group.partitions or ()]
+        topics = _named_topics(broker, context, group, offsets, error)
+    else:
+        topics = _named_topics(broker, context, group, offsets, ErrorCode.none)
+    return {"topics": topics, "error_code": error}
+
+
+async def _settle(result: _GroupResult) -> tuple[ErrorCode, Sequence[FetchedOffset]]:
+    if result.offsets is None:
+        return result.error, ()
+    try:
+        offsets = await result.offsets
+    except KafkaError as failed:
+        return _translate(failed.code), ()
+    return (offsets, ()) if isinstance(offsets, ErrorCode) else (result.error, offsets)
 
 
 def _topics(
     broker: BrokerServices,
     context: RequestContext,
-    group: _Asked,
+    group: _GroupRequest,
     offsets: Sequence[FetchedOffset],
     error: ErrorCode,
-) -> list[dict[str, Any]]:
-    """The positions by topic; those in topics that the principal must not see are not told."""
-    in_partitions = ErrorCode.none
-    if error and context.api_version < VERSION_WITH_TOP_LEVEL_ERROR:
-        # There is no other place for the error of the group.
-        offsets = [FetchedOffset(t, p, NO_OFFSET) for t, p in group.partitions or ()]
-        in_partitions = error
-    topics = []
-    for name, entries in itertools.groupby(offsets, key=lambda fetched: fetched.topic):
-        if broker.authorize(context, "DESCRIBE", "TOPIC", name):
-            partitions = [
-                _partition(
-                    entry.partition,
-                    entry.committed,
-                    ErrorCode.unstable_offset_commit if entry.is_unstable else in_partitions,
-                )
-                for entry in entries
-            ]
-        elif group.partitions is None:
-            continue
-        else:
-            hidden = ErrorCode.topic_authorization_failed
-            partitions = [_partition(entry.partition, NO_OFFSET, hidden) for entry in entries]
+) -> list[OffsetFetchResponseTopics]:
+    """The offsets by topic, by name or id."""
+    topics: list[OffsetFetchResponseTopics] = []
+    for topic in _named_topics(broker, context, group, offsets, ErrorCode.none):
+        known = broker.metadata.topics.get(topic["name"])
         if not group.uses_ids:
-            topics.append({"name": name, "partitions": partitions})
-        elif (known := broker.metadata.topics.get(name)) is not None:
-            topics.append({"topic_id": known.topic_id, "partitions": partitions})
+            topics.append({"name": topic["name"], "partitions": topic["partitions"]})
+        elif known is not None:
+            topics.append({"topic_id": known.topic_id, "partitions": topic["partitions"]})
     if not error:
         topics += [
             {
@@ -180,7 +193,37 @@ def _topics(
     return topics
 
 
-def _partition(partition: int, committed: CommittedOffset, error: ErrorCode) -> dict[str, Any]:
+def _named_topics(
+    broker: BrokerServices,
+    context: RequestContext,
+    group: _GroupRequest,
+    offsets: Sequence[FetchedOffset],
+    error: ErrorCode,
+) -> list[OffsetFetchResponseTopic]:
+    """The offsets by topic name, without topics that the principal may not see."""
+    topics: list[OffsetFetchResponseTopic] = []
+    for name, entries in itertools.groupby(offsets, key=lambda fetched: fetched.topic):
+        if broker.authorize(context, "DESCRIBE", "TOPIC", name):
+            partitions = [
+                _partition(
+                    entry.partition,
+                    entry.committed,
+                    ErrorCode.unstable_offset_commit if entry.is_unstable else error,
+                )
+                for entry in entries
+            ]
+        elif group.partitions is None:
+            continue
+        else:
+            hidden = ErrorCode.topic_authorization_failed
+            partitions = [_partition(entry.partition, NO_OFFSET, hidden) for entry in entries]
+        topics.append({"name": name, "partitions": partitions})
+    return topics
+
+
+def _partition(
+    partition: int, committed: CommittedOffset, error: ErrorCode
+) -> OffsetFetchResponsePartitions:
     return {
         "partition_index": partition,
         "committed_offset": committed.offset,
@@ -188,7 +231,3 @@ def _partition(partition: int, committed: CommittedOffset, error: ErrorCode) -> 
         "metadata": committed.metadata,
         "error_code": error,
     }
-
-
-def _groups(context: RequestContext, request: Any) -> Sequence[Any]:
-    return request.groups if context.api_version >= VERSION_WITH_GROUPS else (request,)

@@ -1,36 +1,43 @@
 """SyncGroup v0-v5.
 
-v3 adds static members (KIP-345), v5 the protocol type and name, which have to be those of the
-generation (KIP-559). The answer waits until the leader has brought the assignment and that is
+v3 adds static members (KIP-345), v5 the protocol type and name, which must be those of the
+generation (KIP-559). The response waits until the leader has sent the assignment and it is
 committed in `__consumer_offsets`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from local_cluster.groups.requests import SyncRequest, SyncResponse
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
 
-VERSION_WITH_PROTOCOL: Final = 5
+if TYPE_CHECKING:
+    from kio.schema.sync_group.v5.request import SyncGroupRequest
+
+    from local_cluster.wire.responses.groups import SyncGroupResponse
+
+PROTOCOL_SINCE: Final = 5
 
 
 @handles(ApiKey.SYNC_GROUP, min_version=0, max_version=5)
-def sync_group(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
-    """Give the leader's assignment to the group, get one's own."""
+def sync_group(
+    broker: BrokerServices, context: RequestContext, request: SyncGroupRequest
+) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
+    """Take the leader's assignment, and return the member's own."""
     if not broker.authorize(context, "READ", "GROUP", request.group_id):
-        return _fields(SyncResponse(ErrorCode.group_authorization_failed))
+        return _response(SyncResponse(ErrorCode.group_authorization_failed))
     if not request.group_id:
-        return _fields(SyncResponse(ErrorCode.invalid_group_id))
-    protocol_type = get(request, "protocol_type", None)
-    protocol_name = get(request, "protocol_name", None)
-    if context.api_version >= VERSION_WITH_PROTOCOL and None in (protocol_type, protocol_name):
-        return _fields(SyncResponse(ErrorCode.inconsistent_group_protocol))
+        return _response(SyncResponse(ErrorCode.invalid_group_id))
+    protocol_type: str | None = get(request, "protocol_type", None)
+    protocol_name: str | None = get(request, "protocol_name", None)
+    if context.api_version >= PROTOCOL_SINCE and None in (protocol_type, protocol_name):
+        return _response(SyncResponse(ErrorCode.inconsistent_group_protocol))
     try:
         synced = broker.groups.sync(
             SyncRequest(
@@ -46,21 +53,21 @@ def sync_group(broker: BrokerServices, context: RequestContext, request: Any) ->
             )
         )
     except KafkaError as error:
-        return _fields(SyncResponse(error.code))
-    return _answer(synced)
+        return _response(SyncResponse(error.code))
+    return _wait(synced)
 
 
-async def _answer(synced: Awaitable[SyncResponse]) -> dict[str, Any]:
+async def _wait(synced: Awaitable[SyncResponse]) -> SyncGroupResponse:
     try:
-        return _fields(await synced)
+        return _response(await synced)
     except KafkaError as error:
-        return _fields(SyncResponse(error.code))
+        return _response(SyncResponse(error.code))
 
 
-def _fields(answer: SyncResponse) -> dict[str, Any]:
+def _response(result: SyncResponse) -> SyncGroupResponse:
     return {
-        "error_code": answer.error,
-        "protocol_type": answer.protocol_type,
-        "protocol_name": answer.protocol_name,
-        "assignment": answer.assignment,
+        "error_code": result.error,
+        "protocol_type": result.protocol_type,
+        "protocol_name": result.protocol_name,
+        "assignment": result.assignment,
     }

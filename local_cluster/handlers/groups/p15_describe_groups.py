@@ -1,49 +1,58 @@
 """DescribeGroups v0-v6.
 
-v3 can ask for the authorized operations, v4 tells group instance ids, v5 is flexible. A group
-that does not exist, or is not a classic one, is Dead, up to v5 without an error, then with
-GROUP_ID_NOT_FOUND (KIP-1043). Protocol, metadata and assignments are told of Stable groups only.
+v3 can ask for the authorized operations, v4 has group instance ids, v5 is flexible. A group that
+does not exist, or is not a classic one, is Dead: up to v5 without an error, then GROUP_ID_NOT_FOUND
+(KIP-1043). Only Stable groups show protocol, metadata and assignments.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from local_cluster.groups.classic.classic_fsm import GroupState
 from local_cluster.groups.requests import DescribedGroup
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.authorized_operations import group_operations
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import OPERATIONS_NOT_REQUESTED
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
 
-VERSION_WITH_NOT_FOUND: Final = 6
-OPERATIONS_NOT_ASKED: Final = -(2**31)
-GROUP_OPERATIONS: Final = {"READ": 3, "DELETE": 6, "DESCRIBE": 8}
-"""Kafka's AclOperation codes; each is one bit of the answer."""
+if TYPE_CHECKING:
+    from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
+
+    from local_cluster.wire.responses.groups import (
+        DescribeGroupsDescribedGroup,
+        DescribeGroupsResponse,
+    )
+
+GROUP_NOT_FOUND_SINCE: Final = 6
 
 
 @handles(ApiKey.DESCRIBE_GROUPS, min_version=0, max_version=6)
-def describe_groups(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+def describe_groups(
+    broker: BrokerServices, context: RequestContext, request: DescribeGroupsRequest
+) -> Awaitable[DescribeGroupsResponse]:
     """Describe each group by itself."""
-    with_operations = bool(get(request, "include_authorized_operations", False))
-    return _describe(broker, context, request.groups, with_operations)
+    with_operations = get(request, "include_authorized_operations", False)
+    return _describe_all(broker, context, request.groups, with_operations)
 
 
-async def _describe(
-    broker: BrokerServices, context: RequestContext, group_ids: Any, with_operations: bool
-) -> dict[str, Any]:
+async def _describe_all(
+    broker: BrokerServices, context: RequestContext, group_ids: Sequence[str], with_operations: bool
+) -> DescribeGroupsResponse:
     return {
         "groups": [
-            await _describe_one(broker, context, group_id, with_operations)
-            for group_id in group_ids
+            await _describe(broker, context, group_id, with_operations) for group_id in group_ids
         ]
     }
 
 
-async def _describe_one(
+async def _describe(
     broker: BrokerServices, context: RequestContext, group_id: str, with_operations: bool
-) -> dict[str, Any]:
+) -> DescribeGroupsDescribedGroup:
     error = ErrorCode.none
     group = DescribedGroup(group_id, "", "", "")
     if not broker.authorize(context, "DESCRIBE", "GROUP", group_id):
@@ -54,15 +63,11 @@ async def _describe_one(
         except KafkaError as refused:
             error = refused.code
     message = None
-    if group.state == GroupState.DEAD.value and context.api_version >= VERSION_WITH_NOT_FOUND:
+    if group.state == GroupState.DEAD.value and context.api_version >= GROUP_NOT_FOUND_SINCE:
         error, message = ErrorCode.group_id_not_found, f"Group {group_id} not found."
-    operations = OPERATIONS_NOT_ASKED
+    operations = OPERATIONS_NOT_REQUESTED
     if with_operations and error is ErrorCode.none:
-        operations = sum(
-            1 << code
-            for operation, code in GROUP_OPERATIONS.items()
-            if broker.authorize(context, operation, "GROUP", group_id)
-        )
+        operations = group_operations(broker, context, group_id)
     return {
         "error_code": error,
         "error_message": message,

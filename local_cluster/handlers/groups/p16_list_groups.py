@@ -1,25 +1,35 @@
 """ListGroups v0-v5: the groups that this broker coordinates; a client asks every broker.
 
-v4 adds states and a filter by them (KIP-518), v5 types and a filter by them (KIP-848): "classic"
-and "consumer". While a partition still loads the answer carries
-COORDINATOR_LOAD_IN_PROGRESS with the groups that are known.
+v4 adds states and a filter by them (KIP-518), v5 types ("classic", "consumer") and a filter by them
+(KIP-848). While a partition loads, the error is COORDINATOR_LOAD_IN_PROGRESS, with the groups that
+are known.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.messages import get
 
+if TYPE_CHECKING:
+    from kio.schema.list_groups.v5.request import ListGroupsRequest
+
+    from local_cluster.wire.responses.groups import ListGroupsResponse
+
 
 @handles(ApiKey.LIST_GROUPS, min_version=0, max_version=5)
-def list_groups(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+def list_groups(
+    broker: BrokerServices, context: RequestContext, request: ListGroupsRequest
+) -> ListGroupsResponse:
     """List the groups that pass the filters."""
-    states = {state.lower() for state in get(request, "states_filter", ())}
-    types = {name.lower() for name in get(request, "types_filter", ())}
+    states_filter: Sequence[str] = get(request, "states_filter", ())
+    types_filter: Sequence[str] = get(request, "types_filter", ())
+    states = {state.lower() for state in states_filter}
+    types = {name.lower() for name in types_filter}
     error, groups = broker.groups.list_groups()
     sees_all = broker.authorize(context, "DESCRIBE", "CLUSTER", "kafka-cluster")
     return {

@@ -1,32 +1,42 @@
-"""OffsetDelete v0 (KIP-496): forget a group's committed positions in some partitions.
+"""OffsetDelete v0 (KIP-496): delete a group's committed offsets in some partitions.
 
-GROUP_ID_NOT_FOUND where nothing is known of the group, NON_EMPTY_GROUP where it has members that
-are no consumers, and GROUP_SUBSCRIBED_TO_TOPIC for each topic that a member subscribes to. A
-position that was never committed is deleted without an error, as in Kafka. Never flexible.
+An unknown group is GROUP_ID_NOT_FOUND; a group with members that are not consumers is
+NON_EMPTY_GROUP; each topic that a member subscribes to is GROUP_SUBSCRIBED_TO_TOPIC. An offset that
+was never committed is deleted without an error, as in Kafka. Never flexible.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+if TYPE_CHECKING:
+    from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
+
+    from local_cluster.wire.responses.groups import OffsetDeleteResponse
+
 
 @handles(ApiKey.OFFSET_DELETE, min_version=0, max_version=0)
-def offset_delete(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
-    """Delete the positions in topics that exist and may be read."""
+def offset_delete(
+    broker: BrokerServices, context: RequestContext, request: OffsetDeleteRequest
+) -> Awaitable[OffsetDeleteResponse]:
+    """Delete the offsets in topics that exist and may be read."""
     return _delete(broker, context, request)
 
 
-async def _delete(broker: BrokerServices, context: RequestContext, request: Any) -> dict[str, Any]:
+async def _delete(
+    broker: BrokerServices, context: RequestContext, request: OffsetDeleteRequest
+) -> OffsetDeleteResponse:
     group_id = request.group_id
     if not broker.authorize(context, "DELETE", "GROUP", group_id):
-        return _refused(ErrorCode.group_authorization_failed)
+        return _refuse(ErrorCode.group_authorization_failed)
     errors: dict[tuple[str, int], ErrorCode] = {}
-    asked: list[tuple[str, int]] = []
+    wanted: list[tuple[str, int]] = []
     for topic in request.topics:
         refusal = None
         if not broker.authorize(context, "READ", "TOPIC", topic.name):
@@ -39,14 +49,14 @@ async def _delete(broker: BrokerServices, context: RequestContext, request: Any)
             elif known is None or entry.partition_index not in known.partitions:
                 errors[at] = ErrorCode.unknown_topic_or_partition
             else:
-                asked.append(at)
+                wanted.append(at)
     try:
-        deleted = await broker.groups.delete_offsets(group_id, tuple(asked))
+        deleted = await broker.groups.delete_offsets(group_id, tuple(wanted))
     except KafkaError as error:
-        return _refused(error.code)
+        return _refuse(error.code)
     if isinstance(deleted, ErrorCode):
-        return _refused(deleted)
-    errors |= dict(zip(asked, deleted, strict=True))
+        return _refuse(deleted)
+    errors |= dict(zip(wanted, deleted, strict=True))
     return {
         "error_code": ErrorCode.none,
         "topics": [
@@ -65,5 +75,5 @@ async def _delete(broker: BrokerServices, context: RequestContext, request: Any)
     }
 
 
-def _refused(code: ErrorCode) -> dict[str, Any]:
+def _refuse(code: ErrorCode) -> OffsetDeleteResponse:
     return {"error_code": code, "topics": ()}

@@ -1,45 +1,59 @@
 """ConsumerGroupDescribe v0-v1 (KIP-848): groups of the consumer protocol, with their epochs.
 
-v1 tells the type of each member (KIP-1099), which here is always 1, a member of the consumer
-protocol. Topics that no longer exist are left out of the assignments. Where a topic of a group is
-not to be seen by the client, the whole group is TOPIC_AUTHORIZATION_FAILED, as in Kafka.
+v1 has the type of each member (KIP-1099), here always 1, a member of the consumer protocol. Deleted
+topics are left out of assignments. If the client may not see a topic of a group, the whole group is
+TOPIC_AUTHORIZATION_FAILED, as in Kafka.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Final
 
 from local_cluster.groups.consumer.model import Assignment, plain
 from local_cluster.groups.consumer.requests import DescribedConsumerGroup
-from local_cluster.handlers.groups.p15_describe_groups import GROUP_OPERATIONS, OPERATIONS_NOT_ASKED
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.authorized_operations import group_operations
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import OPERATIONS_NOT_REQUESTED
 from local_cluster.wire.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
+
+    from local_cluster.wire.responses.groups import (
+        ConsumerGroupDescribeAssignment,
+        ConsumerGroupDescribeDescribedGroup,
+        ConsumerGroupDescribeResponse,
+        ConsumerGroupDescribeTopicPartitions,
+    )
 
 CONSUMER_MEMBER: Final = 1
 
 
 @handles(ApiKey.CONSUMER_GROUP_DESCRIBE, min_version=0, max_version=1)
-def consumer_group_describe(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+def consumer_group_describe(
+    broker: BrokerServices, context: RequestContext, request: ConsumerGroupDescribeRequest
+) -> Awaitable[ConsumerGroupDescribeResponse]:
     """Describe each group by itself."""
-    return _describe(broker, context, request)
+    return _describe_all(broker, context, request)
 
 
-async def _describe(
-    broker: BrokerServices, context: RequestContext, request: Any
-) -> dict[str, Any]:
+async def _describe_all(
+    broker: BrokerServices, context: RequestContext, request: ConsumerGroupDescribeRequest
+) -> ConsumerGroupDescribeResponse:
     return {
         "groups": [
-            await _describe_one(broker, context, group_id, request.include_authorized_operations)
+            await _describe(broker, context, group_id, request.include_authorized_operations)
             for group_id in request.group_ids
         ]
     }
 
 
-async def _describe_one(
+async def _describe(
     broker: BrokerServices, context: RequestContext, group_id: str, with_operations: bool
-) -> dict[str, Any]:
+) -> ConsumerGroupDescribeDescribedGroup:
     if not broker.authorize(context, "DESCRIBE", "GROUP", group_id):
         group = DescribedConsumerGroup(ErrorCode.group_authorization_failed, group_id)
     else:
@@ -56,13 +70,9 @@ async def _describe_one(
     if hidden:
         message = "The group has described topic(s) that the client is not authorized to describe."
         group = DescribedConsumerGroup(ErrorCode.topic_authorization_failed, group_id, message)
-    operations = OPERATIONS_NOT_ASKED
+    operations = OPERATIONS_NOT_REQUESTED
     if with_operations and group.error is ErrorCode.none:
-        operations = sum(
-            1 << code
-            for operation, code in GROUP_OPERATIONS.items()
-            if broker.authorize(context, operation, "GROUP", group_id)
-        )
+        operations = group_operations(broker, context, group_id)
     return {
         "error_code": group.error,
         "error_message": group.message,
@@ -91,8 +101,8 @@ async def _describe_one(
     }
 
 
-def _assignment(broker: BrokerServices, assignment: Assignment) -> dict[str, Any]:
-    named = []
+def _assignment(broker: BrokerServices, assignment: Assignment) -> ConsumerGroupDescribeAssignment:
+    named: list[ConsumerGroupDescribeTopicPartitions] = []
     for topic_id, partitions in assignment.items():
         topic = broker.metadata.topic_by_id(topic_id)
         if topic is not None:

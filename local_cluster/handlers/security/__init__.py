@@ -1,1 +1,1 @@
-"""security."""
+"""ACLs, quotas and SCRAM users: the responses of a Kafka where none of these is set up."""

@@ -1,40 +1,50 @@
 """DescribeUserScramCredentials v0 (KIP-554): there are none, as no listener has SASL.
 
-Without names, or with null, all: none. A user that is named does not exist; one that is named
-twice is DUPLICATE_RESOURCE. Credentials cannot be set: AlterUserScramCredentials is not served.
+No names, or null, ask for all: none. A named user is RESOURCE_NOT_FOUND; one that is named twice is
+DUPLICATE_RESOURCE. Credentials cannot be set: AlterUserScramCredentials is not served.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING
 
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kio.schema.describe_user_scram_credentials.v0.request import (
+        DescribeUserScramCredentialsRequest,
+    )
+
+    from local_cluster.wire.responses.security import (
+        DescribeUserScramCredentialsResponse,
+        DescribeUserScramCredentialsResult,
+    )
 
 
 @handles(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, min_version=0, max_version=0)
 def describe_user_scram_credentials(
-    broker: BrokerServices, context: RequestContext, request: Any
-) -> Reply:
-    """Each user by itself."""
+    broker: BrokerServices, context: RequestContext, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    """Refuse each user by itself."""
     if not broker.authorize(context, "DESCRIBE", "CLUSTER", "kafka-cluster"):
         return {
             "error_code": ErrorCode.cluster_authorization_failed,
             "error_message": "",
             "results": (),
         }
-    asked = Counter(user.name for user in request.users or ())
+    counts = Counter(user.name for user in request.users or ())
     return {
         "error_code": ErrorCode.none,
         "error_message": "",
-        "results": [_refusal(name, count) for name, count in asked.items()],
+        "results": [_refuse(name, count) for name, count in counts.items()],
     }
 
 
-def _refusal(name: str, count: int) -> dict[str, Any]:
+def _refuse(name: str, count: int) -> DescribeUserScramCredentialsResult:
     if count > 1:
         code = ErrorCode.duplicate_resource
         problem = "Cannot describe SCRAM credentials for the same user twice in a single request: "

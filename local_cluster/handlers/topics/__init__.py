@@ -1,1 +1,1 @@
-"""topics."""
+"""Topics and their partitions: creation, deletion, elections, reassignments, log directories."""

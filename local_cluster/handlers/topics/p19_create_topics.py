@@ -1,54 +1,63 @@
-"""CreateTopics v2-v7: the controller only, elsewhere NOT_CONTROLLER for every topic.
+"""CreateTopics v2-v7: the controller only; another broker returns NOT_CONTROLLER for each topic.
 
-Version notes: v4 -1 for the default number of partitions and replication factor (taken from
-every version); v5 the answer tells the topic's configs; v7 its id. The answer waits, at most a
-second, until the other brokers know the topic too.
+v4: -1 stands for the default number of partitions and replication factor (accepted in all
+versions). v5: the response has the topic's configs. v7: it has the topic id. The response waits, at
+most a second, until the other brokers know the topic too.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Final
 
 from local_cluster.controller.model.topic_requests import TopicCreation, TopicSpec, repeated
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.log.config.log_config import describe
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+if TYPE_CHECKING:
+    from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
+
+    from local_cluster.wire.responses.topics import CreatableTopicResult, CreateTopicsResponse
+
 KRAFT_METADATA_TOPIC: Final = "__cluster_metadata"
-"""Kafka's own name, which clients may take for its log."""
+"""Kafka's name of KRaft's log. It is refused: clients may take such a topic for that log."""
 
 
 @handles(ApiKey.CREATE_TOPICS, min_version=2, max_version=7)
-def create_topics(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+def create_topics(
+    broker: BrokerServices, context: RequestContext, request: CreateTopicsRequest
+) -> Awaitable[CreateTopicsResponse]:
     """Create each topic that may be created."""
     return _create(broker, context, request)
 
 
-async def _create(broker: BrokerServices, context: RequestContext, request: Any) -> dict[str, Any]:
-    names = [topic.name for topic in request.topics]
-    repeated_partition = {t.name: p for t in request.topics if (p := _placed_twice(t)) is not None}
+async def _create(
+    broker: BrokerServices, context: RequestContext, request: CreateTopicsRequest
+) -> CreateTopicsResponse:
+    names: list[str] = [topic.name for topic in request.topics]
     twice = repeated(names)
     results = {name: _refusal(broker, context, name, twice) for name in names}
-    for name, index in repeated_partition.items():
-        message = f"Found multiple manual partition assignments for partition {index}"
-        error = KafkaError(ErrorCode.invalid_replica_assignment, message)
-        results[name] = results[name] or TopicCreation(name, error)
+    for topic in request.topics:
+        index = _partition_assigned_twice(topic)
+        if index is not None and results[topic.name] is None:
+            message = f"Found multiple manual partition assignments for partition {index}"
+            error = KafkaError(ErrorCode.invalid_replica_assignment, message)
+            results[topic.name] = TopicCreation(topic.name, error)
     wanted = [topic for topic in request.topics if results[topic.name] is None]
     try:
-        made = await broker.control_plane.create_topics(
+        created = await broker.control_plane.create_topics(
             [_spec(topic) for topic in wanted],
             validate_only=request.validate_only,
             timeout_ms=messages.ms(request.timeout),
         )
     except KafkaError as error:
-        made = [TopicCreation(topic.name, error) for topic in wanted]
-    results |= {creation.name: creation for creation in made}
-    return {
-        "topics": [_result(broker, each) for each in results.values() if each is not None],
-    }
+        created = [TopicCreation(topic.name, error) for topic in wanted]
+    results |= {creation.name: creation for creation in created}
+    return {"topics": [_result(broker, each) for each in results.values() if each is not None]}
 
 
 def _refusal(
@@ -66,12 +75,12 @@ def _refusal(
     return None
 
 
-def _placed_twice(topic: Any) -> int | None:
-    """A partition that has two lists of replicas, if there is one."""
+def _partition_assigned_twice(topic: CreatableTopic) -> int | None:
+    """Return the first partition with two lists of replicas, if there is one."""
     return min(repeated(entry.partition_index for entry in topic.assignments), default=None)
 
 
-def _spec(topic: Any) -> TopicSpec:
+def _spec(topic: CreatableTopic) -> TopicSpec:
     return TopicSpec(
         name=topic.name,
         partitions=topic.num_partitions,
@@ -81,14 +90,13 @@ def _spec(topic: Any) -> TopicSpec:
     )
 
 
-def _result(broker: BrokerServices, creation: TopicCreation) -> dict[str, Any]:
+def _result(broker: BrokerServices, creation: TopicCreation) -> CreatableTopicResult:
     error, topic = creation.error, creation.topic
     if error is not None or topic is None:
-        code = ErrorCode.unknown_server_error if error is None else error.code
         return {
             "name": creation.name,
             "topic_id": None,
-            "error_code": code,
+            "error_code": ErrorCode.unknown_server_error if error is None else error.code,
             "error_message": (error.message if error is not None else "") or None,
             "configs": (),
         }

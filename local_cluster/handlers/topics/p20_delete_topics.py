@@ -1,82 +1,98 @@
-"""DeleteTopics v1-v6: the controller only, elsewhere NOT_CONTROLLER for every topic.
+"""DeleteTopics v1-v6: the controller only; another broker returns NOT_CONTROLLER for each topic.
 
-Version notes: v5 error messages; v6 topics by id. The answer waits until the topics are gone from
-every broker that holds a replica; REQUEST_TIMED_OUT where one is away, and the deletion goes on
-when it is back.
+v5 has error messages, v6 topic ids. The response waits until each broker with a replica has deleted
+the topics. If one is down it is REQUEST_TIMED_OUT, and the deletion continues when that broker
+returns.
 """
 
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Final, cast
 
 from local_cluster.controller.model.topic_requests import repeated
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
-from local_cluster.wire.errors import KAFKAS_WORDS, ErrorCode, KafkaError
+from local_cluster.wire.errors import DEFAULT_MESSAGES, ErrorCode, KafkaError
 
-Asked = tuple[str | None, uuid.UUID | None]
+if TYPE_CHECKING:
+    from kio.schema.delete_topics.v5 import request as v5
+    from kio.schema.delete_topics.v6.request import DeleteTopicsRequest
+
+    from local_cluster.wire.responses.topics import DeleteTopicsResponse
+
+TOPIC_IDS_SINCE: Final = 6
+DELETION_DISABLED_SINCE: Final = 3
+
+TopicKey = tuple[str | None, uuid.UUID | None]
+"""A topic as the request names it: by name or by id."""
 
 
 @handles(ApiKey.DELETE_TOPICS, min_version=1, max_version=6)
-def delete_topics(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+def delete_topics(
+    broker: BrokerServices, context: RequestContext, request: DeleteTopicsRequest
+) -> Awaitable[DeleteTopicsResponse]:
     """Delete each topic that may be deleted."""
-    return _delete(broker, context, request)
-
-
-async def _delete(broker: BrokerServices, context: RequestContext, request: Any) -> dict[str, Any]:
-    if context.api_version >= 6:
-        asked: list[Asked] = [(topic.name, topic.topic_id) for topic in request.topics]
+    keys: list[TopicKey]
+    if context.api_version >= TOPIC_IDS_SINCE:
+        keys = [(topic.name, topic.topic_id) for topic in request.topics]
     else:
-        asked = [(name, None) for name in request.topic_names]
-    errors: dict[Asked, KafkaError | None] = {
-        entry: KafkaError(
+        keys = [(name, None) for name in cast("v5.DeleteTopicsRequest", request).topic_names]
+    return _delete(broker, context, keys, messages.ms(request.timeout))
+
+
+async def _delete(
+    broker: BrokerServices, context: RequestContext, keys: Sequence[TopicKey], timeout_ms: int
+) -> DeleteTopicsResponse:
+    errors: dict[TopicKey, KafkaError | None] = {
+        key: KafkaError(
             ErrorCode.invalid_request,
-            "Duplicate topic name." if entry[1] is None else "Duplicate topic id.",
+            "Duplicate topic name." if key[1] is None else "Duplicate topic id.",
         )
-        for entry in repeated(asked)
+        for key in repeated(keys)
     }
-    names: dict[Asked, str] = {}
-    for entry in asked:
-        if entry in errors:
+    names: dict[TopicKey, str] = {}
+    for key in keys:
+        if key in errors:
             continue
-        resolved = _resolve(broker, context, entry)
+        resolved = _resolve(broker, context, key)
         if isinstance(resolved, KafkaError):
-            errors[entry] = resolved
+            errors[key] = resolved
         elif resolved in names.values():
-            errors[entry] = KafkaError(ErrorCode.invalid_request, "the topic is named twice")
+            errors[key] = KafkaError(ErrorCode.invalid_request, "the topic is named twice")
         else:
-            names[entry] = resolved
+            names[key] = resolved
     ids = {n: topic.topic_id for n in names.values() if (topic := broker.metadata.topics.get(n))}
     try:
         results = await broker.control_plane.delete_topics(
-            tuple(names.values()), timeout_ms=messages.ms(request.timeout)
+            tuple(names.values()), timeout_ms=timeout_ms
         )
-        errors |= {entry: results[name] for entry, name in names.items()}
+        errors |= {key: results[name] for key, name in names.items()}
     except KafkaError as error:
         errors |= dict.fromkeys(names, error)
     return {
         "responses": [
             {
-                "name": names.get(entry, entry[0]),
-                "topic_id": ids.get(names.get(entry, ""), entry[1]),
+                "name": names.get(key, key[0]),
+                "topic_id": ids.get(names.get(key, ""), key[1]),
                 "error_code": ErrorCode.none if error is None else error.code,
-                "error_message": _words(error),
+                "error_message": _message(error),
             }
-            for entry, error in errors.items()
+            for key, error in errors.items()
         ],
     }
 
 
-def _words(error: KafkaError | None) -> str | None:
-    return None if error is None else error.message or KAFKAS_WORDS.get(error.code)
+def _message(error: KafkaError | None) -> str | None:
+    return None if error is None else error.message or DEFAULT_MESSAGES.get(error.code)
 
 
-def _resolve(broker: BrokerServices, context: RequestContext, asked: Asked) -> str | KafkaError:
-    """The topic's name, or why not."""
-    name, topic_id = asked
+def _resolve(broker: BrokerServices, context: RequestContext, key: TopicKey) -> str | KafkaError:
+    """Return the topic's name, or why it may not be deleted."""
+    name, topic_id = key
     if (name is None) == (topic_id is None):
         return KafkaError(
             ErrorCode.invalid_request,
@@ -85,10 +101,8 @@ def _resolve(broker: BrokerServices, context: RequestContext, asked: Asked) -> s
             else "You may not specify both topic name and topic id.",
         )
     if not broker.settings.config_bool("delete.topic.enable", True):
-        supported = context.api_version >= 3
-        return KafkaError(
-            ErrorCode.topic_deletion_disabled if supported else ErrorCode.invalid_request
-        )
+        known = context.api_version >= DELETION_DISABLED_SINCE
+        return KafkaError(ErrorCode.topic_deletion_disabled if known else ErrorCode.invalid_request)
     if name is None:
         assert topic_id is not None
         topic = broker.metadata.topic_by_id(topic_id)

@@ -1,39 +1,51 @@
 """AlterReplicaLogDirs v1-v2 (KIP-113): move replicas between log directories of this broker.
 
-Answered when the move has begun; DescribeLogDirs shows the copy (`is_future_key`) and its lag. A
-replica that is where it is wanted is not moved, and a move to somewhere else is given up. A replica
-that is not here yet is made in the directory when it comes, and REPLICA_NOT_AVAILABLE says so: a
-tool asks again. LOG_DIR_NOT_FOUND for a path that is not in the settings, as it stands there and
-absolute; KAFKA_STORAGE_ERROR where the directory or any other failed (the replica might lie there),
-or the replica is offline. Where a partition is named twice the last directory counts. v2 is
-flexible.
+The response comes when the moves have started; DescribeLogDirs shows the copies (`is_future_key`)
+and their lag. For a replica that is already in the directory, a move in progress is cancelled. A
+replica that this broker does not have yet will be created in the directory; it is
+REPLICA_NOT_AVAILABLE, which tools retry. If a partition occurs twice, its last directory counts. v2
+is flexible. Errors:
+
+- LOG_DIR_NOT_FOUND: the path is not in the settings, as written there or absolute.
+- KAFKA_STORAGE_ERROR: the replica is offline, the directory failed, or any other directory failed,
+  which may hold the replica.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+if TYPE_CHECKING:
+    from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDirsRequest
+
+    from local_cluster.wire.responses.topics import (
+        AlterReplicaLogDirPartitionResult,
+        AlterReplicaLogDirsResponse,
+    )
+
 
 @handles(ApiKey.ALTER_REPLICA_LOG_DIRS, min_version=1, max_version=2)
-def alter_replica_log_dirs(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
-    """Begin or give up moves; an error per partition."""
-    wanted = {
-        (topic.name, int(index)): entry.path
+def alter_replica_log_dirs(
+    broker: BrokerServices, context: RequestContext, request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
+    """Start or cancel moves."""
+    paths: dict[tuple[str, int], str] = {
+        (topic.name, index): entry.path
         for entry in request.dirs
         for topic in entry.topics
         for index in topic.partitions
     }
     is_allowed = broker.authorize(context, "ALTER", "CLUSTER", "kafka-cluster")
-    results: dict[str, list[dict[str, Any]]] = {}
-    for (topic, index), path in wanted.items():
+    results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for (topic, index), path in paths.items():
         code = ErrorCode.cluster_authorization_failed
         if is_allowed:
-            code = _alter(broker, topic, index, path)
+            code = _move(broker, topic, index, path)
         results.setdefault(topic, []).append({"partition_index": index, "error_code": code})
     return {
         "results": [
@@ -42,7 +54,7 @@ def alter_replica_log_dirs(broker: BrokerServices, context: RequestContext, requ
     }
 
 
-def _alter(broker: BrokerServices, topic: str, index: int, path: str) -> ErrorCode:
+def _move(broker: BrokerServices, topic: str, index: int, path: str) -> ErrorCode:
     directories, moves = broker.log_directories, broker.log_dir_moves
     target = directories.find(path)
     if target is None:

@@ -1,28 +1,41 @@
-"""CreatePartitions v0-v3 (KIP-195): the controller only, elsewhere NOT_CONTROLLER for every topic.
+"""CreatePartitions v0-v3 (KIP-195): the controller only; elsewhere NOT_CONTROLLER for each topic.
 
-New partitions get one replica each, on the brokers that hold least of the topic, or where the
+New partitions get one replica each, on the brokers that hold the fewest of the topic, or as the
 request says. v2 is flexible.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
 from local_cluster.controller.model.topic_requests import PartitionsSpec, repeated
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+if TYPE_CHECKING:
+    from kio.schema.create_partitions.v3.request import (
+        CreatePartitionsRequest,
+        CreatePartitionsTopic,
+    )
+
+    from local_cluster.wire.responses.topics import CreatePartitionsResponse
+
 
 @handles(ApiKey.CREATE_PARTITIONS, min_version=0, max_version=3)
-def create_partitions(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
-    """Add partitions to each topic that may have them."""
+def create_partitions(
+    broker: BrokerServices, context: RequestContext, request: CreatePartitionsRequest
+) -> Awaitable[CreatePartitionsResponse]:
+    """Add partitions to each topic that may have more."""
     return _create(broker, context, request)
 
 
-async def _create(broker: BrokerServices, context: RequestContext, request: Any) -> dict[str, Any]:
+async def _create(
+    broker: BrokerServices, context: RequestContext, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
     twice = repeated(topic.name for topic in request.topics)
     errors: dict[str, KafkaError | None] = {}
     specs = []
@@ -51,7 +64,7 @@ async def _create(broker: BrokerServices, context: RequestContext, request: Any)
     }
 
 
-def _spec(topic: Any) -> PartitionsSpec:
+def _spec(topic: CreatePartitionsTopic) -> PartitionsSpec:
     given = topic.assignments
     return PartitionsSpec(
         topic=topic.name,

@@ -1,33 +1,42 @@
 """ElectLeaders v0-v2 (KIP-183, KIP-460): preferred or unclean elections; the controller only.
 
-v1 adds the election type (0 preferred, 1 unclean); v2 is flexible. Without partitions it is about
-all of them, and the answer then leaves out those where no election was needed, as in Kafka.
+v1 adds the election type (0 preferred, 1 unclean); v2 is flexible. Null partitions stand for all;
+the response then leaves out those that need no election, as in Kafka.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Final
 
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+if TYPE_CHECKING:
+    from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
+
+    from local_cluster.wire.responses.topics import ElectLeadersResponse, PartitionResult
+
+PREFERRED: Final = 0
 UNCLEAN: Final = 1
 
 
 @handles(ApiKey.ELECT_LEADERS, min_version=0, max_version=2)
-def elect_leaders(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
-    """Hold the elections."""
+def elect_leaders(
+    broker: BrokerServices, context: RequestContext, request: ElectLeadersRequest
+) -> ElectLeadersResponse | Awaitable[ElectLeadersResponse]:
+    """Run the elections."""
     if not broker.authorize(context, "ALTER", "CLUSTER", "kafka-cluster"):
-        return _answer(ErrorCode.cluster_authorization_failed, {})
+        return _response(ErrorCode.cluster_authorization_failed, {})
     return _elect(broker, request)
 
 
-async def _elect(broker: BrokerServices, request: Any) -> dict[str, Any]:
-    everything = request.topic_partitions is None
-    if everything:
+async def _elect(broker: BrokerServices, request: ElectLeadersRequest) -> ElectLeadersResponse:
+    wanted: list[tuple[str, int]]
+    if request.topic_partitions is None:
         wanted = [
             (name, index)
             for name, topic in broker.metadata.topics.items()
@@ -35,29 +44,30 @@ async def _elect(broker: BrokerServices, request: Any) -> dict[str, Any]:
         ]
     else:
         wanted = [
-            (entry.topic, int(index))
-            for entry in request.topic_partitions
-            for index in entry.partitions
+            (entry.topic, index) for entry in request.topic_partitions for index in entry.partitions
         ]
     try:
         results = await broker.control_plane.elect_leaders(
             wanted,
-            unclean=int(messages.get(request, "election_type", 0)) == UNCLEAN,
+            unclean=messages.get(request, "election_type", PREFERRED) == UNCLEAN,
             timeout_ms=messages.ms(request.timeout),
         )
     except KafkaError as error:
-        return _answer(error.code, {} if everything else dict.fromkeys(wanted, error))
-    if everything:
+        wants_all = request.topic_partitions is None
+        return _response(error.code, {} if wants_all else dict.fromkeys(wanted, error))
+    if request.topic_partitions is None:
         results = {
             key: error
             for key, error in results.items()
             if error is None or error.code != ErrorCode.election_not_needed
         }
-    return _answer(ErrorCode.none, results)
+    return _response(ErrorCode.none, results)
 
 
-def _answer(code: ErrorCode, results: dict[tuple[str, int], KafkaError | None]) -> dict[str, Any]:
-    topics: dict[str, list[dict[str, Any]]] = {}
+def _response(
+    code: ErrorCode, results: dict[tuple[str, int], KafkaError | None]
+) -> ElectLeadersResponse:
+    topics: dict[str, list[PartitionResult]] = {}
     for (name, index), error in results.items():
         topics.setdefault(name, []).append(
             {

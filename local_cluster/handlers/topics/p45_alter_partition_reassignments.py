@@ -1,37 +1,51 @@
-"""AlterPartitionReassignments v0-v1 (KIP-455, KIP-860): move replicas, or cancel moves.
+"""AlterPartitionReassignments v0-v1 (KIP-455, KIP-860): start or cancel reassignments.
 
-The controller only. The answer comes when the moves have begun; ListPartitionReassignments tells
-which are under way. v1 may refuse a change of the replication factor.
+The controller only. The response comes when the reassignments have started;
+ListPartitionReassignments shows those in progress. v1 may forbid a change of the replication
+factor.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
 from local_cluster.controller.decisions.reassignments import ReassignmentRequest
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+if TYPE_CHECKING:
+    from kio.schema.alter_partition_reassignments.v1.request import (
+        AlterPartitionReassignmentsRequest,
+    )
+
+    from local_cluster.wire.responses.topics import (
+        AlterPartitionReassignmentsResponse,
+        ReassignablePartitionResponse,
+    )
+
 
 @handles(ApiKey.ALTER_PARTITION_REASSIGNMENTS, min_version=0, max_version=1)
 def alter_partition_reassignments(
-    broker: BrokerServices, context: RequestContext, request: Any
-) -> Reply:
-    """Begin or cancel the moves."""
+    broker: BrokerServices, context: RequestContext, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse | Awaitable[AlterPartitionReassignmentsResponse]:
+    """Start or cancel the reassignments."""
     if not broker.authorize(context, "ALTER", "CLUSTER", "kafka-cluster"):
-        return _answer(KafkaError(ErrorCode.cluster_authorization_failed), {})
+        return _response(KafkaError(ErrorCode.cluster_authorization_failed), {})
     return _alter(broker, request)
 
 
-async def _alter(broker: BrokerServices, request: Any) -> dict[str, Any]:
+async def _alter(
+    broker: BrokerServices, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse:
     wanted = [
         ReassignmentRequest(
             topic.name,
-            int(entry.partition_index),
-            None if entry.replicas is None else tuple(int(each) for each in entry.replicas),
+            entry.partition_index,
+            None if entry.replicas is None else tuple(entry.replicas),
         )
         for topic in request.topics
         for entry in topic.partitions
@@ -39,18 +53,18 @@ async def _alter(broker: BrokerServices, request: Any) -> dict[str, Any]:
     try:
         results = await broker.control_plane.alter_reassignments(
             wanted,
-            may_change_factor=bool(messages.get(request, "allow_replication_factor_change", True)),
+            may_change_factor=messages.get(request, "allow_replication_factor_change", True),
             timeout_ms=messages.ms(request.timeout),
         )
     except KafkaError as error:
-        return _answer(error, {})
-    return _answer(None, results)
+        return _response(error, {})
+    return _response(None, results)
 
 
-def _answer(
+def _response(
     error: KafkaError | None, results: dict[tuple[str, int], KafkaError | None]
-) -> dict[str, Any]:
-    topics: dict[str, list[dict[str, Any]]] = {}
+) -> AlterPartitionReassignmentsResponse:
+    topics: dict[str, list[ReassignablePartitionResponse]] = {}
     for (name, index), problem in results.items():
         topics.setdefault(name, []).append(
             {

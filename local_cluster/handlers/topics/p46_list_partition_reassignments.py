@@ -1,34 +1,42 @@
-"""ListPartitionReassignments v0 (KIP-455): which replicas are being moved; the controller only.
+"""ListPartitionReassignments v0 (KIP-455): the reassignments in progress; the controller only.
 
-Without topics it is about all of them.
+Null topics stand for all.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
+
+    from local_cluster.wire.responses.topics import (
+        ListPartitionReassignmentsResponse,
+        OngoingPartitionReassignment,
+    )
 
 
 @handles(ApiKey.LIST_PARTITION_REASSIGNMENTS, min_version=0, max_version=0)
 def list_partition_reassignments(
-    broker: BrokerServices, context: RequestContext, request: Any
-) -> Reply:
-    """Tell the moves that are under way."""
+    broker: BrokerServices, context: RequestContext, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """List the reassignments in progress."""
     try:
         if not broker.authorize(context, "DESCRIBE", "CLUSTER", "kafka-cluster"):
             raise KafkaError(ErrorCode.cluster_authorization_failed)
-        moving = broker.control_plane.reassignments()
+        ongoing = broker.control_plane.reassignments()
     except KafkaError as error:
         return {"error_code": error.code, "error_message": error.message or None, "topics": ()}
-    wanted = None
+    wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
-        wanted = {(entry.name, int(i)) for entry in request.topics for i in entry.partition_indexes}
-    topics: dict[str, list[dict[str, Any]]] = {}
-    for (name, index), (state, reassignment) in moving.items():
+        wanted = {(entry.name, i) for entry in request.topics for i in entry.partition_indexes}
+    topics: dict[str, list[OngoingPartitionReassignment]] = {}
+    for (name, index), (state, reassignment) in ongoing.items():
         if wanted is None or (name, index) in wanted:
             topics.setdefault(name, []).append(
                 {

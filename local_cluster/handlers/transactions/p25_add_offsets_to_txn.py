@@ -1,25 +1,33 @@
-"""AddOffsetsToTxn v0-v4: a transaction is going to commit positions of a group (KIP-98).
+"""AddOffsetsToTxn v0-v4: announce that a transaction commits offsets of a group (KIP-98).
 
-What joins the transaction is the partition of `__consumer_offsets` where the group lives, so that
-it gets a marker too. v2 may answer PRODUCER_FENCED (KIP-588), v4 knows TRANSACTION_ABORTABLE
-(KIP-890). Clients of transaction version 2 leave this to TxnOffsetCommit.
+This adds the group's partition of `__consumer_offsets` to the transaction, so that it gets a
+marker too. v2 has PRODUCER_FENCED (KIP-588), v4 TRANSACTION_ABORTABLE (KIP-890). Clients of
+transaction version 2 send TxnOffsetCommit only, which adds the partition.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
 from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
-from local_cluster.handlers.transactions.transactional import error_code
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
+from local_cluster.handlers.transactions.transaction_errors import error_for_version, error_of
 from local_cluster.transactions.requests import AddRequest
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+if TYPE_CHECKING:
+    from kio.schema.add_offsets_to_txn.v4.request import AddOffsetsToTxnRequest
+
+    from local_cluster.wire.responses.transactions import AddOffsetsToTxnResponse
+
 
 @handles(ApiKey.ADD_OFFSETS_TO_TXN, min_version=0, max_version=4)
-def add_offsets_to_txn(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+def add_offsets_to_txn(
+    broker: BrokerServices, context: RequestContext, request: AddOffsetsToTxnRequest
+) -> AddOffsetsToTxnResponse | Awaitable[AddOffsetsToTxnResponse]:
     """Add the group's partition of the offsets topic to the transaction."""
     if not broker.authorize(context, "WRITE", "TRANSACTIONAL_ID", request.transactional_id):
         return {"error_code": ErrorCode.transactional_id_authorization_failed}
@@ -38,4 +46,8 @@ def add_offsets_to_txn(broker: BrokerServices, context: RequestContext, request:
         )
     except KafkaError as error:
         return {"error_code": error.code}
-    return error_code(added, context.api_version)
+    return _wait(added, context.api_version)
+
+
+async def _wait(added: Awaitable[ErrorCode], version: int) -> AddOffsetsToTxnResponse:
+    return {"error_code": error_for_version(await error_of(added), version)}

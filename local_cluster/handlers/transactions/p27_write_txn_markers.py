@@ -1,32 +1,47 @@
 """WriteTxnMarkers v1-v2: a coordinator, or `kafka-transactions abort`, ends transactions (KIP-98).
 
-Asks for CLUSTER_ACTION. Each partition answers when its marker is committed. v2 tells the
+It needs CLUSTER_ACTION. A partition's result is ready when its marker is committed. v2 has the
 transaction version of each marker (KIP-1228): from 2 on its epoch is above that of the records.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING
 
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.records.control import EndMarker
 from local_cluster.transactions.markers import write_markers
+from local_cluster.transactions.transaction import TopicPartition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.messages import get
 
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WriteTxnMarkersRequest
+
+    from local_cluster.wire.responses.transactions import (
+        WritableTxnMarkerResult,
+        WriteTxnMarkersResponse,
+    )
+
 
 @handles(ApiKey.WRITE_TXN_MARKERS, min_version=1, max_version=2)
-def write_txn_markers(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
-    """Write every marker to every partition that is led here."""
+def write_txn_markers(
+    broker: BrokerServices, context: RequestContext, request: WriteTxnMarkersRequest
+) -> Awaitable[WriteTxnMarkersResponse]:
+    """Write each marker to each of its partitions that this broker leads."""
     allowed = broker.authorize(context, "CLUSTER_ACTION", "CLUSTER", "kafka-cluster")
-    return _write(broker, request, allowed)
+    return _write_all(broker, request, allowed)
 
 
-async def _write(broker: BrokerServices, request: Any, allowed: bool) -> dict[str, Any]:
-    """All markers side by side."""
+async def _write_all(
+    broker: BrokerServices, request: WriteTxnMarkersRequest, allowed: bool
+) -> WriteTxnMarkersResponse:
+    """Write all markers concurrently."""
     return {
         "markers": await asyncio.gather(
             *(_write_one(broker, entry, allowed) for entry in request.markers)
@@ -34,8 +49,10 @@ async def _write(broker: BrokerServices, request: Any, allowed: bool) -> dict[st
     }
 
 
-async def _write_one(broker: BrokerServices, entry: Any, allowed: bool) -> dict[str, Any]:
-    partitions = [
+async def _write_one(
+    broker: BrokerServices, entry: WritableTxnMarker, allowed: bool
+) -> WritableTxnMarkerResult:
+    partitions: list[TopicPartition] = [
         (topic.name, index) for topic in entry.topics for index in topic.partition_indexes
     ]
     if allowed:

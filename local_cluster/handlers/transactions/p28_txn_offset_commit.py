@@ -1,38 +1,55 @@
-"""TxnOffsetCommit v0-v5: positions that become visible with the transaction (KIP-98).
+"""TxnOffsetCommit v0-v5: commit offsets that become visible with the transaction (KIP-98).
 
-v2 adds the leader epoch (KIP-320), v3 the member and its generation, so that a consumer that lost
-its partitions cannot commit (KIP-447), v4 knows TRANSACTION_ABORTABLE.
+v2 adds the leader epoch (KIP-320). v3 adds the member and its generation, so that a consumer that
+lost its partitions cannot commit (KIP-447). v4 has TRANSACTION_ABORTABLE.
 
-The partition of `__consumer_offsets` must have joined the transaction, by AddOffsetsToTxn or, from
-v5 on, by this request itself: a matter for the transaction's coordinator (joining.py, KIP-890).
+The group's partition of `__consumer_offsets` must be part of the transaction, by AddOffsetsToTxn
+or, from v5, by this request itself (partition_verification.py, KIP-890).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
 from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
 from local_cluster.groups.requests import OffsetToCommit, TransactionalCommitRequest
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
-from local_cluster.handlers.transactions.joining import Joining, begin, is_open, is_verifying, join
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
+from local_cluster.handlers.transactions.partition_verification import (
+    SupportedOperation,
+    begin_verification,
+    has_open_transaction,
+    is_verification_enabled,
+    verify_or_add,
+)
 from local_cluster.transactions.requests import AddRequest
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import NO_GENERATION
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
 
+if TYPE_CHECKING:
+    from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequest
+
+    from local_cluster.wire.responses.transactions import TxnOffsetCommitResponse
+
 
 @handles(ApiKey.TXN_OFFSET_COMMIT, min_version=0, max_version=5)
-def txn_offset_commit(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
-    """Commit the positions of existing topics in a transaction."""
+def txn_offset_commit(
+    broker: BrokerServices, context: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+    """Commit the offsets of existing topics in a transaction."""
     if not broker.authorize(context, "WRITE", "TRANSACTIONAL_ID", request.transactional_id):
-        return _all(request, ErrorCode.transactional_id_authorization_failed)
+        return _refuse_all(request, ErrorCode.transactional_id_authorization_failed)
     if not broker.authorize(context, "READ", "GROUP", request.group_id):
-        return _all(request, ErrorCode.group_authorization_failed)
+        return _refuse_all(request, ErrorCode.group_authorization_failed)
     return _commit(broker, context, request)
 
 
-async def _commit(broker: BrokerServices, context: RequestContext, request: Any) -> dict[str, Any]:
+async def _commit(
+    broker: BrokerServices, context: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse:
     refused: dict[str, ErrorCode] = {}
     offsets: list[OffsetToCommit] = []
     for topic in request.topics:
@@ -54,13 +71,13 @@ async def _commit(broker: BrokerServices, context: RequestContext, request: Any)
     errors: tuple[ErrorCode, ...] = ()
     if offsets:
         try:
-            await _join(broker, context, request)
+            await _require_partition(broker, context, request)
             errors = await broker.groups.commit_transactional(
                 TransactionalCommitRequest(
                     request.group_id,
                     get(request, "member_id", ""),
                     get(request, "group_instance_id", None),
-                    get(request, "generation_id", -1),
+                    get(request, "generation_id", NO_GENERATION),
                     request.producer_id,
                     request.producer_epoch,
                     tuple(offsets),
@@ -68,37 +85,41 @@ async def _commit(broker: BrokerServices, context: RequestContext, request: Any)
             )
         except KafkaError as error:
             errors = (error.code,) * len(offsets)
-    return _answer(request, refused, errors)
+    return _response(request, refused, errors)
 
 
-async def _join(broker: BrokerServices, context: RequestContext, request: Any) -> None:
-    """Have the group's partition in the transaction. Raises KafkaError where it is not."""
-    joining = Joining.of_offset_commit(context.api_version)
-    if not joining.adds and not is_verifying(broker):
+async def _require_partition(
+    broker: BrokerServices, context: RequestContext, request: TxnOffsetCommitRequest
+) -> None:
+    """Verify or add the group's partition. Raises KafkaError if it is not in the transaction."""
+    operation = SupportedOperation.of_offset_commit(context.api_version)
+    if not operation.adds and not is_verification_enabled(broker):
         return
     replica = broker.groups.replica_of(request.group_id)
-    if is_open(replica, request.producer_id, request.producer_epoch):
+    if has_open_transaction(replica, request.producer_id, request.producer_epoch):
         return
     key = (OFFSETS_TOPIC, broker.groups.partition_of(request.group_id))
-    entry = begin(replica, request.producer_id, request.producer_epoch)
+    unverified = begin_verification(replica, request.producer_id, request.producer_epoch)
     wanted = AddRequest(
         request.transactional_id, request.producer_id, request.producer_epoch, frozenset({key})
     )
-    error = (await join(broker, wanted, joining))[key]
-    if error is ErrorCode.none and not entry.is_still_good(joining):
+    error = (await verify_or_add(broker, wanted, operation))[key]
+    if error is ErrorCode.none and not unverified.is_still_valid(operation):
         error = ErrorCode.invalid_txn_state
     if error is not ErrorCode.none:
         raise KafkaError(error)
 
 
-def _all(request: Any, error: ErrorCode) -> dict[str, Any]:
-    return _answer(request, {topic.name: error for topic in request.topics}, ())
+def _refuse_all(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:
+    return _response(request, {topic.name: error for topic in request.topics}, ())
 
 
-def _answer(
-    request: Any, refused: dict[str, ErrorCode], errors: tuple[ErrorCode, ...]
-) -> dict[str, Any]:
-    """One error per position: that of its topic, else the next one in order."""
+def _response(
+    request: TxnOffsetCommitRequest,
+    refused: dict[str, ErrorCode],
+    errors: tuple[ErrorCode, ...],
+) -> TxnOffsetCommitResponse:
+    """One error per offset: that of its topic, else the next of `errors`."""
     remaining = iter(errors)
     return {
         "topics": [

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
+from local_cluster.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from local_cluster.transactions.transaction import Transaction
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+if TYPE_CHECKING:
+    from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
+
+    from local_cluster.wire.responses.transactions import (
+        DescribeTransactionsResponse,
+        DescribeTransactionsTransactionState,
+    )
+
 
 @handles(ApiKey.DESCRIBE_TRANSACTIONS, min_version=0, max_version=0)
-def describe_transactions(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
-    """Each transactional id by itself; only its coordinator knows it."""
+def describe_transactions(
+    broker: BrokerServices, context: RequestContext, request: DescribeTransactionsRequest
+) -> DescribeTransactionsResponse:
+    """Describe each transactional id by itself; only its coordinator knows it."""
     return {
         "transaction_states": [
             _describe(broker, context, transactional_id)
@@ -24,7 +35,7 @@ def describe_transactions(broker: BrokerServices, context: RequestContext, reque
 
 def _describe(
     broker: BrokerServices, context: RequestContext, transactional_id: str
-) -> dict[str, Any]:
+) -> DescribeTransactionsTransactionState:
     try:
         if not broker.authorize(context, "DESCRIBE", "TRANSACTIONAL_ID", transactional_id):
             raise KafkaError(ErrorCode.transactional_id_authorization_failed)
@@ -32,11 +43,13 @@ def _describe(
         if known is None:
             raise KafkaError(ErrorCode.transactional_id_not_found)
     except KafkaError as error:
-        return _answer(error.code, transactional_id, None)
-    return _answer(ErrorCode.none, transactional_id, known)
+        return _state(error.code, transactional_id, None)
+    return _state(ErrorCode.none, transactional_id, known)
 
 
-def _answer(error: ErrorCode, transactional_id: str, known: Transaction | None) -> dict[str, Any]:
+def _state(
+    error: ErrorCode, transactional_id: str, known: Transaction | None
+) -> DescribeTransactionsTransactionState:
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(known.partitions) if known else ():
         by_topic.setdefault(topic, []).append(partition)
@@ -45,10 +58,10 @@ def _answer(error: ErrorCode, transactional_id: str, known: Transaction | None) 
         "transactional_id": transactional_id,
         "transaction_state": known.state.value if known else "",
         "transaction_timeout": known.timeout_ms if known else 0,
-        # Of a transaction that never began -1.
+        # -1 for a transaction that never started.
         "transaction_start_time": known.start_ms if known else 0,
-        "producer_id": known.producer_id if known else -1,
-        "producer_epoch": known.producer_epoch if known else -1,
+        "producer_id": known.producer_id if known else NO_PRODUCER_ID,
+        "producer_epoch": known.producer_epoch if known else NO_PRODUCER_EPOCH,
         "topics": [
             {"topic": topic, "partitions": tuple(indexes)} for topic, indexes in by_topic.items()
         ],

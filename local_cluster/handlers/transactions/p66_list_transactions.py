@@ -1,32 +1,39 @@
-"""ListTransactions v0-v2: the transactional ids led here (KIP-664).
+"""ListTransactions v0-v2: the transactional ids that this broker coordinates (KIP-664).
 
-v1 adds the duration filter (KIP-994): only transactions that have been open for longer than so many
-milliseconds. v2 adds a pattern (KIP-1152), an expression of RE2 that whole ids must match, with
-INVALID_REGULAR_EXPRESSION where it is none.
+v1 adds the duration filter (KIP-994): only transactions that have been open for longer, in
+milliseconds. v2 adds a pattern (KIP-1152): an RE2 expression that must match the whole id; an
+invalid one is INVALID_REGULAR_EXPRESSION.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from local_cluster.groups.topic_regex import InvalidRegexError, TopicRegex
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import handles
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.transactions.transaction_fsm import TransactionState
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.messages import get
 
+if TYPE_CHECKING:
+    from kio.schema.list_transactions.v2.request import ListTransactionsRequest
+
+    from local_cluster.wire.responses.transactions import ListTransactionsResponse
+
 
 @handles(ApiKey.LIST_TRANSACTIONS, min_version=0, max_version=2)
-def list_transactions(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
-    """Every transactional id that passes all filters."""
-    pattern = get(request, "transactional_id_pattern", None)
+def list_transactions(
+    broker: BrokerServices, context: RequestContext, request: ListTransactionsRequest
+) -> ListTransactionsResponse:
+    """List the transactional ids that pass all filters."""
+    pattern: str | None = get(request, "transactional_id_pattern", None)
     error, transactions = broker.transactions.list_transactions()
     names = {state.value for state in TransactionState}
-    states = set(request.state_filters)
-    producer_ids = set(request.producer_id_filters)
-    duration_ms = int(get(request, "duration_filter", -1))
+    states: set[str] = set(request.state_filters)
+    producer_ids: set[int] = set(request.producer_id_filters)
+    duration_ms = get(request, "duration_filter", -1)
     now_ms = broker.clock.now_ms()
     matching: frozenset[str] | None = None
     if pattern:
@@ -36,7 +43,8 @@ def list_transactions(broker: BrokerServices, context: RequestContext, request: 
                 expression.select(known.transactional_id for known in transactions)
             )
         except InvalidRegexError:
-            return {"error_code": ErrorCode.invalid_regular_expression}
+            code = ErrorCode.invalid_regular_expression
+            return {"error_code": code, "transaction_states": ()}
     return {
         "error_code": error,
         "unknown_state_filters": tuple(sorted(states - names)),

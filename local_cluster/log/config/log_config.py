@@ -8,26 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Final, NamedTuple
 
 from local_cluster.log.config.config_table import TOPIC_CONFIGS, ConfigType, TopicConfig
+from local_cluster.wire.constants import ConfigSource
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 PRODUCER_ID_EXPIRATION: Final = "producer.id.expiration.ms"
 PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 """Kafka's default: a producer id that was idle for a day is forgotten."""
-
-
-class ConfigSource(IntEnum):
-    """Where a value comes from, by its number in DescribeConfigs."""
-
-    DYNAMIC_TOPIC = 1
-    DYNAMIC_BROKER = 2
-    DYNAMIC_DEFAULT_BROKER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
-    DYNAMIC_BROKER_LOGGER = 6
 
 
 class ConfigSynonym(NamedTuple):

@@ -11,6 +11,7 @@ from local_cluster.log.state.producer_state import ProducerEntry, SequencedBatch
 from local_cluster.records.control import EndMarker, encode_marker
 from local_cluster.records.header import (
     LOG_OVERHEAD_BYTES,
+    NO_TIMESTAMP,
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
     patch_attributes,
@@ -19,8 +20,6 @@ from local_cluster.records.header import (
     read_header,
 )
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-NO_TIMESTAMP: Final = -1
 
 _BASE_OFFSET_TO_EPOCH: Final = struct.Struct(">qii")
 """base_offset, batch_length and leader epoch lie side by side: one call patches them."""

@@ -63,7 +63,10 @@ def find_max_timestamp(segments: Sequence[Segment]) -> TimestampedOffset | None:
 
 def _is_as_produced(header: BatchHeader) -> bool:
     """Whether no record was compacted away and the base timestamp is the first record's."""
-    return header.records_count == header.last_offset_delta + 1 and not header.has_base_of_no_record
+    return (
+        header.records_count == header.last_offset_delta + 1
+        and not header.has_artificial_base_timestamp
+    )
 
 
 def _first_record(

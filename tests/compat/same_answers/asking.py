@@ -37,7 +37,7 @@ UNORDERED_FIELDS = frozenset(
 
 @dataclass
 class Side:
-    """One of the two brokers, with what it drew by lot."""
+    """One of the two brokers, with its random values."""
 
     name: str
     host: str
@@ -94,7 +94,7 @@ class Peer:
         self.writer.write(struct.pack(">i", len(frame)) + frame)
 
     async def receive(self) -> memoryview | None:
-        """The next frame, None where the connection is closed."""
+        """Return the next frame; None if the connection is closed."""
         try:
             (size,) = struct.unpack(">i", await self.reader.readexactly(4))
             return memoryview(await self.reader.readexactly(size))
@@ -136,7 +136,7 @@ class Peer:
 
 
 async def converse(side: Side, requests: Sequence[Ask]) -> list[Any]:
-    """Requests on one connection one after the other, up to the one that closes it."""
+    """Send requests on one connection one by one, until one closes it."""
     answers: list[Any] = []
     peer = await side.connect()
     try:
@@ -150,7 +150,7 @@ async def converse(side: Side, requests: Sequence[Ask]) -> list[Any]:
 
 
 def plain(value: Any, side: Side, name: str = "") -> Any:
-    """kio's object as mappings, lists and numbers, with what is drawn by lot masked."""
+    """Return kio's object as mappings, lists and numbers, with random values masked."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             each.name: plain(getattr(value, each.name), side, each.name)
@@ -167,7 +167,7 @@ def plain(value: Any, side: Side, name: str = "") -> Any:
             for each in value
             if not str(getattr(each, "name", "")).startswith(OUR_CONFIGS)
         ]
-        # Kafka gives these in the order of a hash table.
+        # Kafka returns these in the order of a hash table.
         return sorted(items, key=repr) if name in UNORDERED_FIELDS else items
     if isinstance(value, enum.Enum):
         return value.name

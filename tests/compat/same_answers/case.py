@@ -1,4 +1,4 @@
-"""A case: requests on one connection, asked of both brokers; and what may differ in the answers."""
+"""A case: requests on one connection to both brokers, and the accepted differences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.compat.same_answers.asking import Ask
 
 @dataclass(frozen=True)
 class Case:
-    """Requests that are sent one after the other on a connection of their own."""
+    """Requests that are sent one by one on a connection of their own."""
 
     name: str
     asks: Sequence[Ask]
@@ -26,14 +26,14 @@ def case(name: str, *asks: Ask) -> Case:
 
 
 class Deviation(NamedTuple):
-    """What is known to differ, and why; `where` is a pattern of "case name: path in the answer"."""
+    """A known difference and its reason; `where` is a pattern of "case name: path"."""
 
     where: str
     why: str
 
 
 class Difference(NamedTuple):
-    """One field that is not the same."""
+    """One field with two values."""
 
     path: str
     ours: Any
@@ -47,7 +47,7 @@ MISSING = "(missing)"
 
 
 def differences(ours: Any, kafkas: Any, path: str = "") -> Iterator[Difference]:
-    """Where two plain values are not the same, by path."""
+    """Return the differences of two plain values, by path."""
     if isinstance(ours, dict) and isinstance(kafkas, dict):
         for name in sorted(ours.keys() | kafkas.keys()):
             yield from differences(
@@ -61,6 +61,6 @@ def differences(ours: Any, kafkas: Any, path: str = "") -> Iterator[Difference]:
 
 
 def allowed(case_name: str, path: str, deviations: Sequence[Deviation]) -> Deviation | None:
-    """The documented deviation that covers a difference, if any."""
+    """Return the documented deviation that covers a difference, if any."""
     where = f"{case_name}: {path}"
     return next((each for each in deviations if fnmatch.fnmatchcase(where, each.where)), None)

@@ -1,4 +1,4 @@
-"""Metadata, Produce, Fetch, ListOffsets and OffsetForLeaderEpoch that are wrong in some way."""
+"""Invalid requests of Metadata, Produce, Fetch, ListOffsets and OffsetForLeaderEpoch."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def batch(*values: bytes | None, key: bytes | None = b"k", **options: Any) -> by
 
 
 def with_crc(records: bytearray) -> bytes:
-    """Sign a batch anew after its header was changed."""
+    """Recompute the CRC of a batch after a change of its header."""
     struct.pack_into(">I", records, 17, compute_crc(records, 0, len(records)))
     return bytes(records)
 
@@ -170,7 +170,6 @@ def produce_body(
         "transactional_id": transactional_id,
         "acks": acks,
         "timeout": timeout_ms,
-        "timeout_ms": timeout_ms,
         "topic_data": [
             {
                 "name": topic,
@@ -382,7 +381,6 @@ def list_offsets_ask(version: int, *entries: tuple[str, int, int, int], **given:
             "replica_id": -1,
             "isolation_level": 0,
             "timeout": 1_000,
-            "timeout_ms": 1_000,
             "topics": [
                 {
                     "name": topic,

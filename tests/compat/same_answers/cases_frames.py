@@ -1,4 +1,4 @@
-"""Broken bytes: frames, headers and bodies that no client sends, of every API that both serve."""
+"""Broken frames, headers and bodies, of each API that both serve."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.golden.frames import golden
 
 
 class RawStream(NamedTuple):
-    """Bytes that are not a frame; both sides must do the same with the connection."""
+    """Bytes that are not a frame; both sides must treat the connection alike."""
 
     name: str
     data: bytes
@@ -82,7 +82,7 @@ def broken_bodies(left_out: frozenset[int]) -> Iterator[Case]:
 
 
 def ends(handler: Handler) -> list[int]:
-    """The oldest version, the newest, and the first flexible one."""
+    """Return the oldest version, the newest, and the first flexible one."""
     versions = range(handler.min_version, handler.max_version + 1)
     flexible = [version for version in versions if is_flexible(handler.api_key, version)]
     return sorted({versions[0], versions[-1], *flexible[:1]})

@@ -1,6 +1,7 @@
-"""Produce what tests/golden/kafka_log holds, to a Kafka 4.3.0 with log.index.interval.bytes=400.
+"""Produce the records of tests/golden/kafka_log to a Kafka 4.3.0.
 
-python tests/golden/generate/kafka_log.py 127.0.0.1:9092, then stop Kafka cleanly and copy the
+Start Kafka with log.index.interval.bytes=400 and run
+`python tests/golden/generate/kafka_log.py 127.0.0.1:9092`. Then stop Kafka cleanly and copy the
 directory golden-0. `internal.segment.bytes` makes Kafka roll segments this small.
 """
 

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
-from local_cluster.client.client import LATEST_TIMESTAMP, KafkaClient
+from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
+from local_cluster.wire.constants import LATEST_TIMESTAMP
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.rules.trouble import Policies

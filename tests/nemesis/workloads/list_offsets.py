@@ -8,11 +8,12 @@ import time
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from local_cluster.client.client import LATEST_TIMESTAMP, KafkaClient
+from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import FetchPosition, NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, decode_batch, encode_batch
 from local_cluster.records.header import iter_headers
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import LATEST_TIMESTAMP
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.nemesis.checkers.findings import Findings
 from tests.nemesis.checkers.list_offsets import (

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from local_cluster.client.admin.group_offsets import committed_offsets
-from local_cluster.client.client import LATEST_TIMESTAMP, KafkaClient
+from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
+from local_cluster.wire.constants import LATEST_TIMESTAMP, READ_COMMITTED
 from local_cluster.wire.errors import KafkaError
 from tests.nemesis.checkers.copies import check_copy
 from tests.nemesis.checkers.findings import Findings
@@ -36,7 +37,6 @@ GROUP: Final = "mirrored-readers"
 RECORDS_PER_SECOND: Final = 60
 TRANSACTIONS_PER_SECOND: Final = 5
 SETTLE_SECONDS_MAX: Final = 180.0
-READ_COMMITTED: Final = 1
 """Kafka's isolation level."""
 
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Final
 
 import confluent_kafka
 
-from local_cluster.client.client import LATEST_TIMESTAMP
 from local_cluster.client.model import NewTopic, TopicPartition
+from local_cluster.wire.constants import LATEST_TIMESTAMP
 from tests.nemesis.checkers.findings import Findings
 from tests.nemesis.checkers.queue import Polled, Sent, check_queue
 from tests.nemesis.checkers.resent import check_log, superseded

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from local_cluster.client.admin.configs import alter_topic_configs
-from local_cluster.client.client import EARLIEST_TIMESTAMP, KafkaClient
+from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
+from local_cluster.wire.constants import EARLIEST_TIMESTAMP
 from local_cluster.wire.errors import KafkaError
 from tests.nemesis.checkers.findings import Findings
 from tests.nemesis.checkers.retention import LogStart, Promise, check_retained

@@ -20,9 +20,10 @@ from aggregator.probe.clients import FETCH_WAIT_MS_MAX
 from aggregator.probe.settings import ProbeSettings
 from aggregator.settings import AggregatorSettings, LinkSettings
 from local_cluster.client.admin.group_offsets import list_groups
-from local_cluster.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, KafkaClient
+from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, Record, encode_batch
+from local_cluster.wire.constants import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats.probe import MERGED_PROBE_COPY, probe_topic_name
 from spark_global.links import MirrorLink

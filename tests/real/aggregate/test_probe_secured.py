@@ -15,9 +15,10 @@ from aggregator.probe.link_probe import LinkProbe, ProbeState, link_probes
 from aggregator.probe.prober import Prober
 from aggregator.probe.settings import ProbeSettings
 from aggregator.settings import AggregatorSettings, LinkSettings
-from local_cluster.client.admin.acls import Operation, ResourceType
+from local_cluster.client.admin.acls import ResourceType
 from local_cluster.client.auth.security import Secret
 from local_cluster.client.client import KafkaClient
+from local_cluster.wire.constants import AclOperation
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.formats.probe import probe_topic_name
 from tests.support.secure_kafka import running_secure_kafka
@@ -83,16 +84,16 @@ async def test_a_probe_with_the_rights_of_the_readme_and_no_others(tmp_path: Pat
             return asyncio.create_task(prober.run())
 
         # Where the aggregator's principal does not even see the copy, nobody tries to read it.
-        await secure.allow(admin, "reader", ResourceType.TOPIC, TOPIC, [Operation.DESCRIBE])
+        await secure.allow(admin, "reader", ResourceType.TOPIC, TOPIC, [AclOperation.DESCRIBE])
         running = start()
         # What is refused is said, with the topic; the probe tries again until it is granted.
         await until(lambda: TOPIC in (probe.send_problem or ""), probe)
-        rights = [Operation.CREATE, Operation.WRITE]
+        rights = [AclOperation.CREATE, AclOperation.WRITE]
         await secure.allow(admin, "sender", ResourceType.TOPIC, TOPIC, rights)
         await until(lambda: probe.ledger.sent > 0, probe)
         await until(lambda: TOPIC in (probe.read_problem or ""), probe)
         assert probe.ledger.received == 0
-        await secure.allow(admin, "reader", ResourceType.TOPIC, TOPIC, [Operation.READ])
+        await secure.allow(admin, "reader", ResourceType.TOPIC, TOPIC, [AclOperation.READ])
         await until(lambda: probe.ledger.received >= ARRIVALS, probe)
         assert probe.verdict(monotonic_ms()).state is ProbeState.OK
         assert (probe.send_problem, probe.read_problem) == (None, None)
@@ -101,7 +102,7 @@ async def test_a_probe_with_the_rights_of_the_readme_and_no_others(tmp_path: Pat
 
         # Who may only write does with the topic that is there.
         await secure.add_user(admin, "writer")
-        await secure.allow(admin, "writer", ResourceType.TOPIC, TOPIC, [Operation.WRITE])
+        await secure.allow(admin, "writer", ResourceType.TOPIC, TOPIC, [AclOperation.WRITE])
         written = replace(link, source_security=secure.security("writer"))
         settings = replace(settings, links=(written,))
         probes = link_probes(settings, run_id="5eed1", now_ms=monotonic_ms())

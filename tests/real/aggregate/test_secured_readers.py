@@ -15,11 +15,12 @@ from uuid import UUID
 import pytest
 from pyspark.sql import SparkSession
 
-from local_cluster.client.admin.acls import Operation, PatternType, ResourceType
+from local_cluster.client.admin.acls import PatternType, ResourceType
 from local_cluster.client.auth.security import Secret
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
+from local_cluster.wire.constants import AclOperation
 from mirror_maker.formats import Block, FlowKey, Run, encode_record, map_topic_name
 from spark_global.audit import audit_topic
 from spark_global.sql import run_sql
@@ -101,10 +102,10 @@ async def fill(kafka: SecureKafka) -> None:
         for name in ("auditor", "analyst", "mover"):
             await kafka.add_user(admin, name)
         topic, prefixed = ResourceType.TOPIC, PatternType.PREFIXED
-        await kafka.allow(admin, "auditor", topic, "flights", [Operation.READ])
+        await kafka.allow(admin, "auditor", topic, "flights", [AclOperation.READ])
         for prefix in ("jfk.", "heliograph-offset-map."):
-            await kafka.allow(admin, "analyst", topic, prefix, [Operation.READ], prefixed)
-        describe = [Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS]
+            await kafka.allow(admin, "analyst", topic, prefix, [AclOperation.READ], prefixed)
+        describe = [AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS]
         await kafka.allow(admin, "mover", topic, "*", describe)
         await kafka.allow(admin, "mover", ResourceType.CLUSTER, "kafka-cluster", describe)
         records = [NewRecord(1_000 + n, b"k", b"%d" % n) for n in range(RECORDS)]

@@ -1,4 +1,4 @@
-"""The smaller APIs of a running broker over sockets, at every version, and through real clients."""
+"""The smaller APIs of a running broker, over sockets at each version and by real clients."""
 
 from __future__ import annotations
 
@@ -84,10 +84,12 @@ async def test_offset_for_leader_epoch(
 ) -> None:
     none = ErrorCode.none
     first = (await client.metadata(["t"])).topics["t"].partitions[0].leader_epoch
-    assert await epoch_end(client, version, first) == (none, first, 0), "nothing written yet"
+    assert await epoch_end(client, version, first) == (none, first, 0), "nothing is written"
     await produce(client, 3)
     assert await epoch_end(client, version, first) == (none, first, 3)
-    assert await epoch_end(client, version, first + 1) == (none, -1, -1), "yet to come"
+    assert await epoch_end(client, version, first + 1) == (none, -1, -1), (
+        "the epoch is in the future"
+    )
     assert await epoch_end(client, version, -1) == (none, -1, -1)
     code = (await epoch_end(client, version, first, current=first + 1))[0]
     assert code == ErrorCode.unknown_leader_epoch
@@ -168,7 +170,9 @@ async def test_delete_records(broker: BrokerProcess, client: KafkaClient, versio
     assert await log_start(client) == 3
     fetched = (await client.fetch(NODE, {AT: FetchPosition(2)}, wait_ms_max=0))[AT]
     assert fetched.error == ErrorCode.offset_out_of_range
-    assert await delete(client, version, 1) == (ErrorCode.none, 3), "never back"
+    assert await delete(client, version, 1) == (ErrorCode.none, 3), (
+        "the log start offset never moves back"
+    )
     assert (await delete(client, version, 6))[0] == ErrorCode.offset_out_of_range
     assert (await delete(client, version, -2))[0] == ErrorCode.offset_out_of_range
     code, _ = await delete(client, version, 0, "absent")
@@ -177,7 +181,7 @@ async def test_delete_records(broker: BrokerProcess, client: KafkaClient, versio
     await broker.kill()
     await broker.start()
     async with KafkaClient(broker.bootstrap) as again:
-        assert await log_start(again) == 3, "a crash brings nothing back"
+        assert await log_start(again) == 3, "a crash does not bring records back"
         assert await delete(again, version, -1) == (ErrorCode.none, 5)
         await produce(again, 1)
         assert (await again.list_offsets({AT: -1}))[AT].offset == 6

@@ -1,4 +1,4 @@
-"""What was acknowledged survives kill -9 and a torn tail; nothing comes twice."""
+"""Acknowledged records survive kill -9 and a torn tail, and nothing is duplicated."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PARTITIONS = 3
 async def produce_until(
     broker: BrokerProcess, partition: int, stop: asyncio.Event, acknowledged: list[bytes]
 ) -> None:
-    """An idempotent producer: retries the same sequence until it is acknowledged."""
+    """Produce with an idempotent producer; retry each sequence until it is acknowledged."""
     at = TopicPartition("t", partition)
     sequence = 0
     producer: tuple[int, int] | None = None
@@ -85,12 +85,12 @@ async def test_every_acknowledged_record_once_over_kill_9(zookeeper: str, tmp_pa
             records = await read_all(broker, partition)
             values = [record.value for record in records]
             assert values[: len(expected)] == expected
-            assert len(values) <= len(expected) + 1, "at most the one in flight is beyond"
+            assert len(values) <= len(expected) + 1, "at most the batch in flight is there too"
             assert [record.offset for record in records] == list(range(len(records)))
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_a_torn_tail_is_cut_and_nothing_else(
+async def test_a_torn_tail_is_truncated_and_nothing_else(
     zookeeper: str, tmp_path: Path, seed: int
 ) -> None:
     rng = random.Random(seed)
@@ -115,7 +115,7 @@ async def test_a_torn_tail_is_cut_and_nothing_else(
             assert (await produce_once(client, 1, at, records)).base_offset == 20
 
 
-async def test_a_clean_stop_leaves_with_zero_and_keeps_everything(
+async def test_a_clean_stop_exits_with_zero_and_keeps_everything(
     zookeeper: str, tmp_path: Path
 ) -> None:
     async with running_broker(zookeeper, tmp_path) as broker:

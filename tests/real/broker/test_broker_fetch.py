@@ -64,7 +64,7 @@ async def ask(
     session: tuple[int, int] = (0, -1),
     forgotten: Sequence[fetch.ForgottenPartition] = (),
     wait_ms: int = 0,
-) -> tuple[int, int, list[fetch.PartitionFetched]]:
+) -> tuple[int, int, list[fetch.PartitionFetchResponse]]:
     request = fetch.FetchRequest(-1, wait_ms, 1, 1 << 20, 0, *session, partitions, forgotten, "")
     peer.send(ApiKey.FETCH, version, fetch.encode_request(version, request))
     frame = await peer.receive()
@@ -73,7 +73,7 @@ async def ask(
 
 
 async def asked(client: KafkaClient, version: int) -> dict[tuple[str, int], fetch.FetchPartition]:
-    """Every partition of both topics from offset 0, named as the version does."""
+    """Return all partitions of both topics at offset 0, by name or by id."""
     known = (await client.metadata(["a", "b"])).topics
     by_id = version >= 13
     return {
@@ -93,9 +93,10 @@ async def asked(client: KafkaClient, version: int) -> dict[tuple[str, int], fetc
 
 
 def names(
-    entries: dict[tuple[str, int], fetch.FetchPartition], told: Sequence[fetch.PartitionFetched]
+    entries: dict[tuple[str, int], fetch.FetchPartition],
+    told: Sequence[fetch.PartitionFetchResponse],
 ) -> dict[tuple[str, int], int]:
-    """How many record bytes each partition of an answer has."""
+    """Return the number of record bytes of each partition."""
     by_key = {(e.topic, e.topic_id, e.partition): name for name, e in entries.items()}
     return {
         by_key[entry.topic, entry.topic_id, entry.partition]: fetch.records_size_bytes(
@@ -106,7 +107,9 @@ def names(
 
 
 @pytest.mark.parametrize("version", SESSION_VERSIONS)
-async def test_a_session_tells_only_news(client: KafkaClient, peer: Peer, version: int) -> None:
+async def test_a_session_returns_only_changes(
+    client: KafkaClient, peer: Peer, version: int
+) -> None:
     entries = await asked(client, version)
     everything = list(entries.values())
     error, session, told = await ask(peer, version, everything, session=(0, 0))
@@ -123,14 +126,14 @@ async def test_a_session_tells_only_news(client: KafkaClient, peer: Peer, versio
     moved = entries["b", 1]._replace(fetch_offset=1)
     later = asyncio.create_task(ask(peer, version, [moved], session=(session, 3), wait_ms=20_000))
     await asyncio.sleep(0.1)
-    assert not later.done(), "what was read is not told again"
+    assert not later.done(), "records that were read are not sent again"
     await append(client, "a", 0, b"v")
     _, _, told = await later
     assert set(names(entries, told)) == {("a", 0)}
     gone = entries["a", 0]
     forgotten = [fetch.ForgottenPartition(gone.topic, gone.partition, gone.topic_id)]
     _, _, told = await ask(peer, version, [], session=(session, 4), forgotten=forgotten)
-    assert told == [], "forgotten, though there is something to read"
+    assert told == [], "a forgotten partition is not returned, although it has records"
     error, _, _ = await ask(peer, version, [], session=(session, 4))
     assert error == ErrorCode.invalid_fetch_session_epoch
     error, _, _ = await ask(peer, version, [], session=(session + 1, 1))
@@ -161,7 +164,7 @@ async def test_unknown_topic_ids(client: KafkaClient, peer: Peer, version: int) 
     while (await client.create_topics([NewTopic(name="a", partitions=2)]))["a"] is not None:
         await asyncio.sleep(0.05)
     _, _, told = await ask(peer, version, [entries["a", 0]])
-    assert told[0].error_code == ErrorCode.unknown_topic_id, "the name is another topic now"
+    assert told[0].error_code == ErrorCode.unknown_topic_id, "the name belongs to another topic"
 
 
 async def test_without_slots_there_are_no_sessions(zookeeper: str, tmp_path: Path) -> None:
@@ -181,7 +184,7 @@ async def test_without_slots_there_are_no_sessions(zookeeper: str, tmp_path: Pat
         writer.close()
 
 
-async def test_a_fetch_that_waits_sees_what_is_appended_right_behind_it(
+async def test_a_waiting_fetch_returns_a_produce_that_follows_it(
     zookeeper: str, tmp_path: Path
 ) -> None:
     async with running_broker(zookeeper, tmp_path, flush="page_cache") as broker:
@@ -195,7 +198,7 @@ async def test_a_fetch_that_waits_sees_what_is_appended_right_behind_it(
         appended = produce.ProduceRequest(
             None, -1, 1_000, [produce.PartitionRecords("a", 0, batch)]
         )
-        # Both are dispatched before anything that the Fetch left to do later.
+        # Both requests are dispatched before the deferred part of the Fetch runs.
         peer.send(ApiKey.FETCH, 12, fetch.encode_request(12, request))
         peer.send(ApiKey.PRODUCE, 11, b"".join(produce.encode_request(11, appended)))
         async with asyncio.timeout(60):
@@ -205,7 +208,7 @@ async def test_a_fetch_that_waits_sees_what_is_appended_right_behind_it(
         writer.close()
 
 
-async def test_a_reader_whose_epoch_ended_earlier_is_told_where(
+async def test_a_reader_of_a_diverging_epoch_gets_its_end(
     broker: BrokerProcess, client: KafkaClient
 ) -> None:
     entry = (await asked(client, 13))["a", 0]

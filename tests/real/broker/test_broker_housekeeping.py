@@ -1,4 +1,4 @@
-"""Old segments and deleted topics leave the disk while the broker runs."""
+"""Old segments and deleted topics are removed from disk while the broker runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker answers on the wire, asked over raw sockets: the rules that break clients."""
+"""The responses of a broker over raw sockets: the rules that break clients."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ def produce_body(version: int, acks: int, records: bytes | bytearray, topic: str
     return b"".join(produce.encode_request(version, request))
 
 
-async def produced(peer: Peer, version: int) -> produce.PartitionProduced:
+async def produced(peer: Peer, version: int) -> produce.PartitionProduceResponse:
     frame = await peer.receive()
     _, position = read_response_header(ApiKey.PRODUCE, version, frame)
     return produce.decode_response(version, frame, position)[0]
 
 
-async def test_unknown_api_versions_version_gets_a_v0_answer_with_the_range(peer: Peer) -> None:
+async def test_unknown_api_versions_version_gets_a_v0_response_with_the_range(peer: Peer) -> None:
     peer.send(ApiKey.API_VERSIONS, 99, b"")
     frame = await peer.receive()
     answer = messages.decode_response(ApiKey.API_VERSIONS, 0, frame, 4)
@@ -117,7 +117,7 @@ async def test_produce_is_advertised_from_zero_and_private_apis_are_not(peer: Pe
 
 
 @pytest.mark.parametrize("version", [3, 4])
-async def test_features_are_told_as_the_version_can_read_them(peer: Peer, version: int) -> None:
+async def test_features_are_readable_in_each_version(peer: Peer, version: int) -> None:
     fields = {"client_software_name": "test", "client_software_version": "1"}
     body = messages.encode_request(ApiKey.API_VERSIONS, version, fields)
     peer.send(ApiKey.API_VERSIONS, version, body)
@@ -129,11 +129,13 @@ async def test_features_are_told_as_the_version_can_read_them(peer: Peer, versio
     assert [
         (f.name, f.min_version_level, f.max_version_level) for f in answer.finalized_features
     ] == [(f.name, f.level_finalized, f.level_finalized) for f in FEATURES if f.level_finalized]
-    assert answer.finalized_features_epoch >= 0, "below that clients take it for unknown"
+    assert answer.finalized_features_epoch >= 0, "below that clients treat it as unknown"
 
 
 @pytest.mark.parametrize(("api", "version"), [(4, 0), (9999, 0), (ApiKey.METADATA, 99)])
-async def test_what_is_not_served_closes_the_connection(peer: Peer, api: int, version: int) -> None:
+async def test_an_api_that_is_not_served_closes_the_connection(
+    peer: Peer, api: int, version: int
+) -> None:
     peer.send(api, version, b"\0" * 20)
     assert await peer.is_closed()
 
@@ -144,7 +146,7 @@ async def test_a_broken_frame_size_closes_the_connection(peer: Peer, prefix: byt
     assert await peer.is_closed()
 
 
-async def test_acks_zero_has_no_answer_and_answers_keep_their_order(peer: Peer) -> None:
+async def test_acks_zero_has_no_response_and_responses_keep_their_order(peer: Peer) -> None:
     metadata = messages.encode_request(
         ApiKey.METADATA, 5, {"topics": [{"name": "t"}], "allow_auto_topic_creation": False}
     )
@@ -190,7 +192,7 @@ async def test_unknown_acks_are_refused(peer: Peer) -> None:
     assert (await produced(peer, 7)).error_code == ErrorCode.invalid_required_acks
 
 
-async def test_duplicate_sequence_is_answered_with_the_original_offset(
+async def test_a_duplicate_sequence_gets_the_original_offset(
     broker: BrokerProcess,
 ) -> None:
     async with KafkaClient(broker.bootstrap) as client:
@@ -210,7 +212,7 @@ async def test_duplicate_sequence_is_answered_with_the_original_offset(
         await broker.kill()
         await broker.start()
     async with KafkaClient(broker.bootstrap) as client:
-        assert await send(2, b"b") == (ErrorCode.none, 2), "the state survives a crash"
+        assert await send(2, b"b") == (ErrorCode.none, 2), "producer state survives a crash"
         assert await send(4, b"c") == (ErrorCode.none, 4)
 
 
@@ -223,12 +225,12 @@ async def test_fetch_returns_the_whole_batch_that_contains_the_offset(
         fetched = (await client.fetch(1, {AT: FetchPosition(15)}, partition_bytes_max=1))[AT]
         assert fetched.error == ErrorCode.none
         assert int.from_bytes(fetched.records[:8], "big") == 10, "the batch starts before 15"
-        assert len(fetched.records) > 5_000, "one whole batch comes whatever the limit"
+        assert len(fetched.records) > 5_000, "one whole batch, whatever the limit"
         beyond = (await client.fetch(1, {AT: FetchPosition(21)}, wait_ms_max=0))[AT]
         assert beyond.error == ErrorCode.offset_out_of_range
 
 
-async def test_fetch_waits_for_what_comes(broker: BrokerProcess) -> None:
+async def test_fetch_waits_for_records(broker: BrokerProcess) -> None:
     async with KafkaClient(broker.bootstrap) as client:
         waiting = asyncio.create_task(client.fetch(1, {AT: FetchPosition(0)}, wait_ms_max=20_000))
         await asyncio.sleep(0.2)
@@ -271,7 +273,7 @@ async def test_list_offsets_by_time(broker: BrokerProcess) -> None:
         assert await offset(110) == (-1, -1)
 
 
-async def test_a_topic_made_anew_inherits_no_positions_and_empty_groups_go(
+async def test_a_re_created_topic_inherits_no_offsets_and_empty_groups_expire(
     broker: BrokerProcess,
 ) -> None:
     async with KafkaClient(broker.bootstrap) as client:
@@ -314,9 +316,7 @@ async def test_a_topic_made_anew_inherits_no_positions_and_empty_groups_go(
 
 
 @pytest.mark.skipif(not TCP_TABLE.exists(), reason="only Linux tells the timers of a connection")
-async def test_a_silent_peer_is_asked_by_the_system_whether_it_lives(
-    broker: BrokerProcess, peer: Peer
-) -> None:
+async def test_keepalive_probes_find_a_dead_peer(broker: BrokerProcess, peer: Peer) -> None:
     peer.send(ApiKey.API_VERSIONS, 0, b"")
     await peer.receive()
     own_port = peer.writer.get_extra_info("sockname")[1]
@@ -326,5 +326,5 @@ async def test_a_silent_peer_is_asked_by_the_system_whether_it_lives(
         (timer,) = (row[5].partition(":")[0] for row in rows if row[1:3] == ends)
         if timer == KEEPALIVE_TIMER:
             return
-        # Another one while the peer's system has not acknowledged the answer.
+        # The timer is another one while the peer has not acknowledged the response.
         await asyncio.sleep(0.05)

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.client.admin.acls import Operation, PatternType, ResourceType
+from local_cluster.client.admin.acls import PatternType, ResourceType
 from local_cluster.client.auth.security import ClientSecurity, Secret
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
+from local_cluster.wire.constants import AclOperation
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.real.mirror.test_mirror_kill import create
 from tests.support.cluster import running_broker
@@ -70,12 +71,12 @@ async def test_a_mirror_with_few_rights_from_and_to_a_cluster_with_sasl_and_tls(
                 await asyncio.sleep(0.1)
         for process in (worker, back):
             text = process.log_text() + process.settings_text()
-            assert "of-the-user" not in text  # the password is nowhere
+            assert "of-the-user" not in text  # the log never has the password
             assert await process.stop() == 0
 
 
 async def _check_logins(secure: SecureKafka, directory: Path) -> None:
-    """Every mechanism opens the door; a wrong name, password or authority does not."""
+    """Check that each mechanism works, and that a wrong name, password or CA is refused."""
     for mechanism in MECHANISMS:
         user = "plain-user" if mechanism == "PLAIN" else "reader"
         security = secure.security(user, mechanism)
@@ -92,7 +93,7 @@ async def _check_logins(secure: SecureKafka, directory: Path) -> None:
             replace(right, password=Secret(file=str(directory / "no such file"))),
         ],
         ErrorCode.network_exception: [
-            replace(right, ca_file=None),  # the system's authorities did not sign it
+            replace(right, ca_file=None),  # no CA of the system signed it
             ClientSecurity(protocol="SSL", ca_file=right.ca_file),  # closed at the first request
         ],
     }
@@ -107,11 +108,15 @@ async def _check_logins(secure: SecureKafka, directory: Path) -> None:
 async def _allow_what_the_readme_says(secure: SecureKafka, admin: KafkaClient) -> None:
     """The table of docs/operations/rights.md, for a link without syncs."""
     topic, prefixed = ResourceType.TOPIC, PatternType.PREFIXED
-    await secure.allow(admin, "reader", topic, "t", [Operation.READ, Operation.DESCRIBE_CONFIGS])
-    await secure.allow(admin, "writer", ResourceType.GROUP, "heliograph-mirror-b", [Operation.READ])
-    state = [Operation.CREATE, Operation.READ, Operation.WRITE]
+    await secure.allow(
+        admin, "reader", topic, "t", [AclOperation.READ, AclOperation.DESCRIBE_CONFIGS]
+    )
+    await secure.allow(
+        admin, "writer", ResourceType.GROUP, "heliograph-mirror-b", [AclOperation.READ]
+    )
+    state = [AclOperation.CREATE, AclOperation.READ, AclOperation.WRITE]
     await secure.allow(admin, "writer", topic, "heliograph-", state, prefixed)
-    await secure.allow(admin, "writer", topic, "a.", [*state, Operation.ALTER], prefixed)
+    await secure.allow(admin, "writer", topic, "a.", [*state, AclOperation.ALTER], prefixed)
 
 
 async def _produce(client: KafkaClient, topic: str) -> None:

@@ -1,4 +1,4 @@
-"""Compaction by a broker process: small segments, kill -9 in the middle, outside clients."""
+"""Compaction by a broker process: small segments, kill -9 during a round, outside clients."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "6000"}
 
 
 def rounds(broker: BrokerProcess, name: str) -> list[int]:
-    """How far each round over a partition got."""
+    """Return the end offset of each compaction round."""
     found = re.findall(rf" {re.escape(name)} is compacted up to (\d+)", broker.log_text())
     return [int(offset) for offset in found]
 
@@ -52,7 +52,7 @@ async def wait_for_round(broker: BrokerProcess, name: str, offset: int, known: i
 async def produce(
     broker: BrokerProcess, count: int, seed: int, values: dict[bytes, bytes | None]
 ) -> int:
-    """Keyed updates and tombstones, acknowledged one by one; the offset after the last."""
+    """Produce keyed updates and tombstones one by one; return the offset after the last."""
     rng = random.Random(seed)
     end = -1
     async with KafkaClient(broker.bootstrap) as client:
@@ -76,7 +76,7 @@ async def produce(
 
 
 def read_with_confluent(bootstrap: str, start: int = 0) -> list[tuple[int, bytes, bytes | None]]:
-    """(offset, key, value) from `start` to the end of the partition."""
+    """Read (offset, key, value) from `start` to the end of the partition."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -91,11 +91,11 @@ def read_with_confluent(bootstrap: str, start: int = 0) -> list[tuple[int, bytes
         records: list[tuple[int, bytes, bytes | None]] = []
         while True:
             message = consumer.poll(WAIT_SECONDS_MAX)
-            assert message is not None, "nothing came"
+            assert message is not None, "no message arrived"
             error, offset, key = message.error(), message.offset(), message.key()
             if error is not None and error.name() == "MSG_SIZE_TOO_LARGE":
-                # What librdkafka says of an answer whose batches have no record left from its
-                # offset on (its issue 1472); it goes on behind them all the same.
+                # librdkafka reports this for a response whose batches have no record left from its
+                # fetch offset on (its issue 1472); it continues after them.
                 continue
             if error is not None:
                 assert error.name() == "_PARTITION_EOF", error
@@ -134,7 +134,7 @@ async def test_the_latest_values_survive_compaction_and_kill_9(
         end = 0
         for seed in range(4):
             end = await produce(broker, 120, seed, values)
-            # Rounds follow each other at once, so most kills come in the middle of one.
+            # Rounds follow each other at once, so most kills happen during one.
             await asyncio.sleep(0.05 * seed)
             await broker.kill()
             await broker.start()
@@ -150,7 +150,7 @@ async def test_the_latest_values_survive_compaction_and_kill_9(
         assert {key: value for key, value in latest.items() if value is not None} == expected
         assert len(records) < end / 4, "most were overwritten"
         assert await read_with_aiokafka(broker.bootstrap, end) == records
-        # A reader that stopped inside a hole goes on behind it.
+        # A reader that stopped inside a hole continues after it.
         hole = next(offset for offset in range(end) if offset not in set(offsets))
         assert await asyncio.to_thread(read_with_confluent, broker.bootstrap, hole) == [
             record for record in records if record[0] > hole
@@ -206,7 +206,7 @@ async def test_group_offsets_survive_the_compaction_of_their_topic(
         assert size < 20_000, "450 commits would take more than 40 kB"
 
 
-async def test_a_compactor_that_dies_is_started_again(zookeeper: str, tmp_path: Path) -> None:
+async def test_a_compactor_that_dies_is_restarted(zookeeper: str, tmp_path: Path) -> None:
     config = {**FAST, "log.cleaner.io.max.bytes.per.second": "4000"}
     async with running_broker(zookeeper, tmp_path, config=config) as broker:
         async with KafkaClient(broker.bootstrap) as client:
@@ -217,7 +217,7 @@ async def test_a_compactor_that_dies_is_started_again(zookeeper: str, tmp_path: 
         async def compactor(known: int) -> int:
             async with asyncio.timeout(WAIT_SECONDS_MAX):
                 while True:
-                    pids = re.findall(r"compactor started with pid (\d+)", broker.log_text())
+                    pids = re.findall(r"the compactor runs with pid (\d+)", broker.log_text())
                     if len(pids) > known:
                         return int(pids[known])
                     await asyncio.sleep(0.02)
@@ -227,7 +227,7 @@ async def test_a_compactor_that_dies_is_started_again(zookeeper: str, tmp_path: 
         os.kill(first, signal.SIGKILL)
         second = await compactor(1)
         assert second != first
-        # At 4 kB a second it is in the middle of a round, and goes when the broker does.
+        # At 4 kB a second the compactor is in a round; it stops with the broker.
         await broker.kill()
         async with asyncio.timeout(WAIT_SECONDS_MAX):
             while (status := Path(f"/proc/{second}/stat")).exists():
@@ -240,7 +240,7 @@ async def test_a_compactor_that_dies_is_started_again(zookeeper: str, tmp_path: 
         assert latest == values
 
 
-async def test_an_idle_topic_is_compacted_when_its_longest_lag_is_over(
+async def test_an_idle_topic_is_compacted_after_the_maximum_lag(
     zookeeper: str, tmp_path: Path
 ) -> None:
     async with running_broker(zookeeper, tmp_path, config=FAST) as broker:

@@ -1,4 +1,4 @@
-"""A disk that fills up under a broker: writes are refused, reads go on, and space heals it."""
+"""A broker's disk fills up: writes are refused, reads continue, and space heals it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ COORDINATOR_ERRORS = {ErrorCode.not_coordinator, ErrorCode.coordinator_not_avail
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small disk where the broker of `tmp_path` has its logs."""
+    """A small disk for the logs of the broker in `tmp_path`."""
     mounted = tmp_path / "broker-1" / "log"
     mounted.mkdir(parents=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(mounted)]
@@ -67,7 +67,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 class Ballast:
-    """A file that takes the space of the disk away and gives it back."""
+    """A file that takes the space of the disk and releases it."""
 
     def __init__(self, disk: Path) -> None:
         self._path = disk / "ballast"
@@ -81,7 +81,7 @@ class Ballast:
 
 
 class SteadyProducer(threading.Thread):
-    """librdkafka, idempotent: goes on until it is told to end, and notes what was acknowledged."""
+    """An idempotent librdkafka producer that runs until `stop` and records acknowledgements."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(daemon=True)
@@ -163,7 +163,7 @@ async def test_a_full_disk_refuses_writes_and_heals(
     async with running_broker(zookeeper, tmp_path, config=CONFIG) as broker:
         async with KafkaClient(broker.bootstrap) as client:
             await client.create_topics([NewTopic(name="t", partitions=PARTITIONS)])
-        # Whoever looks for a coordinator has its topic made.
+        # FindCoordinator creates the internal topics.
         await ask(broker, ApiKey.FIND_COORDINATOR, {"key": "g"}, 0)
         await until_committed(broker)
         ballast = Ballast(disk)
@@ -172,14 +172,14 @@ async def test_a_full_disk_refuses_writes_and_heals(
         producer.start()
         await until(lambda: "no space is left" in broker.log_text(), "the disk fills up")
 
-        # What was acknowledged can be read, and nothing that was refused.
+        # Acknowledged records are readable, refused ones are not there.
         await asyncio.sleep(0.2)
         kept = [list(each) for each in producer.acknowledged]
         for partition in range(PARTITIONS):
             values = await read_values(broker, "t", partition)
             assert values[: len(kept[partition])] == kept[partition]
 
-        # Clear errors for everybody else who writes.
+        # Other writers get clear errors.
         async with KafkaClient(broker.bootstrap) as client:
             batch = encode_batch([NewRecord(0, b"k", b"." * 900_000)])
             answer = await produce_once(client, 1, TopicPartition("t", 0), batch)
@@ -192,7 +192,7 @@ async def test_a_full_disk_refuses_writes_and_heals(
         assert broker.process is not None
         assert broker.process.poll() is None, "the broker lives"
 
-        # A crash, and a start with not a byte left.
+        # A crash, and a start without free space.
         ballast.leave(0)
         await broker.kill()
         await broker.start()
@@ -246,10 +246,10 @@ async def test_a_full_disk_of_a_follower_holds_up_its_replicas_and_no_others(
         values = [b"%d" % index + b"." * FOLLOWER_VALUE_BYTES for index in range(20)]
         for value in values:
             at = TopicPartition("t", sick)
-            # With the time of today: on a full disk what is older than its retention goes.
+            # With current timestamps: retention deletes old segments on a full disk too.
             records = [NewRecord(time.time_ns() // 1_000_000, b"k", value)]
             answer = await produce_once(client, 2, at, encode_batch(records))
-            assert answer.error is ErrorCode.none, "its leader goes on alone"
+            assert answer.error is ErrorCode.none, "its leader continues alone"
         await eventually(lambda: "no space is left" in follower.log_text())
 
         async def in_sync(index: int) -> list[int]:

@@ -43,7 +43,7 @@ async def new_topic(broker: BrokerProcess) -> str:
 
 
 async def committed(broker: BrokerProcess, topic: str, producer: Producer) -> list[bytes | None]:
-    """What read_committed readers see once the markers of the last end are written."""
+    """Return what read_committed readers see after the markers of the last end."""
     await settle(producer.line)
     consumer = confluent_kafka.Consumer(
         {
@@ -67,12 +67,12 @@ async def committed(broker: BrokerProcess, topic: str, producer: Producer) -> li
 
 
 async def test_version_2_a_late_end_is_fenced_for_ever(broker: BrokerProcess) -> None:
-    """Each end raises the epoch, so the frame names a transaction that is over (KIP-890)."""
+    """Each end raises the epoch, so the frame belongs to a finished transaction (KIP-890)."""
     topic = await new_topic(broker)
     old, new = await line_to(broker), await line_to(broker)
     first = await begin(old)
     await write(first, topic, "first", sequence=0, version=12)
-    # The frame of this end is held back; the client hears nothing, connects anew and repeats it.
+    # The frame of this end is held back: the client gets no response, reconnects and retries.
     held_back = first
     repeated = await end(first._replace(line=new), commit=True, version=5)
     assert repeated.error_code is ErrorCode.none
@@ -83,11 +83,11 @@ async def test_version_2_a_late_end_is_fenced_for_ever(broker: BrokerProcess) ->
     await write(second, topic, "second", sequence=0, version=12)
     late = await end(held_back, commit=True, version=5)
     assert late.error_code is ErrorCode.producer_fenced
-    # Also where it arrives by the newest connection there is.
+    # Also on the newest connection.
     newest = await line_to(broker)
     late = await end(held_back._replace(line=newest), commit=True, version=5)
     assert late.error_code is ErrorCode.producer_fenced
-    assert await state_of(new) == "Ongoing", "the second transaction goes on"
+    assert await state_of(new) == "Ongoing", "the second transaction continues"
     aborted = await end(second, commit=False, version=5)
     assert aborted.error_code is ErrorCode.none
     assert await committed(broker, topic, second) == [b"first"]
@@ -98,14 +98,14 @@ async def test_version_2_a_late_end_is_fenced_for_ever(broker: BrokerProcess) ->
 async def test_version_1_a_late_end_by_an_older_connection_is_refused(
     broker: BrokerProcess,
 ) -> None:
-    """Both ends look the same; but the client has added partitions by a newer connection since."""
+    """Both ends are equal, but the client has added partitions on a newer connection since."""
     topic = await new_topic(broker)
     old, new = await line_to(broker), await line_to(broker)
     first = await begin(old)
     await add(first, topic)
     await write(first, topic, "first", sequence=0, version=9)
     held_back = first
-    # A client that reconnects is never refused: its connection is younger than what it added by.
+    # A client that reconnects is never refused: its connection is newer than its additions.
     repeated = await end(first._replace(line=new), commit=True, version=3)
     assert repeated.error_code is ErrorCode.none
     second = first._replace(line=new)
@@ -113,7 +113,7 @@ async def test_version_1_a_late_end_by_an_older_connection_is_refused(
     await write(second, topic, "second", sequence=1, version=9)
     late = await end(held_back, commit=True, version=3)
     assert late.error_code is ErrorCode.invalid_txn_state
-    assert await state_of(new) == "Ongoing", "the second transaction goes on"
+    assert await state_of(new) == "Ongoing", "the second transaction continues"
     aborted = await end(second, commit=False, version=3)
     assert aborted.error_code is ErrorCode.none
     assert await committed(broker, topic, second) == [b"first"]
@@ -122,8 +122,11 @@ async def test_version_1_a_late_end_by_an_older_connection_is_refused(
 
 
 async def test_version_1_what_remains_of_it(broker: BrokerProcess) -> None:
-    """A repetition by the connection of the next transaction is that transaction's end: this is
-    the protocol, and the reason for version 2. No client sends one: it had an answer there."""
+    """A duplicate on the connection of the next transaction ends that transaction.
+
+    The protocol of version 1 cannot tell them apart, which is the reason for version 2. No client
+    sends such a duplicate: it had a response on that connection.
+    """
     topic = await new_topic(broker)
     line = await line_to(broker)
     producer = await begin(line)

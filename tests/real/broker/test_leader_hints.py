@@ -1,4 +1,4 @@
-"""KIP-951: who refuses a partition says who leads it, and where that one is."""
+"""KIP-951: a response that refuses a partition names the leader and its endpoint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.real
 
 
 async def fetched(broker: BrokerProcess, version: int, entry: fetch.FetchPartition) -> Any:
-    """Kio's reading of the answer, so that the hand-written codec has a witness."""
+    """Fetch, and decode the response with kio, as a check of the codec by hand."""
     reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
     request = fetch.FetchRequest(-1, 0, 1, 1 << 20, 0, 0, -1, [entry], [], "")
     peer = Peer(reader, writer)

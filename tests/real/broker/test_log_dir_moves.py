@@ -1,4 +1,4 @@
-"""Replicas move between the log directories of a real broker, under load and over kill -9."""
+"""Replicas move between the log directories of a broker, under load and over kill -9."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def move(client: KafkaClient, path: str, partition: int = 0) -> ErrorCode:
 
 
 async def described(client: KafkaClient) -> dict[str, tuple[bool, int]]:
-    """By the name of the directory whether it has a copy of t-0 (or the replica), and the lag."""
+    """Return by directory whether it has a copy of t-0 or the replica, and the lag."""
     answer = await client.call(ApiKey.DESCRIBE_LOG_DIRS, {"topics": None}, node_id=1)
     return {
         Path(each.log_dir).name: (partition.is_future_key, partition.offset_lag)
@@ -78,7 +78,7 @@ def has_one_replica(broker: BrokerProcess) -> bool:
     )
 
 
-async def test_a_replica_moves_under_load_and_goes_on_after_a_kill(
+async def test_a_replica_moves_under_load_and_continues_after_a_kill(
     zookeeper: str, tmp_path: Path
 ) -> None:
     async with (
@@ -99,7 +99,7 @@ async def test_a_replica_moves_under_load_and_goes_on_after_a_kill(
         assert await move(client, str(target), 7) == ErrorCode.replica_not_available
         assert await described(client) == {source.name: (False, 0)}
 
-        # One large batch in eleven seconds.
+        # The throttle lets one large batch pass in eleven seconds.
         await throttle(client, 1)
         assert await move(client, str(target)) == ErrorCode.none
         await producer.advance(20)
@@ -139,7 +139,7 @@ async def test_a_kill_at_any_moment_of_a_move_leaves_one_replica(
         for _ in range(MOVES):
             target = other(broker)
             assert await move(client, str(target)) == ErrorCode.none
-            # Anything between the first chunk and long after the end.
+            # Between the first chunk and long after the end.
             await asyncio.sleep(moments.uniform(0, 0.05))
             await broker.kill()
             await broker.start()

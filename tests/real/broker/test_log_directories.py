@@ -1,4 +1,4 @@
-"""Brokers with several log directories: where replicas go, and what a failed directory takes."""
+"""Brokers with several log directories: placement of replicas, failed directories."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FILL_SECONDS_MAX = 120.0
 
 
 async def described(client: KafkaClient) -> dict[str, tuple[ErrorCode, set[tuple[str, int]]]]:
-    """By the name of each log directory its error and what lies in it."""
+    """Return the error and the replicas of each log directory."""
     answer = await client.call(ApiKey.DESCRIBE_LOG_DIRS, {"topics": None}, node_id=1)
     return {
         Path(each.log_dir).name: (
@@ -51,7 +51,7 @@ async def described(client: KafkaClient) -> dict[str, tuple[ErrorCode, set[tuple
 
 
 async def partitions_told(client: KafkaClient) -> dict[int, Any]:
-    """The partitions of topic t, as broker 2 answers Metadata."""
+    """Return the partitions of topic t in the Metadata of broker 2."""
     asked = {
         "topics": [{"name": "t", "topic_id": None}],
         "allow_auto_topic_creation": False,
@@ -96,9 +96,7 @@ async def test_partitions_are_spread_over_directories_and_found_again(
                     assert found == [b"%d" % index]
 
 
-async def test_a_directory_that_cannot_be_read_at_the_start_is_waited_for(
-    zookeeper: str, tmp_path: Path
-) -> None:
+async def test_nothing_replaces_an_unreadable_log_directory(zookeeper: str, tmp_path: Path) -> None:
     async with running_broker(zookeeper, tmp_path, log_dirs=("one", "two")) as broker:
         async with KafkaClient(broker.bootstrap) as client:
             await client.create_topics([NewTopic(name="t", partitions=2)])
@@ -108,7 +106,7 @@ async def test_a_directory_that_cannot_be_read_at_the_start_is_waited_for(
                 assert (await produce_once(client, 1, at, batch)).error is ErrorCode.none
             ((_, lost),) = (await described(client))["one"][1]
         await broker.kill()
-        # The first directory, where the ZooKeeper session is kept, too.
+        # The first directory, which also has the ZooKeeper session.
         one, away = tmp_path / "broker-1" / "one", tmp_path / "away"
         one.rename(away)
         one.write_text("no directory")
@@ -135,7 +133,7 @@ async def test_a_directory_that_cannot_be_read_at_the_start_is_waited_for(
 
 
 async def fill_until(broker: BrokerProcess, client: KafkaClient, at: TopicPartition) -> int:
-    """Write to a partition until a disk of a broker fails; how many batches were acknowledged."""
+    """Produce until a disk of a broker fails; return the number of acknowledged batches."""
     acknowledged = 0
     async with asyncio.timeout(FILL_SECONDS_MAX):
         while "log directory" not in broker.log_text():
@@ -149,7 +147,7 @@ async def fill_until(broker: BrokerProcess, client: KafkaClient, at: TopicPartit
     return acknowledged
 
 
-async def test_a_failed_directory_is_left_and_comes_back_under_load(
+async def test_a_failed_log_directory_goes_offline_and_returns_under_load(
     zookeeper: str, tmp_path: Path
 ) -> None:
     with sick_disk(tmp_path, tmp_path / "broker-1" / "sick") as disk:
@@ -194,7 +192,7 @@ async def _fail_and_heal(brokers: list[BrokerProcess], heal: Callable[[], None])
             assert told[index].offline_replicas == ()
         assert (await described(client))["sick"] == (ErrorCode.kafka_storage_error, set())
         assert first.process is not None
-        assert first.process.poll() is None, "the broker goes on"
+        assert first.process.poll() is None, "the broker continues"
 
         await first.stop()
         heal()

@@ -1,4 +1,4 @@
-"""Kafka's own DumpLogSegments reads what we write; skipped where Kafka's jars cannot be had."""
+"""Kafka's DumpLogSegments reads our files; skipped without Kafka's jars."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COMPLAINTS = re.compile(r"mismatch|corrupt|not found|isvalid: false|exception", 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three segments of every codec, two producers, three epochs."""
+    """A log of three segments with each codec, two producers, three epochs."""
     root = tmp_path_factory.mktemp("ours")
     log = create(root, config=LogConfig(segment_bytes=9000, index_interval_bytes=400))
     sequence = 0
@@ -52,7 +52,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def compacted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
-    """A log of every codec after two rounds, and the offsets of the records that are left."""
+    """A log with each codec after two compaction rounds, and the offsets that are left."""
     root = tmp_path_factory.mktemp("compacted")
     config = LogConfig(
         is_compacted=True,
@@ -194,7 +194,7 @@ def test_every_index_agrees_with_its_log(
         indexes = [*directory.glob("*.index"), *directory.glob("*.timeindex")]
         filled = sorted(path for path in indexes if path.stat().st_size)
         dump(filled, "--index-sanity-check")
-        # Only what disagrees is told.
+        # The tool prints only disagreements.
         assert "offset: " not in dump(filled, "--verify-index-only")
 
 
@@ -257,7 +257,7 @@ def use_coordinators(bootstrap: str) -> None:
 async def test_kafka_takes_up_a_partition_of_ours(
     with_transactions: Path, tmp_path: Path, is_clean: bool
 ) -> None:
-    """After its clean stop Kafka trusts our files; after a crash it checks every batch of them."""
+    """Kafka trusts our files after a clean stop, and checks each batch after a crash."""
     at = TopicPartition("t", 0)
     async with running_kafka(tmp_path / "kafka") as kafka:
         async with KafkaClient(kafka.bootstrap) as client:
@@ -278,8 +278,8 @@ async def test_kafka_takes_up_a_partition_of_ours(
         await kafka.start()
         async with KafkaClient(kafka.bootstrap) as client:
             seen = [record.offset async for record in read_topic(client, "t", partition=0)]
-            # Every turn: six records, of which the second producer's were aborted, three markers.
-            # Every turn: two records of each producer, then the three markers.
+            # Each turn: six records, of which the second producer's are aborted, and three markers.
+            # Each turn: two records of each producer, then the three markers.
             assert seen == [turn * 9 + index for turn in range(40) for index in range(6)]
             gap = batch(1, producer=(9, 0, 81))
             refused = await produce_once(client, 1, at, gap)

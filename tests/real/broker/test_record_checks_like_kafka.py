@@ -1,4 +1,4 @@
-"""The same bytes produced to Apache Kafka and to us: the same error, the same blamed records."""
+"""The same bytes produced to Apache Kafka and to us: the same errors, the same record errors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def made(
 
 
 def patched(form: str, position: int, value: int, batch: bytearray | None = None) -> bytearray:
-    """A batch with one field changed and the CRC made right again."""
+    """Return a batch with one field changed and a valid CRC."""
     buffer = batch or made()
     struct.pack_into(form, buffer, position, value)
     h.patch_crc(buffer, 0)
@@ -63,7 +63,7 @@ def patched(form: str, position: int, value: int, batch: bytearray | None = None
 
 
 def with_payload(payload: bytes, *, codec: int = 0, count: int = 3) -> bytearray:
-    """The header of a good batch before any bytes, CRC and length right."""
+    """Return a valid header with any payload, with its CRC and length."""
     buffer = made(count)[: h.HEADER_BYTES] + payload
     struct.pack_into(">i", buffer, 8, len(buffer) - h.LOG_OVERHEAD_BYTES)
     struct.pack_into(">h", buffer, 21, codec)
@@ -72,7 +72,7 @@ def with_payload(payload: bytes, *, codec: int = 0, count: int = 3) -> bytearray
 
 
 def shifted() -> bytearray:
-    """The second record says that it is the first."""
+    """Return a batch whose second record has the offset delta of the first."""
     batch = made(2)
     half = h.HEADER_BYTES + (len(batch) - h.HEADER_BYTES) // 2
     batch[half + 3] = 0
@@ -81,7 +81,7 @@ def shifted() -> bytearray:
 
 
 def old_message(magic: int) -> bytes:
-    """A message set of one message in format 0 or 1."""
+    """Return a message set of one message in format 0 or 1."""
     body = struct.pack(">bb", magic, 0)
     if magic:
         body += struct.pack(">q", NOW_MS)
@@ -242,7 +242,7 @@ async def both(
     yield theirs, ours
 
 
-async def test_every_case_is_answered_as_kafka_does(
+async def test_each_case_has_kafkas_response(
     both: tuple[dict[str, Answer], dict[str, Answer]],
 ) -> None:
     theirs, ours = both

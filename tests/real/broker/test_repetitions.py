@@ -1,4 +1,4 @@
-"""What a producer repeats: not acknowledged before it is committed, known to the next leader."""
+"""Retries of a producer: acknowledged only when committed, and known to the next leader."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHORT_MS = 300
 
 
 class Sequences:
-    """One idempotent producer's batches of one record, each sent as often as it is asked for."""
+    """The batches of one idempotent producer, with one record each; any may be sent again."""
 
     def __init__(self, client: KafkaClient, producer_id: int, leader: int) -> None:
         self.leader = leader
@@ -48,7 +48,7 @@ class Sequences:
         return await produce_once(self._client, self.leader, AT, records, timeout_ms=timeout_ms)
 
     async def offset(self, sequence: int, *, epoch: int = 0) -> int:
-        """Where it is acknowledged to be."""
+        """Return the acknowledged offset."""
         answer = await self.send(sequence, epoch=epoch)
         assert answer.error is ErrorCode.none, answer
         return answer.base_offset
@@ -59,7 +59,7 @@ class Sequences:
         return False
 
 
-async def test_a_repetition_waits_for_its_commit_and_outlives_its_leader(
+async def test_a_retry_waits_for_its_commit_and_survives_the_leader(
     zookeeper: str, tmp_path: Path
 ) -> None:
     async with (
@@ -82,7 +82,7 @@ async def test_a_repetition_waits_for_its_commit_and_outlives_its_leader(
                     answer = await lonely.send(1, timeout_ms=SHORT_MS)
                     assert answer.error in {
                         ErrorCode.request_timed_out,
-                        # Where so much time has passed that the followers are out of sync.
+                        # The followers may have left the ISR by then.
                         ErrorCode.not_enough_replicas_after_append,
                         ErrorCode.not_enough_replicas,
                     }
@@ -107,7 +107,7 @@ async def test_a_repetition_waits_for_its_commit_and_outlives_its_leader(
         assert [await producer.offset(sequence) for sequence in range(3)] == [0, 1, 2]
         assert (await producer.send(4)).error is ErrorCode.out_of_order_sequence_number
         assert await producer.offset(3) == 3
-        # An epoch that the client raised by itself: what it repeats under it is new to any broker.
+        # The client raised the epoch by itself: its retries are new batches to any broker.
         assert (await producer.send(3, epoch=1)).error is ErrorCode.out_of_order_sequence_number
         assert await producer.offset(0, epoch=1) == 4
         assert (await producer.send(3)).error is ErrorCode.invalid_producer_epoch

@@ -1,4 +1,4 @@
-"""A transactional producer of tests: one frame at a time, by the connection and version it says."""
+"""A transactional producer for tests: one frame at a time, by connection and version."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BUSY = (ErrorCode.concurrent_transactions, ErrorCode.not_enough_replicas)
 
 
 class Producer(NamedTuple):
-    """Who a transactional producer is, and the connection by which it talks."""
+    """The id and epoch of a transactional producer, and its connection."""
 
     line: Connection
     producer_id: int
@@ -41,7 +41,7 @@ async def line_to(broker: BrokerProcess) -> Connection:
 
 
 async def find(line: Connection) -> int:
-    """The coordinator's broker id; the first question creates the topic of transactions."""
+    """Find the coordinator; the first request creates the transaction topic."""
     fields = {"key": ID, "key_type": 1}
     async with asyncio.timeout(WAIT_SECONDS):
         while True:
@@ -65,7 +65,7 @@ async def begin(line: Connection) -> Producer:
 
 
 async def add(producer: Producer, topic: str) -> None:
-    """AddPartitionsToTxn, until the transaction before is over."""
+    """Send AddPartitionsToTxn, and retry until the previous transaction is over."""
     fields = {
         "v3_and_below_transactional_id": ID,
         "v3_and_below_producer_id": producer.producer_id,
@@ -90,8 +90,11 @@ async def write(
     version: int,
     partition: int = 0,
 ) -> None:
-    """One record by Produce, until it is taken. Several may be under way: one that is not the
-    first is tried again where it was refused for those before it, as real clients do."""
+    """Produce one record, and retry until it is accepted.
+
+    Several may be in flight. As in real clients, a later one is retried if it was refused because
+    of an earlier one.
+    """
     later = BUSY if not sequence else (*BUSY, ErrorCode.out_of_order_sequence_number)
     batch = encode_batch(
         [NewRecord(0, None, value.encode())],
@@ -117,7 +120,7 @@ async def end(producer: Producer, *, commit: bool, version: int) -> Any:
 
 
 async def settle(line: Connection) -> str:
-    """Wait until the markers of the last end are written; the state that then is."""
+    """Wait until the markers of the last end are written; return the state."""
     async with asyncio.timeout(WAIT_SECONDS):
         while not (state := await state_of(line)).startswith("Complete"):
             await asyncio.sleep(0.01)
@@ -125,6 +128,6 @@ async def settle(line: Connection) -> str:
 
 
 async def state_of(line: Connection) -> str:
-    """By DescribeTransactions."""
+    """Return the transaction's state by DescribeTransactions."""
     answer = await line.call(ApiKey.DESCRIBE_TRANSACTIONS, {"transactional_ids": (ID,)}, 0)
     return str(answer.transaction_states[0].transaction_state)

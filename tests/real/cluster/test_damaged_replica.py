@@ -55,8 +55,8 @@ async def test_a_damaged_replica_is_fetched_anew(zookeeper: str, tmp_path: Path)
             await producer.advance(30)
         for topic in TOPICS:
             await eventually(lambda topic=topic: all_in_sync(client, topic))  # type: ignore[misc]
-        fetched_anew = "-0 is damaged and fetched anew"
-        assert [f"{topic}{fetched_anew}" in follower.log_text() for topic in TOPICS] == [
+        fetched_again = "-0 is damaged and fetched again"
+        assert [f"{topic}{fetched_again}" in follower.log_text() for topic in TOPICS] == [
             True,
             True,
             False,

@@ -206,7 +206,7 @@ async def test_a_consumer_reads_from_the_replica_in_its_rack(
         await eventually(all_is_readable_there)
 
 
-async def fetch_as_from(broker: BrokerProcess, rack_id: str) -> codec.PartitionFetched:
+async def fetch_as_from(broker: BrokerProcess, rack_id: str) -> codec.PartitionFetchResponse:
     """Fetch t-0 from its start, as a consumer in a rack."""
     connection = await connect("127.0.0.1", broker.port, client_id="c", timeout_ms=10_000)
     asked = codec.FetchPartition("t", 0, -1, 0, -1, -1, 1_000_000)

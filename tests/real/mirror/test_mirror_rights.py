@@ -14,7 +14,6 @@ import pytest
 
 from local_cluster.client.admin.acls import (
     Acl,
-    Operation,
     PatternType,
     Permission,
     ResourceType,
@@ -24,6 +23,7 @@ from local_cluster.client.admin.acls import (
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
+from local_cluster.wire.constants import AclOperation
 from mirror_maker.formats import gaps_topic_name
 from mirror_maker.settings import Limits
 from tests.real.mirror.test_mirror_kill import create
@@ -37,11 +37,11 @@ pytestmark = [pytest.mark.real, pytest.mark.oracle]
 TOPICS = ("t", "u")
 T0 = TopicPartition("t", 0)
 READ_T = Acl(
-    ResourceType.TOPIC, "t", PatternType.LITERAL, f"User:{READER}", "*", Operation.READ,
+    ResourceType.TOPIC, "t", PatternType.LITERAL, f"User:{READER}", "*", AclOperation.READ,
     Permission.ALLOW,
 )  # fmt: skip
 NO_WRITE = Acl(
-    ResourceType.TOPIC, "a.t", PatternType.LITERAL, f"User:{WRITER}", "*", Operation.WRITE,
+    ResourceType.TOPIC, "a.t", PatternType.LITERAL, f"User:{WRITER}", "*", AclOperation.WRITE,
     Permission.DENY,
 )  # fmt: skip
 
@@ -79,14 +79,14 @@ async def test_a_right_that_is_lost_in_mid_copy_stops_one_topic_and_loses_nothin
         for name in TOPICS:
             await create(admin, name, 1)
             await kafka.allow(
-                admin, READER, topic, name, [Operation.READ, Operation.DESCRIBE_CONFIGS]
+                admin, READER, topic, name, [AclOperation.READ, AclOperation.DESCRIBE_CONFIGS]
             )
         await kafka.allow(
-            admin, WRITER, ResourceType.GROUP, "heliograph-mirror-b", [Operation.READ]
+            admin, WRITER, ResourceType.GROUP, "heliograph-mirror-b", [AclOperation.READ]
         )
-        state = [Operation.CREATE, Operation.READ, Operation.WRITE]
+        state = [AclOperation.CREATE, AclOperation.READ, AclOperation.WRITE]
         await kafka.allow(admin, WRITER, topic, "heliograph-", state, prefixed)
-        await kafka.allow(admin, WRITER, topic, "a.", [*state, Operation.ALTER], prefixed)
+        await kafka.allow(admin, WRITER, topic, "a.", [*state, AclOperation.ALTER], prefixed)
         async with mirror(
             tmp_path,
             kafka.bootstrap,

@@ -19,7 +19,6 @@ from aiohttp import ClientError
 
 from local_cluster.client.admin.acls import (
     Acl,
-    Operation,
     ResourceType,
     create_acls,
     delete_acls,
@@ -34,6 +33,7 @@ from local_cluster.client.admin.group_offsets import (
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
+from local_cluster.wire.constants import AclOperation
 from local_cluster.wire.errors import ErrorCode
 from mirror_maker.formats import gaps_topic_name, map_topic_name
 from mirror_maker.formats.probe import probe_topic_name
@@ -148,7 +148,7 @@ class World:
             await create(client, topic)
             await produce_to(client, TopicPartition(topic, 0), batch_of(0, value=None))
         self.producer = await self.source.init_producer_id()
-        reader = acl_of("user", READ_BY_USER, Operation.READ)
+        reader = acl_of("user", READ_BY_USER, AclOperation.READ)
         assert await create_acls(self.source, [reader]) == {reader: None}
         await self.write(GONE0)
         await self.write(T0)
@@ -196,7 +196,7 @@ class World:
             (await client.describe_topic_configs([topic]))[topic]["retention.ms"]
             for client, topic in ((self.source, "t"), (self.target, "a.t"))
         ]
-        acl = acl_of("user", READ_BY_USER._replace(name="c.u"), Operation.READ)
+        acl = acl_of("user", READ_BY_USER._replace(name="c.u"), AclOperation.READ)
         return (
             configs[0] == configs[1]
             and acl in await describe_acls(self.target)
@@ -242,7 +242,7 @@ class Granting:
     """Grants what the mirror reports as missing if the table lists it, and keeps account."""
 
     def __init__(self, world: World, worker: MirrorProcess) -> None:
-        self.asked: set[tuple[str, str, Operation]] = set()
+        self.asked: set[tuple[str, str, AclOperation]] = set()
         """(side, `on` of the table, operation) that were refused, reported and then granted."""
         self.granted: dict[str, list[Acl]] = {"source": [], "target": []}
         self.table = [(row, resources(row)) for row in read_table()]

@@ -10,7 +10,6 @@ import pytest
 
 from local_cluster.client.admin.acls import (
     Acl,
-    Operation,
     PatternType,
     Permission,
     ResourceType,
@@ -20,6 +19,7 @@ from local_cluster.client.admin.acls import (
 )
 from local_cluster.client.admin.configs import alter_topic_configs
 from local_cluster.client.client import KafkaClient
+from local_cluster.wire.constants import AclOperation
 from mirror_maker.settings import dump_settings
 from mirror_maker.topic_sync.topic_syncer import plan_acls, plan_configs
 from tests.real.mirror.test_mirror_kill import create
@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.real, pytest.mark.oracle]
 def acl(
     name: str,
     user: str,
-    operation: Operation,
+    operation: AclOperation,
     permission: Permission = Permission.ALLOW,
     pattern: PatternType = PatternType.LITERAL,
 ) -> Acl:
@@ -48,13 +48,13 @@ async def test_configs_and_acls_follow_and_nothing_else_is_touched(tmp_path: Pat
         bootstrap = kafka.plain_bootstrap
         admin = await stack.enter_async_context(KafkaClient(bootstrap))
         await create(admin, "t", 1)  # with retention.ms: -1
-        local = acl("local", "alice", Operation.READ)
+        local = acl("local", "alice", AclOperation.READ)
         at_source = [
-            acl("t", "alice", Operation.READ),
-            acl("t", "bob", Operation.ALL),
-            acl("t", "carol", Operation.WRITE),
-            acl("t", "dave", Operation.WRITE, Permission.DENY),
-            acl("t", "erin", Operation.READ, pattern=PatternType.PREFIXED),
+            acl("t", "alice", AclOperation.READ),
+            acl("t", "bob", AclOperation.ALL),
+            acl("t", "carol", AclOperation.WRITE),
+            acl("t", "dave", AclOperation.WRITE, Permission.DENY),
+            acl("t", "erin", AclOperation.READ, pattern=PatternType.PREFIXED),
         ]
         assert not any((await create_acls(admin, [*at_source, local])).values())
         worker = await stack.enter_async_context(
@@ -68,10 +68,10 @@ async def test_configs_and_acls_follow_and_nothing_else_is_touched(tmp_path: Pat
             )
         )
         expected = {
-            acl("a.t", "alice", Operation.READ),
-            acl("a.t", "bob", Operation.READ),
-            acl("a.t", "dave", Operation.WRITE, Permission.DENY),
-            acl("a.t", "erin", Operation.READ, pattern=PatternType.PREFIXED),
+            acl("a.t", "alice", AclOperation.READ),
+            acl("a.t", "bob", AclOperation.READ),
+            acl("a.t", "dave", AclOperation.WRITE, Permission.DENY),
+            acl("a.t", "erin", AclOperation.READ, pattern=PatternType.PREFIXED),
         }
 
         async def has_acls() -> bool:
@@ -90,9 +90,9 @@ async def test_configs_and_acls_follow_and_nothing_else_is_touched(tmp_path: Pat
         # A config changes and is reset, an ACL is deleted.
         changed = await alter_topic_configs(admin, {"t": {"retention.ms": "86400000"}})
         assert changed == {"t": None}
-        gone = acl("t", "alice", Operation.READ)
+        gone = acl("t", "alice", AclOperation.READ)
         assert (await delete_acls(admin, [gone]))[gone] is None
-        expected.remove(acl("a.t", "alice", Operation.READ))
+        expected.remove(acl("a.t", "alice", AclOperation.READ))
         await worker.until(lambda: has_retention("86400000"))
         await worker.until(has_acls)
         assert await alter_topic_configs(admin, {"t": {"retention.ms": None}}) == {"t": None}
@@ -119,6 +119,6 @@ async def test_configs_and_acls_follow_and_nothing_else_is_touched(tmp_path: Pat
         for dry_run, state in ((True, "planned"), (True, "planned"), (False, "done")):
             (change,) = await asyncio.to_thread(sync_links, deployment, None, dry_run=dry_run)
             assert (change["state"], change["resource"]) == (state, "a.t")
-        expected.add(acl("a.t", "alice", Operation.READ))
+        expected.add(acl("a.t", "alice", AclOperation.READ))
         await worker.until(has_acls)
         assert await asyncio.to_thread(sync_links, deployment, "a-b", dry_run=True) == []

@@ -19,7 +19,7 @@ from local_cluster.controller.member.control_plane import ControlPlane
 from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.controller.zk.coordination import CoordinationUnavailable
 from local_cluster.fetch_sessions.follower_sessions import FollowerSessions
-from local_cluster.fetch_sessions.sessions import FetchSessions
+from local_cluster.fetch_sessions.session_cache import FetchSessionCache
 from local_cluster.groups.coordinator import GroupCoordinator
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.log.config.log_config import LogConfig
@@ -27,13 +27,13 @@ from local_cluster.log.directory.log_directories import LogDirectories
 from local_cluster.log.directory.log_directory import LogDirectory
 from local_cluster.log.disk.tickets import LogDirectoryError
 from local_cluster.log.partition.partition_log import PartitionLog
-from local_cluster.replication.follower.replica_fetchers import ReplicaFetchers
+from local_cluster.replication.follower.followed_replicas import FollowedReplicas
+from local_cluster.replication.isr_proposer import IsrProposer
+from local_cluster.replication.log_dir_moves import LogDirMoves
+from local_cluster.replication.offline_reporter import OfflineReporter
 from local_cluster.replication.replica_set import ReplicaSet
+from local_cluster.replication.stray_replicas import StrayReplicas
 from local_cluster.replication.throttle import ReplicationThrottle
-from local_cluster.server.isr_changes import IsrChanges
-from local_cluster.server.log_dir_moves import LogDirMoves
-from local_cluster.server.replica_watch import ReplicaWatch
-from local_cluster.server.stray_replicas import StrayReplicas
 from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.transactions.coordinator import TransactionCoordinator
 from local_cluster.transactions.producer_ids import ProducerIds
@@ -156,15 +156,15 @@ class SimBroker(SimProcess):
         )
         self.flusher = SimFlusher(self, self._random) if self.settings.flush == "fsync" else None
         throttle = ReplicationThrottle(self.id, self.settings.config, self.clock.monotonic_ms)
-        self.fetchers = ReplicaFetchers(
+        self.fetchers = FollowedReplicas(
             self.settings,
             self.metadata,
             self.clock,
             throttle=throttle,
-            after_cut=lambda replica, deletion: self._housekeeping.after_truncation(
+            after_truncation=lambda replica, deletion: self._housekeeping.after_truncation(
                 replica, deletion
             ),
-            open_line=self._open_line,
+            connect=self._connect,
         )
         self.replicas = ReplicaSet(
             broker_id=self.id,
@@ -175,7 +175,7 @@ class SimBroker(SimProcess):
             clock=self.clock,
             throttle=throttle,
             fetching=self.fetchers,
-            isr_may_change=lambda partition: self.isr_changes.may_change(partition),
+            isr_may_expand=lambda: self.isr_proposer.propose_soon(),
         )
         self._housekeeping = SimHousekeeping(self.log_directories, self.replicas, self._random)
         self.log_dir_moves = LogDirMoves(
@@ -198,27 +198,32 @@ class SimBroker(SimProcess):
             self._on_change,
             coordination=self.coordination,
             new_uuid=self._new_uuid,
-            open_line=self._open_line,
+            connect=self._connect,
             report=self.replicas.report,
         )
         self.strays = StrayReplicas(
-            self.replicas, self.metadata, lambda: self.control_plane.is_connected
+            self.log_directories,
+            self.metadata,
+            set_aside=lambda log: self.replicas.set_aside(log, "its topic is gone"),
+            is_connected=lambda: self.control_plane.is_connected,
         )
-        self.replica_watch = ReplicaWatch(self.replicas, self.control_plane.announce_replicas)
-        self.isr_changes = IsrChanges(self.replicas, self.control_plane.propose_isr)
+        self.offline_reporter = OfflineReporter(self.replicas, self.control_plane.announce_replicas)
+        self.isr_proposer = IsrProposer(self.replicas, self.control_plane.propose_isr)
         self.groups = GroupCoordinator(cast(BrokerServices, self), new_uuid=self._new_uuid)
-        self.replicas.on_leadership(self.groups.on_leadership)
+        self.replicas.add_leadership_listener(self.groups.on_leadership)
         self.producer_ids = ProducerIds(self.control_plane.allocate_producer_ids)
-        self.transactions = TransactionCoordinator(cast(BrokerServices, self), self._open_line)
-        self.replicas.on_leadership(self.transactions.on_leadership)
-        self.fetch_sessions = FetchSessions(lambda: self._random.randint(1, 1 << 30), slots_max=10)
+        self.transactions = TransactionCoordinator(cast(BrokerServices, self), self._connect)
+        self.replicas.add_leadership_listener(self.transactions.on_leadership)
+        self.fetch_sessions = FetchSessionCache(
+            lambda: self._random.randint(1, 1 << 30), slots_max=10
+        )
         self.follower_sessions = FollowerSessions(lambda: self._random.randint(1, 1 << 30))
         self.log_directories.open(
             config=LogConfig.of({}, self.settings.config), flushes=self.flusher is not None
         )
 
     async def _join(self) -> None:
-        self.isr_changes.start()
+        self.isr_proposer.start()
         await self.groups.start()
         await self.transactions.start()
         try:
@@ -238,7 +243,7 @@ class SimBroker(SimProcess):
         self.strays.directories_bound()
         self._network.listen(self.host, self.serve)
         self.is_serving = True
-        self.replica_watch.start()
+        self.offline_reporter.start()
         await self._housekeeping.run()
 
     def pause(self) -> None:
@@ -272,10 +277,10 @@ class SimBroker(SimProcess):
         if len(self.metadata.brokers) > 1:
             await self.control_plane.request_controlled_shutdown(SHUTDOWN_MS_MAX)
         self._joining.cancel()
-        await self.replica_watch.stop()
+        await self.offline_reporter.stop()
         await self.log_dir_moves.stop()
         self._network.close(self.host)
-        await self.isr_changes.stop()
+        await self.isr_proposer.stop()
         await self.fetchers.stop()
         await self.control_plane.stop()
         await self.transactions.stop()
@@ -340,21 +345,24 @@ class SimBroker(SimProcess):
     def _failed(self, error: BaseException) -> None:
         self.failure = error
 
-    async def _open_line(self, host: str, port: int) -> SimConnection:
-        return await self._network.open_line(self.host, host)
+    async def _connect(self, host: str, port: int) -> SimConnection:
+        return await self._network.connect(self.host, host)
 
     def _on_change(self, changes: Changes) -> None:
         self.groups.on_metadata_changes(changes)
         self.replicas.apply(changes)
-        self.strays.heard(changes)
-        self.log_dir_moves.heard(changes)
+        self.strays.apply(changes)
+        self.log_dir_moves.apply(changes)
 
     def _on_directory_failed(self, _: LogDirectory, __: BaseException) -> None:
         if self.log_directories.live:
-            self.replica_watch.look()
+            self.offline_reporter.check_soon()
             return
         # The process ends, and its supervisor restarts it.
         asyncio.get_running_loop().call_soon(self._restart, self.life, context=OUTSIDE.copy())
+
+    def _new_session_id(self) -> int:
+        return self._random.randint(1, 1 << 30)
 
     def _new_uuid(self) -> uuid.UUID:
         return uuid.UUID(int=self._random.getrandbits(128), version=4)

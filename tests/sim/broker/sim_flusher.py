@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from local_cluster.log.disk.tickets import LogDirectoryError
 from local_cluster.log.partition.partition_log import PartitionLog
-from local_cluster.replication.partition_flushes import PartitionFlushes
+from local_cluster.replication.log_flushes import LogFlushes
 from local_cluster.wire.errors import ErrorCode
 
 RETRY_SECONDS = 0.5
@@ -32,12 +32,12 @@ class SimFlusher:
         self._broker = broker
         self._life = broker.life
         self._random = random
-        self._dirty: dict[PartitionFlushes, None] = {}
+        self._dirty: dict[LogFlushes, None] = {}
         self._is_busy = False
         self.is_slow = False
 
-    def request(self, partition: PartitionFlushes) -> None:
-        self._dirty[partition] = None
+    def request(self, flushes: LogFlushes) -> None:
+        self._dirty[flushes] = None
         if not self._is_busy:
             self._is_busy = True
             asyncio.get_running_loop().call_soon(self._begin)
@@ -52,23 +52,23 @@ class SimFlusher:
             return
         dirty, self._dirty = self._dirty, {}
         tickets = []
-        for partition in dirty:
-            if not partition.is_flushed_by(self):
+        for flushes in dirty:
+            if not flushes.is_flushed_by(self):
                 # It moves to another log directory, and requests a flush again.
                 continue
-            ticket = partition.log.begin_flush()
+            ticket = flushes.log.begin_flush()
             if ticket is not None:
-                tickets.append((partition, partition.log, ticket))
-            elif partition.log.failure is not None:
-                partition.fail_parked(ErrorCode.kafka_storage_error)
-            elif partition.log.needs_flush:
-                asyncio.get_running_loop().call_later(RETRY_SECONDS, self.request, partition)
+                tickets.append((flushes, flushes.log, ticket))
+            elif flushes.log.failure is not None:
+                flushes.fail(ErrorCode.kafka_storage_error)
+            elif flushes.log.needs_flush:
+                asyncio.get_running_loop().call_later(RETRY_SECONDS, self.request, flushes)
         self._is_busy = bool(tickets)
         if tickets:
             seconds = self._random.uniform(0.05, 0.6 if self.is_slow else 0.06) / 10
             asyncio.get_running_loop().call_later(seconds, self._end, tickets)
 
-    def _end(self, tickets: list[tuple[PartitionFlushes, PartitionLog, Any]]) -> None:
+    def _end(self, tickets: list[tuple[LogFlushes, PartitionLog, Any]]) -> None:
         if self._is_over:
             return
         for _, log, ticket in tickets:
@@ -76,13 +76,13 @@ class SimFlusher:
                 ticket.run()
             except LogDirectoryError as error:
                 self._broker.directory_failed(log, error)
-        for partition, log, ticket in tickets:
+        for flushes, log, ticket in tickets:
             if ticket.is_done:
                 # The ticket belongs to this log; the partition may have another one by now.
                 log.complete_flush(ticket)
-                partition.flushed()
+                flushes.flushed()
             else:
-                partition.fail_parked(ErrorCode.kafka_storage_error)
+                flushes.fail(ErrorCode.kafka_storage_error)
         if self._dirty:
             self._begin()
         else:

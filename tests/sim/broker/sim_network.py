@@ -70,7 +70,7 @@ class SimNetwork:
         slow = source in self.slow_hosts or target in self.slow_hosts
         return self.random.uniform(0.05, 0.4) if slow else self.random.uniform(0.0002, 0.005)
 
-    async def open_line(self, source: str, target: str) -> SimConnection:
+    async def connect(self, source: str, target: str) -> SimConnection:
         await asyncio.sleep(2 * self.delay_seconds(source, target))
         if self.is_cut(source, target) or self.is_cut(target, source):
             await asyncio.sleep(1.0)
@@ -88,7 +88,7 @@ class SimNetwork:
 
 
 class SimConnection:
-    """One connection, as `local_cluster.network.Line`."""
+    """One connection, as `local_cluster.network.PeerConnection`."""
 
     def __init__(
         self, network: SimNetwork, source: str, target: str, serve: Serve, connection_id: int

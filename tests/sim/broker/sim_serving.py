@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import local_cluster.handlers.all
-from local_cluster.handlers.registry import RequestContext, find_handler
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.registry import find_handler
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.log.partition.partition_log import LogSlice
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey

@@ -25,9 +25,10 @@ from local_cluster.log.directory.log_directory import LogDirectory
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.log.state.producer_state import ProducerState
 from local_cluster.replication.in_sync import UNKNOWN_OFFSET, InSyncReplicas
+from local_cluster.replication.log_dir_moves import LogDirMoves
+from local_cluster.replication.log_flushes import LogFlushes
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
-from local_cluster.server.log_dir_moves import LogDirMoves
 from local_cluster.wire.errors import ErrorCode
 from tests.sim.cluster.broken_log_starts import (
     delete_one_record_too_many,
@@ -50,12 +51,12 @@ from tests.sim.cluster.broken_transactions import (
 
 def acknowledge_before_replicating() -> Broken:
     """The high watermark is the leader's own end offset."""
-    return mock.patch.object(InSyncReplicas, "committed_offset", lambda self, own, **_: own)
+    return mock.patch.object(InSyncReplicas, "committed_offset", lambda self, own, *_, **__: own)
 
 
 def forget_min_insync_replicas() -> Broken:
     """The high watermark moves below min.insync.replicas."""
-    return mock.patch.object(InSyncReplicas, "is_under_min", lambda self, least: False)
+    return mock.patch.object(InSyncReplicas, "is_under_min_isr", lambda self, least: False)
 
 
 def use_a_proposed_isr() -> Broken:
@@ -93,27 +94,29 @@ def truncate_to_the_high_watermark() -> Broken:
 
 def count_unflushed_records_of_followers() -> Broken:
     """A follower fetches on before its records are on its disk."""
-    return mock.patch.object(Partition, "durable", lambda self: None)
+    return mock.patch.object(LogFlushes, "wait", lambda self: None)
 
 
 def count_unflushed_records_of_the_leader() -> Broken:
     """The leader's page cache counts as its disk."""
-    return mock.patch.object(Partition, "_in_sync_end_offset", lambda self: self.log.log_end_offset)
+    return mock.patch.object(
+        LogFlushes, "durable_end_offset", property(lambda self: self.log.log_end_offset)
+    )
 
 
 def let_replicas_join_early() -> Broken:
     """A follower that is behind the high watermark may join the ISR."""
 
-    def joining(self: InSyncReplicas, **_: object) -> list[int]:
-        if self.proposed is not None:
+    def expand(self: InSyncReplicas, *_: object, **__: object) -> list[int]:
+        if self.proposed_isr is not None:
             return []
         return [
             replica
-            for replica, progress in self.followers.items()
-            if replica not in self.state.isr and progress.end_offset >= 0
+            for replica, follower in self.followers.items()
+            if replica not in self.state.isr and follower.log_end_offset >= 0
         ]
 
-    return mock.patch.object(InSyncReplicas, "joining", joining)
+    return mock.patch.object(InSyncReplicas, "decide_expansion", expand)
 
 
 def believe_any_proposal() -> Broken:
@@ -155,11 +158,11 @@ def skip_the_fence_of_the_controller() -> Broken:
 def ignore_joining_replicas() -> Broken:
     """Only the written ISR counts, while an expanded one is in flight."""
 
-    def committed(self: InSyncReplicas, own: int, *, min_insync_replicas: int, **_: Any) -> int:
-        if self.is_under_min(min_insync_replicas):
+    def committed(self: InSyncReplicas, own: int, _: Any, *, min_insync_replicas: int) -> int:
+        if self.is_under_min_isr(min_insync_replicas):
             return UNKNOWN_OFFSET
         ends = [
-            self.followers[replica].end_offset
+            self.followers[replica].log_end_offset
             for replica in self.state.isr
             if replica in self.followers
         ]
@@ -184,12 +187,11 @@ def commit_the_log_when_elected() -> Broken:
 def acknowledge_when_leadership_ends() -> Broken:
     """Requests that wait for the commit are answered as if it had happened."""
 
-    def settle_all(self: Partition, code: ErrorCode) -> None:
-        parked, self._parked = self._parked, []
-        for _, _, settle in parked:
-            settle(ErrorCode.none)
-
-    return mock.patch.object(Partition, "fail_parked", settle_all)
+    return mock.patch.object(
+        Partition,
+        "fail_delayed",
+        lambda self, code: self._purgatory.fail_produces(ErrorCode.none),
+    )
 
 
 def serve_followers_of_any_epoch() -> Broken:
@@ -235,7 +237,7 @@ def complete_a_reassignment_at_once() -> Broken:
 
 def never_delete_reassigned_replicas() -> Broken:
     """Replicas that were reassigned away are never deleted."""
-    return mock.patch.object(ReplicaSet, "_drop_moved", lambda self, topic, index: None)
+    return mock.patch.object(ReplicaSet, "_delete_moved", lambda self, topic, index: None)
 
 
 def never_answer_a_refused_proposal() -> Broken:

@@ -38,7 +38,7 @@ class SimClient:
         self.asked = state.leader
         connection = self._connections.get(host_of(state.leader))
         if connection is None or connection.is_closed:
-            connection = await cluster.network.open_line(CLIENT, host_of(state.leader))
+            connection = await cluster.network.connect(CLIENT, host_of(state.leader))
             self._connections[host_of(state.leader)] = connection
         try:
             async with asyncio.timeout(ANSWER_SECONDS_MAX):

@@ -233,7 +233,9 @@ class Nemesis:
             stays = set(state.isr) & set(state.replicas) - {broker.id}
             # A shrink in progress to the broker alone would make it the last one.
             leading = broker.replicas.get(*at)
-            if not stays or (leading is not None and leading.in_sync and leading.in_sync.proposed):
+            if not stays or (
+                leading is not None and leading.in_sync and leading.in_sync.proposed_isr
+            ):
                 return False
         return True
 

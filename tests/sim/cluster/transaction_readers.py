@@ -14,6 +14,7 @@ from local_cluster.records.header import iter_headers
 from local_cluster.wire import fetch as fetch_codec
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import EARLIEST_TIMESTAMP, READ_COMMITTED
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.sim.cluster.checks import ClusterChecks
 from tests.sim.cluster.client import SimClient
@@ -55,7 +56,7 @@ class SimReader:
             *self.at, -1, self.offset, -1, 0, FETCH_BYTES, self._cluster.topic_id(self.at.topic)
         )
         request = fetch_codec.FetchRequest(
-            -1, 0, 0, FETCH_BYTES, fetch_codec.READ_COMMITTED, 0, -1, [entry], [], ""
+            -1, 0, 0, FETCH_BYTES, READ_COMMITTED, 0, -1, [entry], [], ""
         )
         body = fetch_codec.encode_request(FETCH_VERSION, request)
         frame, position = await self._client.ask_leader(
@@ -83,11 +84,11 @@ class SimReader:
         partition = {
             "partition_index": self.at.partition,
             "current_leader_epoch": -1,
-            "timestamp": EARLIEST,
+            "timestamp": EARLIEST_TIMESTAMP,
         }
         fields = {
             "replica_id": -1,
-            "isolation_level": fetch_codec.READ_COMMITTED,
+            "isolation_level": READ_COMMITTED,
             "topics": [{"name": self.at.topic, "partitions": [partition]}],
         }
         api, version = ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from random import Random
 
 from local_cluster.client.model import TopicPartition
-from local_cluster.fetch_sessions.sessions import FetchSessions
+from local_cluster.fetch_sessions.session_cache import FetchSessionCache
 from local_cluster.records.batch import Record
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -40,7 +40,7 @@ class SimCluster:
         self.leaders: dict[TopicPartition, int] = {}
         self.next_producer_id = 1000
         self.fetch_session_slots = 1_000
-        self._fetch_sessions: dict[int, FetchSessions] = {}
+        self._fetch_sessions: dict[int, FetchSessionCache] = {}
         self.fetches_by_topic_id = random.random() < 0.5
         """Whether its brokers know Fetch v13."""
         self.fetch_names_count = 0
@@ -74,11 +74,11 @@ class SimCluster:
         """Return the name of the topic with this id."""
         return next((name for name, each in self.topics.items() if each.topic_id == topic_id), None)
 
-    def fetch_sessions(self, node_id: int) -> FetchSessions:
+    def fetch_sessions(self, node_id: int) -> FetchSessionCache:
         """Return the fetch sessions of one broker."""
         if node_id not in self._fetch_sessions:
             ids = itertools.count(1)
-            self._fetch_sessions[node_id] = FetchSessions(
+            self._fetch_sessions[node_id] = FetchSessionCache(
                 lambda: next(ids), slots_max=self.fetch_session_slots
             )
         return self._fetch_sessions[node_id]

@@ -58,7 +58,7 @@ class SimPartition:
             raise KafkaError(ErrorCode.invalid_record, "offsets of records are not continuous")
         if header.attributes & ~CODEC_MASK:
             raise KafkaError(ErrorCode.invalid_record, "attributes beyond the codec")
-        if header.has_base_of_no_record:
+        if header.has_artificial_base_timestamp:
             # As a broker that does not open the batch; Kafka always opens it.
             raise KafkaError(ErrorCode.invalid_timestamp, "the base timestamp is no record's")
         if header.producer_id >= 0:

@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
 
+from local_cluster.client.fetching import fetch_all
 from local_cluster.client.model import (
     BrokerAddress,
     ClusterMetadata,
@@ -18,7 +19,6 @@ from local_cluster.client.model import (
     TopicMetadata,
     TopicPartition,
 )
-from local_cluster.client.throttled import until_answered
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import NO_SESSION
 from tests.sim.kafka_double.network import SimConnections
@@ -117,7 +117,7 @@ class SimReader(SimConnections):
         partition_bytes_max: int = 1_048_576,
         isolation_level: int = 0,
     ) -> dict[TopicPartition, FetchedPartition]:
-        return await until_answered(
+        return await fetch_all(
             positions.keys(),
             lambda: self._fetch_once(node_id, positions, wait_ms_max, partition_bytes_max),
         )

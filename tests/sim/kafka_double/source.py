@@ -12,13 +12,13 @@ from local_cluster.client.model import (
     SessionAnswer,
     TopicPartition,
 )
-from local_cluster.fetch_sessions.sessions import FetchContext
+from local_cluster.fetch_sessions.session_cache import FetchContext
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import (
     NO_SESSION,
     FetchPartition,
     ForgottenPartition,
-    PartitionFetched,
+    PartitionFetchResponse,
     records_size_bytes,
 )
 from tests.sim.kafka_double.reader import SimReader
@@ -83,7 +83,7 @@ class SimSource(SimReader):
                 *(-1, each.offset, each.last_fetched_epoch, -1, partition_bytes_max),
                 each.topic_id if request.is_by_id else None,
             )
-            for at, each in request.asked.items()
+            for at, each in request.named.items()
         ]
         forgotten = [
             ForgottenPartition("", at.partition, topic_id)
@@ -134,10 +134,10 @@ class SimSource(SimReader):
                 return answers[0]
             await asyncio.sleep(0.01)
 
-    def _read_entry(self, node_id: int, entry: FetchPartition) -> PartitionFetched:
+    def _read_entry(self, node_id: int, entry: FetchPartition) -> PartitionFetchResponse:
         topic = entry.topic or self._cluster.topic_name(entry.topic_id)
         if topic is None:
-            return PartitionFetched(
+            return PartitionFetchResponse(
                 "", entry.partition, ErrorCode.unknown_topic_id, topic_id=entry.topic_id
             )
         read = self._read(
@@ -146,7 +146,7 @@ class SimSource(SimReader):
             FetchPosition(entry.fetch_offset, last_fetched_epoch=entry.last_fetched_epoch),
             entry.partition_bytes_max,
         )
-        return PartitionFetched(
+        return PartitionFetchResponse(
             entry.topic,
             entry.partition,
             read.error,
@@ -163,7 +163,7 @@ class SimSource(SimReader):
 def _session_answer(
     error: ErrorCode,
     session_id: int,
-    told: Sequence[PartitionFetched],
+    told: Sequence[PartitionFetchResponse],
     by_id: FetchSession | None,
 ) -> SessionAnswer | KafkaError:
     if error:

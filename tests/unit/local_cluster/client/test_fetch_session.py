@@ -1,4 +1,4 @@
-"""What a client names in its fetch session."""
+"""What the requests of a client's fetch session name."""
 
 from __future__ import annotations
 
@@ -37,70 +37,70 @@ def answer(
 def begun(*partitions: TopicPartition) -> FetchSession:
     session = FetchSession()
     for at in partitions:
-        session.ask(at, FetchPosition(0))
+        session.add(at, FetchPosition(0))
     assert session.next_request().is_full
-    session.answered(answer())
+    session.record_response(answer())
     return session
 
 
 def test_the_first_request_names_everything_and_the_next_nothing() -> None:
     session = FetchSession()
-    session.ask(A, FetchPosition(5))
-    session.ask(B, FetchPosition(6))
+    session.add(A, FetchPosition(5))
+    session.add(B, FetchPosition(6))
     everything = {A: FetchPosition(5), B: FetchPosition(6)}
     assert session.next_request() == SessionRequest(0, 0, everything, ())
-    session.answered(answer())
+    session.record_response(answer())
     assert session.next_request() == SessionRequest(ID, 1, {}, [])
-    session.answered(answer())
+    session.record_response(answer())
     assert session.next_request().session_epoch == 2
 
 
-def test_what_comes_moves_and_goes_is_named_once() -> None:
+def test_added_moved_and_removed_partitions_are_named_once() -> None:
     session = begun(A, B)
-    session.ask(A, FetchPosition(1))
-    session.ask(C, FetchPosition(0))
-    session.leave_out(B)
+    session.add(A, FetchPosition(1))
+    session.add(C, FetchPosition(0))
+    session.remove(B)
     changed = {A: FetchPosition(1), C: FetchPosition(0)}
     assert session.next_request() == SessionRequest(ID, 1, changed, [(B, None)])
-    session.answered(answer())
+    session.record_response(answer())
     assert session.next_request() == SessionRequest(ID, 2, {}, [])
 
 
-def test_another_epoch_of_what_was_read_is_another_position() -> None:
+def test_another_last_fetched_epoch_is_another_position() -> None:
     session = begun(A)
-    session.ask(A, FetchPosition(0, last_fetched_epoch=3))
-    assert session.next_request().asked == {A: FetchPosition(0, last_fetched_epoch=3)}
+    session.add(A, FetchPosition(0, last_fetched_epoch=3))
+    assert session.next_request().named == {A: FetchPosition(0, last_fetched_epoch=3)}
 
 
-def test_what_is_as_it_was_named_is_not_named_again() -> None:
+def test_an_unchanged_position_is_not_named_again() -> None:
     session = begun(A, B)
-    session.ask(A, FetchPosition(1))
-    session.ask(A, FetchPosition(0))
-    session.leave_out(B)
-    session.ask(B, FetchPosition(0))
-    session.leave_out(C)
+    session.add(A, FetchPosition(1))
+    session.add(A, FetchPosition(0))
+    session.remove(B)
+    session.add(B, FetchPosition(0))
+    session.remove(C)
     assert session.next_request() == SessionRequest(ID, 1, {}, [])
 
 
-def test_without_a_session_everything_is_named_each_time() -> None:
+def test_without_a_session_each_request_names_everything() -> None:
     session = begun(A)
     session.next_request()
-    session.answered(answer(0))
+    session.record_response(answer(0))
     assert session.next_request() == SessionRequest(0, 0, {A: FetchPosition(0)}, ())
 
 
-def test_after_trouble_everything_is_named_and_the_former_session_ended() -> None:
+def test_after_a_failure_everything_is_named_and_the_old_session_ends() -> None:
     session = begun(A)
-    session.ask(B, FetchPosition(0))
+    session.add(B, FetchPosition(0))
     session.next_request()
-    session.failed()
+    session.fail()
     again = {A: FetchPosition(0), B: FetchPosition(0)}
     assert session.next_request() == SessionRequest(ID, 0, again, ())
-    session.answered(answer(8))
+    session.record_response(answer(8))
     assert session.next_request() == SessionRequest(8, 1, {}, [])
 
 
-def test_a_session_is_closed_once_and_then_begun_anew() -> None:
+def test_a_session_is_closed_once_and_then_starts_over() -> None:
     assert FetchSession().closing_request() is None
     session = begun(A)
     assert session.closing_request() == SessionRequest(ID, -1, {}, ())
@@ -108,26 +108,26 @@ def test_a_session_is_closed_once_and_then_begun_anew() -> None:
     assert session.next_request() == SessionRequest(0, 0, {A: FetchPosition(0)}, ())
 
 
-def test_a_session_whose_answer_was_lost_is_closed_as_well() -> None:
+def test_a_session_whose_response_was_lost_can_be_closed() -> None:
     session = begun(A)
     session.next_request()
-    session.failed()
+    session.fail()
     assert session.closing_request() == SessionRequest(ID, -1, {}, ())
 
 
-def test_the_end_that_was_told_last_holds_until_the_partition_is_given_up() -> None:
+def test_a_high_watermark_is_kept_until_its_partition_is_removed() -> None:
     session = FetchSession()
     for at in (A, B, C):
-        session.ask(at, FetchPosition(0))
+        session.add(at, FetchPosition(0))
     assert session.high_watermark(A) is None
     session.next_request()
-    session.answered(answer(ends=[(A, 5), (B, 6), (C, 7)]))
-    session.leave_out(B)
+    session.record_response(answer(ends=[(A, 5), (B, 6), (C, 7)]))
+    session.remove(B)
     session.next_request()
-    session.answered(answer(ends=[(A, 8)]))
+    session.record_response(answer(ends=[(A, 8)]))
     assert [session.high_watermark(at) for at in (A, B, C)] == [8, None, 7]
     session.next_request()
-    session.answered(answer(ends=[(C, -1)], refused=ErrorCode.not_leader_or_follower))
+    session.record_response(answer(ends=[(C, -1)], refused=ErrorCode.not_leader_or_follower))
     assert [session.high_watermark(at) for at in (A, C)] == [8, None]
 
 
@@ -135,47 +135,47 @@ def by_id(*topic_ids: tuple[TopicPartition, UUID]) -> FetchSession:
     session = FetchSession()
     session.knows_topic_ids = True
     for at, topic_id in topic_ids:
-        session.ask(at, FetchPosition(0, topic_id=topic_id))
+        session.add(at, FetchPosition(0, topic_id=topic_id))
     assert session.next_request().is_by_id
-    session.answered(answer())
+    session.record_response(answer())
     return session
 
 
-def test_a_topic_made_anew_is_forgotten_by_its_former_id() -> None:
+def test_a_recreated_topic_is_forgotten_by_its_old_id() -> None:
     session = by_id((A, UUID(int=1)))
     again = FetchPosition(0, topic_id=UUID(int=2))
-    session.ask(A, again)
+    session.add(A, again)
     request = session.next_request()
     assert request == SessionRequest(ID, 1, {A: again}, [(A, UUID(int=1))], True)
     assert session.topic_name(UUID(int=2)) == "a"
 
 
-def test_one_position_without_an_id_and_all_are_named_by_name() -> None:
+def test_one_position_without_an_id_makes_the_session_name_all_by_name() -> None:
     session = by_id((A, UUID(int=1)))
-    session.ask(B, FetchPosition(0))
+    session.add(B, FetchPosition(0))
     request = session.next_request()
     assert request.is_full and not request.is_by_id
-    assert set(request.asked) == {A, B}
+    assert set(request.named) == {A, B}
 
 
-def test_a_broker_that_knows_no_ids_any_more_is_asked_by_name() -> None:
+def test_a_broker_that_no_longer_knows_ids_gets_names() -> None:
     session = by_id((A, UUID(int=1)))
     session.knows_topic_ids = False
     request = session.next_request()
     assert request.is_full and not request.is_by_id
 
 
-def test_a_session_by_name_stays_one_until_it_is_begun_anew() -> None:
+def test_a_session_by_name_stays_one_until_it_starts_over() -> None:
     session = begun(A)
     session.knows_topic_ids = True
-    session.ask(A, FetchPosition(0, topic_id=UUID(int=1)))
+    session.add(A, FetchPosition(0, topic_id=UUID(int=1)))
     assert not session.next_request().is_by_id
-    session.failed()
+    session.fail()
     assert session.next_request().is_by_id
 
 
 class Broker:
-    """Answers what it is told to, in order."""
+    """Sends the given responses, in order."""
 
     def __init__(self, *answers: SessionAnswer | BaseException) -> None:
         self._answers = list(answers)
@@ -197,16 +197,16 @@ class Broker:
         ErrorCode.fetch_session_topic_id_error,
     ],
 )
-def test_a_lost_session_is_begun_anew_within_the_call(code: ErrorCode) -> None:
+def test_a_lost_session_starts_over_within_the_call(code: ErrorCode) -> None:
     session = begun(A)
     broker = Broker(KafkaError(code), answer(9))
     given = asyncio.run(fetch_in_session(session, broker))
     assert given == answer(9)
     assert [request.is_full for request in broker.requests] == [False, True]
-    assert broker.requests[1].asked == {A: FetchPosition(0)}
+    assert broker.requests[1].named == {A: FetchPosition(0)}
 
 
-def test_a_broker_that_loses_each_session_is_asked_twice_and_no_more() -> None:
+def test_a_broker_that_loses_each_session_gets_two_requests() -> None:
     lost = KafkaError(ErrorCode.fetch_session_id_not_found)
     broker = Broker(lost, lost)
     with pytest.raises(KafkaError):
@@ -217,7 +217,7 @@ def test_a_broker_that_loses_each_session_is_asked_twice_and_no_more() -> None:
 @pytest.mark.parametrize(
     "failure", [KafkaError(ErrorCode.network_exception), asyncio.CancelledError()]
 )
-def test_after_a_lost_answer_everything_is_named(failure: BaseException) -> None:
+def test_after_a_lost_response_everything_is_named(failure: BaseException) -> None:
     session = begun(A)
     with pytest.raises(type(failure)):
         asyncio.run(fetch_in_session(session, Broker(failure)))

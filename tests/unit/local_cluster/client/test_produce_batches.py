@@ -1,15 +1,14 @@
-"""A Produce request has one batch for each partition, and each batch has its answer."""
+"""A Produce request has one batch for each partition, and each batch has one result."""
 
 from __future__ import annotations
 
 import pytest
 
-from local_cluster.client.client import match_answers
 from local_cluster.client.model import TopicPartition
-from local_cluster.client.produce_batches import ProduceBatches
+from local_cluster.client.produce_batches import ProduceBatches, match_results
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.produce import (
-    PartitionProduced,
+    PartitionProduceResponse,
     PartitionRecords,
     ProduceRequest,
     encode_request,
@@ -18,8 +17,8 @@ from local_cluster.wire.produce import (
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def answered(at: TopicPartition, base_offset: int) -> PartitionProduced:
-    return PartitionProduced(at.topic, at.partition, ErrorCode.none, base_offset)
+def result(at: TopicPartition, base_offset: int) -> PartitionProduceResponse:
+    return PartitionProduceResponse(at.topic, at.partition, ErrorCode.none, base_offset)
 
 
 def test_a_second_batch_for_a_partition_is_refused() -> None:
@@ -30,32 +29,32 @@ def test_a_second_batch_for_a_partition_is_refused() -> None:
 
 
 @pytest.mark.parametrize("version", [3, 9, 12])
-def test_the_codec_refuses_a_partition_that_stands_twice_in_a_request(version: int) -> None:
+def test_the_codec_refuses_two_batches_for_a_partition(version: int) -> None:
     twice = [PartitionRecords("t", 0, memoryview(b"x")), PartitionRecords("t", 0, memoryview(b"y"))]
     with pytest.raises(ValueError, match="two batches for the same partition"):
         encode_request(version, ProduceRequest(None, -1, 1_000, twice))
 
 
-def test_each_batch_is_matched_with_its_own_answer() -> None:
+def test_each_batch_is_matched_with_its_own_result() -> None:
     batches = ProduceBatches((T0, b"first"), (T1, b"other"))
-    answers = match_answers(batches, [answered(T1, 7), answered(T0, 3)])
-    assert {at: answer.base_offset for at, answer in answers.items()} == {T0: 3, T1: 7}
+    results = match_results(batches, [result(T1, 7), result(T0, 3)])
+    assert {at: each.base_offset for at, each in results.items()} == {T0: 3, T1: 7}
 
 
 @pytest.mark.parametrize(
-    "answers",
+    "results",
     [
-        [answered(T0, 3)],
-        [answered(T0, 3), answered(T0, 7)],
-        [answered(T0, 3), answered(TopicPartition("t", 2), 7)],
-        [answered(T0, 3), answered(T1, 7), answered(T1, 8)],
+        [result(T0, 3)],
+        [result(T0, 3), result(T0, 7)],
+        [result(T0, 3), result(TopicPartition("t", 2), 7)],
+        [result(T0, 3), result(T1, 7), result(T1, 8)],
     ],
     ids=["one left out", "one twice", "another", "one too many"],
 )
-def test_an_answer_that_does_not_fit_the_request_is_an_error(
-    answers: list[PartitionProduced],
+def test_results_that_do_not_match_the_request_are_an_error(
+    results: list[PartitionProduceResponse],
 ) -> None:
     batches = ProduceBatches((T0, b"first"), (T1, b"other"))
     with pytest.raises(KafkaError) as raised:
-        match_answers(batches, answers)
+        match_results(batches, results)
     assert raised.value.code is ErrorCode.unknown_server_error

@@ -1,36 +1,36 @@
-"""One-shot watches over things that move."""
+"""Watches that fire once."""
 
 from __future__ import annotations
 
 from local_cluster.fetch_sessions.watches import Watches
-from tests.unit.local_cluster.moving import Thing
+from tests.unit.local_cluster.fetch_sessions.watched import Watched
 
 
-def test_a_move_is_told_once_until_it_is_watched_again() -> None:
+def test_a_watch_fires_once_until_it_is_added_again() -> None:
     moved: list[str] = []
-    watches, thing = Watches(moved.append), Thing()
-    watches.add("a", thing)
-    watches.add("a", thing)
-    thing.move()
-    thing.move()
+    watches, partition = Watches(moved.append), Watched()
+    watches.add("a", partition)
+    watches.add("a", partition)
+    partition.change()
+    partition.change()
     assert moved == ["a"]
-    assert not thing.watchers, "who was told costs nothing"
-    watches.add("a", thing)
-    thing.move()
+    assert not partition.watchers, "a watch that has fired costs nothing"
+    watches.add("a", partition)
+    partition.change()
     assert moved == ["a", "a"]
 
 
-def test_what_is_dropped_or_closed_is_told_no_more() -> None:
+def test_dropped_and_closed_watches_do_not_fire() -> None:
     moved: list[str] = []
     watches = Watches(moved.append)
-    things = {name: Thing() for name in "abc"}
-    for name, thing in things.items():
-        watches.add(name, thing)
+    partitions = {name: Watched() for name in "abc"}
+    for name, partition in partitions.items():
+        watches.add(name, partition)
     watches.drop("a")
     watches.drop("never")
-    assert not things["a"].watchers
+    assert not partitions["a"].watchers
     watches.close()
-    for thing in things.values():
-        thing.move()
+    for partition in partitions.values():
+        partition.change()
     assert moved == []
     assert len(watches) == 0

@@ -20,7 +20,8 @@ from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.groups.coordinator import GroupCoordinator
 from local_cluster.groups.offsets import TopicPartition
 from local_cluster.groups.requests import FetchedOffset
-from local_cluster.handlers.registry import RequestContext, find_handler
+from local_cluster.handlers.registry import find_handler
+from local_cluster.handlers.services import RequestContext
 from local_cluster.log.partition.partition_log import AppendResult
 from local_cluster.log.segment.segment import LogSlice
 from local_cluster.records.control import EndMarker, encode_marker

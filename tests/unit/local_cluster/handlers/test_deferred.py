@@ -1,4 +1,4 @@
-"""Answers that come later."""
+"""`Deferred`: responses that come later."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ import pytest
 from local_cluster.handlers.deferred import Deferred
 
 
-async def test_who_came_before_and_who_came_after_are_told() -> None:
-    told: list[object] = []
+async def test_callbacks_run_before_and_after_the_resolution() -> None:
+    received: list[object] = []
     early, late = Deferred(), Deferred()
-    early.then(told.append, told.append)
-    early.resolve(1)
-    late.resolve(2)
-    late.then(told.append, told.append)
-    assert told == [1, 2]
+    early.then(received.append, received.append)
+    early.resolve(b"1")
+    late.resolve(b"2")
+    late.then(received.append, received.append)
+    assert received == [b"1", b"2"]
 
 
 async def test_it_can_be_awaited() -> None:
     deferred = Deferred()
-    deferred.resolve("answer")
-    assert await deferred == "answer"
+    deferred.resolve(b"response")
+    assert await deferred == b"response"
 
 
 def boom() -> None:
     raise ValueError("boom")
 
 
-async def test_what_a_step_raises_goes_to_who_waits() -> None:
-    told: list[object] = []
+async def test_an_exception_of_a_step_fails_the_response() -> None:
+    received: list[object] = []
     early, late = Deferred(), Deferred()
-    early.then(told.append, told.append)
+    early.then(received.append, received.append)
     early.guard(boom)
-    assert isinstance(told[0], ValueError)
+    assert isinstance(received[0], ValueError)
     late.guard(boom)
     with pytest.raises(ValueError, match="boom"):
         await late

@@ -24,7 +24,7 @@ def golden(name: str) -> bytearray:
 
 
 def java_record(index: int) -> NewRecord:
-    """What tests/golden/generate/RecordBatches.java puts at this index."""
+    """Return the record that tests/golden/generate/RecordBatches.java writes at this index."""
     return NewRecord(
         1_700_000_000_000 + (index % 4) * 1000 - index,
         None if index % 3 == 0 else b"key-%d" % index,

@@ -1,4 +1,4 @@
-"""Which batches a read_committed reader sees: Kafka's own rules."""
+"""`committed`: the batches that a read_committed reader sees, by Kafka's rules."""
 
 from __future__ import annotations
 
@@ -47,23 +47,23 @@ def test_aborted_batches_and_markers_are_hidden() -> None:
     assert visible(log, [(7, 0)]) == [1, 4]
 
 
-def test_an_abort_ends_with_its_marker_and_the_next_begins_where_it_says() -> None:
+def test_an_aborted_transaction_ends_with_its_marker() -> None:
     log = data(0, 7) + marker(1, 7, ABORT) + data(2, 7) + marker(3, 7, COMMIT)
     log += data(4, 7) + marker(5, 7, ABORT)
     assert visible(log, [(7, 4), (7, 0)]) == [2]
 
 
-def test_batches_outside_of_transactions_are_seen_whoever_aborts() -> None:
+def test_batches_outside_of_transactions_are_visible() -> None:
     log = data(0, 7, transactional=False) + data(1, 7) + marker(2, 7, ABORT)
     assert visible(log, [(7, 1)]) == [0]
 
 
-def test_a_transaction_that_began_before_the_fetch_is_hidden() -> None:
+def test_a_transaction_that_started_before_the_fetch_is_hidden() -> None:
     log = data(50, 7) + marker(51, 7, ABORT) + data(52, 7)
     assert visible(log, [(7, 3)]) == [52]
 
 
-def test_a_commit_marker_that_java_wrote_is_no_data() -> None:
+def test_a_commit_marker_that_java_wrote_is_hidden() -> None:
     log = bytes.fromhex((GOLDEN / "record_batch_commit_marker.hex").read_text())
     assert list(iter_headers(log))
     assert visible(log, []) == []

@@ -1,4 +1,4 @@
-"""The leader's view of its followers: commits, leaving and joining the ISR, proposals."""
+"""The ISR as the leader sees it: commits, shrink, expand, proposals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar
 import pytest
 
 from local_cluster.controller.model.cluster_image import PartitionState
-from local_cluster.replication.in_sync import UNKNOWN_OFFSET, InSyncReplicas
+from local_cluster.replication.in_sync import UNKNOWN_OFFSET, InSyncReplicas, LiveBrokers
 from local_cluster.replication.replica_selector import THE_LEADER, preferred_replica
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -22,7 +22,7 @@ def state(*isr: int, epoch: int = 5, version: int = 7, replicas: int = 3) -> Par
 
 def leading(*isr: int, end: int = 0, now: int = 0) -> InSyncReplicas:
     made = InSyncReplicas(1)
-    made.lead(state(*isr), log_end_offset=end, now_ms=now)
+    made.start_epoch(state(*isr), log_end_offset=end, now_ms=now)
     return made
 
 
@@ -35,10 +35,10 @@ def fetch(
     now: int = 0,
     epoch: int | None = None,
 ) -> None:
-    made.fetched(
+    made.record_fetch(
         replica,
         broker_epoch=EPOCHS[replica] if epoch is None else epoch,
-        end_offset=end,
+        log_end_offset=end,
         log_start_offset=0,
         leader_end_offset=leader_end,
         now_ms=now,
@@ -53,24 +53,15 @@ def committed(
     now: int = 0,
     live: dict[int, int] | None = None,
 ) -> int:
-    return made.committed_offset(
-        own,
-        min_insync_replicas=min_isr,
-        now_ms=now,
-        lag_ms_max=LAG_MS,
-        broker_epochs=EPOCHS if live is None else live,
-    )
+    brokers = LiveBrokers(now, LAG_MS, EPOCHS if live is None else live)
+    return made.committed_offset(own, brokers, min_insync_replicas=min_isr)
 
 
 def decide(
     made: InSyncReplicas, *, end: int, high_watermark: int = 0, now: int = 0
 ) -> tuple[int, ...] | None:
     return made.decide_isr(
-        leader_end_offset=end,
-        high_watermark=high_watermark,
-        now_ms=now,
-        lag_ms_max=LAG_MS,
-        broker_epochs=EPOCHS,
+        LiveBrokers(now, LAG_MS, EPOCHS), leader_end_offset=end, high_watermark=high_watermark
     )
 
 
@@ -78,32 +69,32 @@ class TestCommits:
     def test_what_all_in_sync_have_is_committed(self) -> None:
         made = leading()
         fetch(made, 2, 8, leader_end=10)
-        assert committed(made, 10) == UNKNOWN_OFFSET, "nobody knows what 3 has"
+        assert committed(made, 10) == UNKNOWN_OFFSET, "broker 3 has not fetched yet"
         fetch(made, 3, 6, leader_end=10)
         assert committed(made, 10) == 6
-        assert committed(made, 5) == 5, "the leader's own durable end counts as well"
+        assert committed(made, 5) == 5, "the leader's own durable end counts too"
 
-    def test_nothing_is_below_min_insync_replicas(self) -> None:
+    def test_nothing_is_committed_below_min_insync_replicas(self) -> None:
         made = leading(1)
         assert committed(made, 10) == UNKNOWN_OFFSET
         assert committed(made, 10, min_isr=1) == 10
-        assert made.is_under_min(2)
+        assert made.is_under_min_isr(2)
 
-    def test_min_insync_replicas_above_the_replicas_asks_for_all_of_them(self) -> None:
+    def test_min_insync_replicas_is_bounded_by_the_number_of_replicas(self) -> None:
         made = InSyncReplicas(1)
-        made.lead(state(1, 2, replicas=2), log_end_offset=0, now_ms=0)
+        made.start_epoch(state(1, 2, replicas=2), log_end_offset=0, now_ms=0)
         fetch(made, 2, 4, leader_end=4)
         assert committed(made, 4, min_isr=3) == 4
 
-    def test_a_new_epoch_knows_nothing_of_followers(self) -> None:
+    def test_a_new_epoch_forgets_what_followers_reported(self) -> None:
         made = leading()
         for replica in (2, 3):
             fetch(made, replica, 10, leader_end=10)
-        made.lead(state(epoch=6, version=8), log_end_offset=10, now_ms=0)
+        made.start_epoch(state(epoch=6, version=8), log_end_offset=10, now_ms=0)
         assert committed(made, 10) == UNKNOWN_OFFSET
 
     @pytest.mark.parametrize("proposed", [(1, 2), (1, 2, 3)])
-    def test_old_and_new_in_sync_replicas_count_while_a_change_is_under_way(
+    def test_the_old_and_the_new_isr_count_while_a_change_is_in_flight(
         self, proposed: tuple[int, ...]
     ) -> None:
         before = (1, 2) if len(proposed) == 3 else (1, 2, 3)
@@ -113,17 +104,19 @@ class TestCommits:
         made.propose(proposed)
         late = LAG_MS * 5
         assert committed(made, 10, now=late) == 4
-        made.adopt(state(1, 2, version=8))
+        made.update(state(1, 2, version=8))
         assert committed(made, 10, now=late) == 10
 
-    def test_who_was_caught_up_lately_holds_it_back_to_be_able_to_join(self) -> None:
+    def test_a_follower_that_was_caught_up_lately_holds_the_high_watermark(self) -> None:
         made = leading(1, 2)
         fetch(made, 2, 10, leader_end=10, now=100)
         fetch(made, 3, 7, leader_end=7, now=100)
         assert committed(made, 10, now=100 + LAG_MS) == 7
         assert committed(made, 10, now=101 + LAG_MS) == 10
-        assert committed(made, 10, now=100, live={1: 10, 2: 20}) == 10, "it is not there any more"
-        assert committed(made, 10, now=100, live={**EPOCHS, 3: 31}) == 10, "nor is that run"
+        assert committed(made, 10, now=100, live={1: 10, 2: 20}) == 10, "its broker is not alive"
+        assert committed(made, 10, now=100, live={**EPOCHS, 3: 31}) == 10, (
+            "its broker has restarted"
+        )
 
     def test_the_low_watermark_is_that_of_the_live_replicas(self) -> None:
         made = leading()
@@ -133,8 +126,8 @@ class TestCommits:
         assert made.low_watermark(5, {1}) == 5
 
 
-class TestLeaving:
-    def test_who_lags_too_long_leaves(self) -> None:
+class TestShrink:
+    def test_a_follower_that_lags_too_long_leaves(self) -> None:
         made = leading(end=10)
         for replica in (2, 3):
             fetch(made, replica, 10, leader_end=10)
@@ -142,13 +135,13 @@ class TestLeaving:
         assert decide(made, end=20, now=LAG_MS) is None
         assert decide(made, end=20, now=LAG_MS + 1) == (1, 2)
 
-    def test_who_has_everything_stays_however_long_ago_it_fetched(self) -> None:
+    def test_a_follower_that_has_everything_stays_without_fetching(self) -> None:
         made = leading()
         for replica in (2, 3):
             fetch(made, replica, 10, leader_end=10)
         assert decide(made, end=10, now=LAG_MS * 9) is None
 
-    def test_who_reaches_where_the_leader_was_at_its_last_fetch_was_caught_up_then(self) -> None:
+    def test_reaching_the_leaders_end_of_the_last_fetch_counts_as_caught_up_then(self) -> None:
         made = leading()
         fetch(made, 2, 0, leader_end=10, now=500)
         fetch(made, 2, 10, leader_end=20, now=1_200)
@@ -156,15 +149,15 @@ class TestLeaving:
         assert decide(made, end=30, now=1_500) is None
         assert decide(made, end=30, now=1_501) == (1, 3)
 
-    def test_who_was_at_rest_falls_behind_when_the_leader_appends(self) -> None:
+    def test_an_idle_follower_falls_behind_when_the_leader_appends(self) -> None:
         made = leading()
         for replica in (2, 3):
             fetch(made, replica, 10, leader_end=10)
-        made.left_behind(10, LAG_MS * 9)
+        made.record_append(10, LAG_MS * 9)
         assert decide(made, end=11, now=LAG_MS * 10) is None
         fetch(made, 3, 11, leader_end=11, now=LAG_MS * 9)
-        # Only who had everything is excused.
-        made.left_behind(11, LAG_MS * 10)
+        # Only a follower that had everything starts to lag here.
+        made.record_append(11, LAG_MS * 10)
         assert decide(made, end=12, now=LAG_MS * 10 + 1) == (1, 3)
 
     def test_the_leader_stays_alone(self) -> None:
@@ -172,28 +165,28 @@ class TestLeaving:
         assert decide(made, end=5, now=LAG_MS + 1) == (1,)
 
 
-class TestJoining:
-    def test_at_the_high_watermark(self) -> None:
+class TestExpand:
+    def test_a_follower_joins_at_the_high_watermark(self) -> None:
         made = leading(1, 2)
         fetch(made, 3, 7, leader_end=7)
         assert decide(made, end=10, high_watermark=8) is None
         assert decide(made, end=10, high_watermark=7) == (1, 2, 3)
 
-    def test_not_before_it_was_where_the_leader_had_been(self) -> None:
+    def test_not_before_it_reached_an_earlier_end_of_the_leader(self) -> None:
         made = leading(1, 2)
         fetch(made, 3, 7, leader_end=10, now=100)
         assert decide(made, end=10, high_watermark=7, now=100) is None
         fetch(made, 3, 10, leader_end=12, now=200)
         assert decide(made, end=14, high_watermark=7, now=200) == (1, 2, 3)
 
-    def test_who_left_for_its_lag_does_not_join_by_its_old_word(self) -> None:
-        """Under min.insync.replicas the high watermark stays where that word was."""
+    def test_a_follower_that_left_does_not_join_by_its_old_fetch(self) -> None:
+        """Under min.insync.replicas the high watermark stays where that fetch was."""
         made = leading(1, 2)
         fetch(made, 2, 10, leader_end=10)
         late = LAG_MS * 2
         assert decide(made, end=20, high_watermark=10, now=late) == (1,)
         made.propose((1,))
-        made.adopt(state(1, version=8))
+        made.update(state(1, version=8))
         assert decide(made, end=20, high_watermark=10, now=late) is None
         fetch(made, 2, 20, leader_end=20, now=late + 1)
         assert decide(made, end=20, high_watermark=10, now=late + 1) == (1, 2)
@@ -203,7 +196,7 @@ class TestJoining:
         fetch(made, 3, 8, leader_end=9)
         assert decide(made, end=9, high_watermark=3) is None
 
-    def test_not_from_a_run_of_the_broker_that_is_over(self) -> None:
+    def test_not_from_an_old_broker_epoch(self) -> None:
         made = leading(1, 2)
         fetch(made, 3, 10, leader_end=10, epoch=29)
         assert decide(made, end=10) is None
@@ -213,12 +206,12 @@ class TestJoining:
             fetch(made, 3, 10, leader_end=10, epoch=29)
         assert refused.value.code is ErrorCode.not_leader_or_follower
 
-    def test_who_holds_no_replica_is_refused(self) -> None:
+    def test_a_broker_without_a_replica_is_refused(self) -> None:
         with pytest.raises(KafkaError) as refused:
-            leading().fetched(
+            leading().record_fetch(
                 9,
                 broker_epoch=1,
-                end_offset=0,
+                log_end_offset=0,
                 log_start_offset=0,
                 leader_end_offset=0,
                 now_ms=0,
@@ -236,58 +229,60 @@ class TestProposals:
     def test_a_newer_state_decides_it(self) -> None:
         made = leading()
         made.propose((1, 2))
-        assert not made.adopt(state(version=6)), "older than what is known"
-        assert made.proposed == (1, 2)
-        assert made.adopt(state(1, 2, 3, version=8))
-        assert made.proposed is None
+        assert not made.update(state(version=6)), "older than what is known"
+        assert made.proposed_isr == (1, 2)
+        assert made.update(state(1, 2, 3, version=8))
+        assert made.proposed_isr is None
 
-    def test_it_names_the_runs_that_fetched(self) -> None:
+    def test_it_names_the_broker_epochs_of_the_fetches(self) -> None:
         made = leading(1, 2)
         fetch(made, 3, 10, leader_end=10)
         made.propose((1, 2, 3))
         assert made.proposal() == [(1, -1), (2, -1), (3, 30)]
 
-    def test_a_repetition_does_not_vouch_for_a_later_run(self) -> None:
-        """Broker 3 lost its tail and is back, before the controller has said anything."""
+    def test_a_repetition_does_not_name_a_later_broker_epoch(self) -> None:
+        """Broker 3 lost its tail and restarted before the controller decided."""
         made = leading(1, 2)
         fetch(made, 3, 10, leader_end=10)
         made.propose((1, 2, 3))
-        made.fetched(
+        made.record_fetch(
             3,
             broker_epoch=31,
-            end_offset=5,
+            log_end_offset=5,
             log_start_offset=0,
             leader_end_offset=10,
             now_ms=0,
         )
         assert made.proposal() == [(1, -1), (2, -1), (3, 30)]
-        made.proposed = None
+        made.proposed_isr = None
         assert made.proposal() == ()
         assert decide(made, end=10) is None, "it has less than is committed"
 
-    def test_replicas_that_are_assigned_in_between(self) -> None:
+    def test_replicas_that_are_assigned_meanwhile(self) -> None:
         made = leading(1, 2, 3)
         fetch(made, 2, 10, leader_end=10)
-        made.adopt(state(1, 2, 3, version=8)._replace(replicas=(1, 2, 3, 4)))
-        assert made.followers[2].end_offset == 10, "what others told is kept"
-        assert made.followers[4].end_offset == UNKNOWN_OFFSET
-        made.adopt(state(1, 2, version=9)._replace(replicas=(1, 2)))
+        made.update(state(1, 2, 3, version=8)._replace(replicas=(1, 2, 3, 4)))
+        assert made.followers[2].log_end_offset == 10, "the fetches of the others are kept"
+        assert made.followers[4].log_end_offset == UNKNOWN_OFFSET
+        made.update(state(1, 2, version=9)._replace(replicas=(1, 2)))
         assert made.followers.keys() == {2}
 
 
 class TestPreferredReplica:
     RACKS: ClassVar = {1: "a", 2: "b", 3: "b"}
 
-    def test_the_in_sync_replica_of_the_rack_that_has_most(self) -> None:
+    def test_the_in_sync_replica_of_the_rack_with_the_highest_end_offset(self) -> None:
         made = leading()
         fetch(made, 2, 8, leader_end=10)
         fetch(made, 3, 9, leader_end=10)
         assert preferred_replica(made, 1, "b", self.RACKS, 5) == 3
-        assert preferred_replica(made, 1, "b", self.RACKS, 10) == THE_LEADER, "none has it yet"
-        made.adopt(state(1, 2, version=8))
+        assert preferred_replica(made, 1, "b", self.RACKS, 10) == THE_LEADER, (
+            "no replica has it yet"
+        )
+        made.update(state(1, 2, version=8))
         assert preferred_replica(made, 1, "b", self.RACKS, 5) == 2
 
-    def test_the_leader_where_it_is_near_or_nobody_else_is(self) -> None:
+    def test_the_leader_if_it_is_near_or_no_other_replica_is(self) -> None:
         made = leading()
         fetch(made, 2, 8, leader_end=10)
         for rack in ("a", "c", ""):

@@ -1,4 +1,4 @@
-"""Replicas on disks that fail: offline, answered as such, reported, and back when they are well."""
+"""Replicas on disks that fail: offline, reported, and served again when the disk is healed."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from local_cluster.log.directory.log_directories import LogDirectories
 from local_cluster.log.disk.files import OsFiles
 from local_cluster.log.segment.segment import Segment
 from local_cluster.log.state import checkpoints
+from local_cluster.replication.offline_reporter import OfflineReporter
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.replication.throttle import ReplicationThrottle
-from local_cluster.server.replica_watch import ReplicaWatch
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.support.replicas import eventually
 from tests.unit.local_cluster.log.directory.log_directories import StandingClock
@@ -45,12 +45,12 @@ class Fetching:
     def follow(self, partition: Partition) -> None:
         self.followed.add(partition.partition)
 
-    def leave(self, partition: Partition) -> None:
+    def unfollow(self, partition: Partition) -> None:
         self.followed.discard(partition.partition)
 
 
 class Broker:
-    """The replicas of broker 1 in directories a and b, and a controller that tells it things."""
+    """The replicas of broker 1 in directories a and b, and the metadata that it gets."""
 
     def __init__(self, root: Path) -> None:
         self.directories = LogDirectories(
@@ -59,7 +59,7 @@ class Broker:
         self.directories.open(cluster_id="c")
         self.cache = MetadataCache()
         self.fetching = Fetching()
-        self.told: list[tuple[int, bool]] = []
+        self.leaderships: list[tuple[int, bool]] = []
         self.replicas = ReplicaSet(
             broker_id=1,
             broker_config={},
@@ -70,10 +70,12 @@ class Broker:
             throttle=ReplicationThrottle(1, {}, lambda: 0),
             fetching=self.fetching,
         )
-        self.replicas.on_leadership(lambda _, index, leads: self.told.append((index, leads)))
+        self.replicas.add_leadership_listener(
+            lambda _, index, is_leader: self.leaderships.append((index, is_leader))
+        )
         self._sequence = 0
 
-    def hear(
+    def apply(
         self,
         *leaders: int,
         epoch: int = 0,
@@ -82,8 +84,10 @@ class Broker:
         deleted: bool = False,
         others: Mapping[str, uuid.UUID] = frozen_mapping({}),
     ) -> None:
-        """Topic t has partitions with these leaders, on brokers 1 and 2; or is deleted.
-        `others` are topics like it by name and id."""
+        """Give topic t partitions with these leaders, on brokers 1 and 2; or delete it.
+
+        `others` are topics like it, by name and id.
+        """
         self._sequence += 1
         live = {n: BrokerEndpoints(n, None, {"P": ("h", n)}) for n in (1, 2)}
         partitions = {
@@ -112,27 +116,27 @@ def code_of(broker: Broker, index: int) -> ErrorCode:
     return ErrorCode.none
 
 
-async def test_a_topic_that_cannot_be_taken_up_keeps_no_other_from_being_led(
+async def test_a_topic_that_fails_keeps_no_other_from_being_led(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = Broker(tmp_path)
-    follow = broker.replicas._follow_topic
+    follow = broker.replicas._apply_topic
     monkeypatch.setattr(
         broker.replicas,
-        "_follow_topic",
+        "_apply_topic",
         lambda topic: follow(topic) if topic.name == "t" else 1 / 0,
     )
     before, others = {"a": OTHER_ID}, {"z": uuid.UUID(int=3)}
     with pytest.raises(ExceptionGroup) as failed:
-        broker.hear(1, others=before | others)
+        broker.apply(1, others=before | others)
     assert [type(each) for each in failed.value.exceptions] == [ZeroDivisionError] * 2
-    assert broker.told == [(0, True)]
+    assert broker.leaderships == [(0, True)]
     broker.close()
 
 
-async def test_a_failed_directory_takes_its_replicas_and_no_others(tmp_path: Path) -> None:
+async def test_a_failed_directory_takes_only_its_replicas_offline(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
-    broker.hear(1, 1, 2, 2)
+    broker.apply(1, 1, 2, 2)
     assert broker.fetching.followed == {2, 3}
     leader = broker.replicas.get_leader("t", 0)
     append(leader.log, batch(2))
@@ -151,61 +155,61 @@ async def test_a_failed_directory_takes_its_replicas_and_no_others(tmp_path: Pat
     with pytest.raises(KafkaError):
         broker.replicas.get_readable("t", 2)
     assert broker.fetching.followed == {3}
-    assert broker.told == [(0, True), (1, True), (0, False)]
+    assert broker.leaderships == [(0, True), (1, True), (0, False)]
     report = ReplicaReport(frozenset({("t", 0), ("t", 2)}))
     assert broker.replicas.report() == report
-    # Whatever the controller says next, they stay offline, and new ones go to the other disk.
-    broker.hear(2, 1, 1, 2, 1, epoch=1)
+    # They stay offline after the next metadata, and new replicas go to the other disk.
+    broker.apply(2, 1, 1, 2, 1, epoch=1)
     assert broker.replicas.report() == report
     home = broker.directories.of("t", 4)
     assert home is broker.directories.all[1]
     broker.close()
     healed = Broker(tmp_path)
-    healed.hear(1, 1, 1, 1, epoch=2)
+    healed.apply(1, 1, 1, 1, epoch=2)
     assert healed.replicas.report() == ALL_WELL
     assert [code_of(healed, index) for index in range(4)] == [ErrorCode.none] * 4
     assert healed.replicas.get_leader("t", 0).log.log_end_offset == 2
     healed.close()
 
 
-async def test_nothing_is_made_in_place_of_what_cannot_be_read(tmp_path: Path) -> None:
+async def test_no_log_is_created_in_place_of_an_unreadable_one(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
-    broker.hear(1, 1)
+    broker.apply(1, 1)
     broker.close()
     (tmp_path / "a" / checkpoints.META_PROPERTIES).write_bytes(b"\xff")
     without = Broker(tmp_path)
-    without.hear(1, 1)
+    without.apply(1, 1)
     assert without.replicas.report().offline == {("t", 0)}
     assert [code_of(without, index) for index in range(2)] == [
         ErrorCode.kafka_storage_error,
         ErrorCode.none,
     ]
-    without.hear(1, 1, 1, epoch=1)
-    assert without.replicas.report().offline == {("t", 0)}, "what is new was never there"
+    without.apply(1, 1, 1, epoch=1)
+    assert without.replicas.report().offline == {("t", 0)}, "a new replica cannot lie there"
     without.close()
 
 
 async def test_a_deletion_waits_for_the_directory(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
-    broker.hear(1, 1)
+    broker.apply(1, 1)
     broker.fail(0)
     broker.replicas.take_failed_offline()
-    broker.hear(deleted=True)
+    broker.apply(deleted=True)
     assert broker.replicas.report().undeleted == {TOPIC_ID}
     assert not (tmp_path / "b" / "t-1").exists()
     broker.close()
     healed = Broker(tmp_path)
-    healed.hear(deleted=True)
+    healed.apply(deleted=True)
     assert healed.replicas.report() == ALL_WELL
     assert not (tmp_path / "a" / "t-0").exists()
-    healed.hear(1, 1, topic_id=OTHER_ID)
+    healed.apply(1, 1, topic_id=OTHER_ID)
     assert [code_of(healed, index) for index in range(2)] == [ErrorCode.none] * 2
     healed.close()
 
 
-async def test_a_damaged_log_is_reported_until_it_was_fetched_anew(tmp_path: Path) -> None:
+async def test_a_damaged_log_is_reported_until_it_is_fetched_again(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
-    broker.hear(1)
+    broker.apply(1)
     log = broker.replicas.get_leader("t", 0).log
     append(log, batch(1))
     flush(log)
@@ -214,10 +218,10 @@ async def test_a_damaged_log_is_reported_until_it_was_fetched_anew(tmp_path: Pat
     broker.close()
     path.write_bytes(path.read_bytes()[:-1] + b"!")
     again = Broker(tmp_path)
-    again.hear(1, epoch=1)
+    again.apply(1, epoch=1)
     assert again.replicas.report().offline == {("t", 0)}
     assert code_of(again, 0) is ErrorCode.not_leader_or_follower
-    again.hear(2, epoch=2, isr=(2,))
+    again.apply(2, epoch=2, isr=(2,))
     assert again.fetching.followed == {0}
     assert again.replicas.report().offline == {("t", 0)}
     replica = again.replicas.get("t", 0)
@@ -227,9 +231,9 @@ async def test_a_damaged_log_is_reported_until_it_was_fetched_anew(tmp_path: Pat
     again.close()
 
 
-async def test_the_controller_is_told_until_zookeeper_takes_it(tmp_path: Path) -> None:
+async def test_a_report_is_repeated_until_zookeeper_accepts_it(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
-    broker.hear(1, 1)
+    broker.apply(1, 1)
     announced: list[ReplicaReport] = []
     refusals = [CoordinationUnavailable("away")]
 
@@ -238,28 +242,28 @@ async def test_the_controller_is_told_until_zookeeper_takes_it(tmp_path: Path) -
             raise refusals.pop()
         announced.append(broker.replicas.report())
 
-    watcher = ReplicaWatch(broker.replicas, announce)
-    watcher.start()
+    reporter = OfflineReporter(broker.replicas, announce)
+    reporter.start()
     broker.fail(1)
-    watcher.look()
+    reporter.check_soon()
     await eventually(lambda: announced)
     assert announced == [ReplicaReport(frozenset({("t", 1)}))]
-    await watcher.stop()
+    await reporter.stop()
     broker.close()
 
 
-async def test_a_deletion_that_a_disk_refuses_holds_up_nothing_else(
+async def test_a_deletion_that_a_disk_refuses_delays_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = Broker(tmp_path)
-    broker.hear(1, 1)
+    broker.apply(1, 1)
 
     def refuse(*_: object) -> bool:
         raise KafkaError(ErrorCode.kafka_storage_error, "injected")
 
     with monkeypatch.context() as refusing:
         refusing.setattr(LogDirectories, "delete_topic", refuse)
-        broker.hear(deleted=True)
+        broker.apply(deleted=True)
         assert broker.replicas.report() == ReplicaReport(undeleted=frozenset({TOPIC_ID}))
         broker.replicas.resume()
         assert broker.replicas.report().undeleted
@@ -270,11 +274,11 @@ async def test_a_deletion_that_a_disk_refuses_holds_up_nothing_else(
     broker.close()
 
 
-async def test_a_log_that_a_full_disk_ended_in_a_cut_is_opened_again_when_there_is_space(
+async def test_a_log_that_failed_in_a_truncation_is_opened_again_when_there_is_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = Broker(tmp_path)
-    broker.hear(2, 2)
+    broker.apply(2, 2)
     follower = broker.replicas.get("t", 0)
     assert follower is not None
     append(follower.log, batch(3))

@@ -1,196 +1,214 @@
-"""High watermark, parked acknowledgements and leadership, over a log double."""
+"""High watermark, delayed produces and leadership of one replica, on a simulated disk."""
 
 from __future__ import annotations
 
-import uuid
-from types import SimpleNamespace
-from typing import Any
+from functools import partial
 
 import pytest
 
 from local_cluster.controller.model.cluster_image import PartitionState
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.partition.partition_log import PartitionLog
+from local_cluster.log.partition.validate import check_produced
+from local_cluster.replication.in_sync import LiveBrokers
+from local_cluster.replication.log_flushes import LogFlushes
 from local_cluster.replication.partition import Partition
-from local_cluster.replication.partition_flushes import PartitionFlushes
+from local_cluster.replication.peers import Peers
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from tests.sim.broker.sim_disk import SimDisk
+from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, batch, flush
 
 
-class FakeLog:
-    """Only what a Partition looks at; `written` and `flushed` are moved by the test."""
+class Flusher:
+    """Records the requests. The test flushes."""
 
     def __init__(self) -> None:
-        self.log_start_offset = 0
-        self.log_end_offset = 0
-        self.flushed_end_offset = 0
-        self.reads: list[tuple[int, int]] = []
+        self.requested: list[LogFlushes] = []
 
-    def append_as_leader(
-        self, buffer: Any, headers: Any, *, leader_epoch: int, now_ms: int
-    ) -> None:
-        self.log_end_offset += len(headers)
-
-    def read(
-        self, offset: int, *, bytes_max: int, offset_limit: int, at_least_one_batch: bool
-    ) -> None:
-        self.reads.append((offset, offset_limit))
+    def request(self, flushes: LogFlushes) -> None:
+        self.requested.append(flushes)
 
 
-class FakeFlusher:
-    def __init__(self) -> None:
-        self.requested: list[PartitionFlushes] = []
-
-    def request(self, partition: PartitionFlushes) -> None:
-        self.requested.append(partition)
-
-
-def partition(flusher: FakeFlusher | None, log: FakeLog) -> Partition:
-    made = Partition(
-        "t",
-        0,
-        uuid.UUID(int=1),
-        log,  # type: ignore[arg-type]
-        flusher=flusher,
-        now_ms=lambda: 0,
-        high_watermark=0,
-    )
-    made.become_leader(0)
-    return made
-
-
-def append(target: Partition, count: int) -> None:
-    target.append(bytearray(), [None] * count)  # type: ignore[list-item]
-
-
-async def test_with_fsync_nothing_is_committed_before_the_flush() -> None:
-    log, flusher = FakeLog(), FakeFlusher()
-    subject = partition(flusher, log)
-    append(subject, 3)
-    waiting = subject.committed(3)
-    assert (subject.high_watermark, waiting.done()) == (0, False)
-    assert flusher.requested == [subject]
-    log.flushed_end_offset = 2
-    subject.flushed()
-    assert (subject.high_watermark, waiting.done()) == (2, False)
-    log.flushed_end_offset = 3
-    subject.flushed()
-    assert (subject.high_watermark, waiting.done()) == (3, True)
-
-
-async def test_a_new_leader_does_not_know_the_end_before_it_committed_what_it_found() -> None:
-    log = FakeLog()
-    log.log_end_offset = 5
-    subject = partition(FakeFlusher(), log)
-    assert not subject.knows_commits
-    append(subject, 2)
-    log.flushed_end_offset = 4
-    subject.flushed()
-    assert not subject.knows_commits
-    log.flushed_end_offset = 5
-    subject.flushed()
-    assert subject.knows_commits, "what came after it began to lead does not count"
-
-
-async def test_with_page_cache_an_append_commits() -> None:
-    subject = partition(None, FakeLog())
-    append(subject, 3)
-    assert subject.high_watermark == 3
-    assert subject.committed(3).done()
-
-
-class FakePeers:
-    """Broker 1 among live ones; nothing ever lags."""
+class TwoPeers:
+    """Brokers 1, which is this one, and 2. Nothing ever lags."""
 
     broker_id = 1
-    lag_ms_max = 1_000
 
     def monotonic_ms(self) -> int:
         return 0
 
-    def broker_epochs(self) -> dict[int, int]:
-        return {1: 10, 2: 20}
+    def live(self) -> LiveBrokers:
+        return LiveBrokers(0, 1_000, {1: 10, 2: 20})
 
-    def isr_may_change(self, partition: Partition) -> None:
+    def isr_may_expand(self) -> None:
         return
 
 
-async def test_with_page_cache_an_append_commits_where_no_other_replica_is_in_sync() -> None:
-    log = FakeLog()
-    log.config = SimpleNamespace(min_insync_replicas=1)  # type: ignore[attr-defined]
-    subject = Partition(
+def new_log() -> PartitionLog:
+    return PartitionLog.create(
+        SimDisk(), "/t-0", "t", 0, LogConfig(), now_ms=NOW_MS, topic_id=TOPIC_ID
+    )
+
+
+def partition_of(
+    log: PartitionLog, flusher: Flusher | None, peers: Peers | None = None
+) -> Partition:
+    return Partition(
         "t",
         0,
-        uuid.UUID(int=1),
-        log,  # type: ignore[arg-type]
-        flusher=None,
-        now_ms=lambda: 0,
+        TOPIC_ID,
+        log,
+        flusher=flusher,
+        now_ms=lambda: NOW_MS,
         high_watermark=0,
-        peers=FakePeers(),
+        peers=peers,
     )
+
+
+def leading(flusher: Flusher | None, log: PartitionLog | None = None) -> Partition:
+    partition = partition_of(log or new_log(), flusher)
+    partition.become_leader(0)
+    return partition
+
+
+def append(partition: Partition, count: int) -> None:
+    records = batch(count)
+    partition.append(records, check_produced(records, batches_max=1, allow_transactional=True))
+
+
+def flush_now(partition: Partition) -> None:
+    flush(partition.log)
+    partition.flushes.flushed()
+
+
+async def test_with_fsync_nothing_is_committed_before_the_flush() -> None:
+    flusher = Flusher()
+    partition = leading(flusher)
+    append(partition, 2)
+    waiting = partition.committed(3)
+    assert (partition.high_watermark, waiting.done()) == (0, False)
+    assert flusher.requested == [partition.flushes]
+    flush_now(partition)
+    assert (partition.high_watermark, waiting.done()) == (2, False)
+    append(partition, 1)
+    flush_now(partition)
+    assert (partition.high_watermark, waiting.done()) == (3, True)
+
+
+async def test_a_new_leader_does_not_know_the_end_before_it_committed_what_it_found() -> None:
+    log = new_log()
+    before = leading(Flusher(), log)
+    append(before, 4)
+    flush(log)
+    append(before, 1)
+    partition = leading(Flusher(), log)
+    append(partition, 2)
+    assert partition.high_watermark == 4
+    assert not partition.has_committed_epoch_start
+    flush_now(partition)
+    assert partition.has_committed_epoch_start
+
+
+async def test_records_after_the_epoch_start_do_not_delay_its_commit() -> None:
+    log = new_log()
+    append(leading(Flusher(), log), 5)
+    flush(log)
+    partition = leading(Flusher(), log)
+    append(partition, 2)
+    assert partition.high_watermark == 5
+    assert partition.has_committed_epoch_start
+
+
+async def test_with_page_cache_an_append_commits() -> None:
+    partition = leading(None)
+    append(partition, 3)
+    assert partition.high_watermark == 3
+    assert partition.committed(3).done()
+
+
+async def test_with_page_cache_an_append_commits_where_no_other_replica_is_in_sync() -> None:
+    partition = partition_of(new_log(), None, TwoPeers())
     both = PartitionState(0, (1, 2), 1, 0, (1, 2), 1)
-    subject.become_leader(0, both)
-    append(subject, 2)
-    assert subject.high_watermark == 0
-    subject.follower_fetched(2, broker_epoch=20, end_offset=2, log_start_offset=0)
-    assert subject.high_watermark == 2
-    append(subject, 1)
-    assert subject.high_watermark == 2, "the other one has not fetched it"
-    waiting = subject.committed(3)
-    subject.become_leader(1, both._replace(leader_epoch=1, isr=(1,), zk_version=2))
+    partition.become_leader(0, both)
+    append(partition, 2)
+    assert partition.high_watermark == 0
+    partition.record_fetch(2, broker_epoch=20, log_end_offset=2, log_start_offset=0)
+    assert partition.high_watermark == 2
+    append(partition, 1)
+    assert partition.high_watermark == 2, "the follower has not fetched it"
+    waiting = partition.committed(3)
+    partition.become_leader(1, both._replace(leader_epoch=1, isr=(1,), zk_version=2))
     assert waiting.done()
-    append(subject, 1)
-    assert subject.high_watermark == 4
+    append(partition, 1)
+    assert partition.high_watermark == 4
 
 
-async def test_readers_wake_when_the_high_watermark_moves_and_stop_there() -> None:
-    log = FakeLog()
-    subject = partition(FakeFlusher(), log)
+async def test_readers_wake_when_the_high_watermark_moves_and_stop_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    partition = leading(Flusher())
     wakes: list[int] = []
-    subject.watch(lambda: wakes.append(subject.high_watermark))
-    append(subject, 2)
+    partition.watch(lambda: wakes.append(partition.high_watermark))
+    append(partition, 2)
     assert wakes == []
-    assert subject.read(0, bytes_max=9, offset_limit=0, at_least_one_batch=True) is None
-    assert log.reads == [], "a reader at the limit does not reach the log"
-    log.flushed_end_offset = 2
-    subject.flushed()
-    subject.flushed()
+    with monkeypatch.context() as unreadable:
+        # A reader at the limit does not reach the log.
+        unreadable.setattr(partition.log, "read", None)
+        assert partition.read(0, bytes_max=9, offset_limit=0, at_least_one_batch=True) is None
+    flush_now(partition)
+    partition.flushes.flushed()
     assert wakes == [2], "woken once per move"
 
 
-async def test_parked_acknowledgements_fail_when_leadership_is_lost() -> None:
-    subject = partition(FakeFlusher(), FakeLog())
-    append(subject, 1)
-    waiting = subject.committed(1)
-    subject.resign(1)
+async def test_delayed_produces_complete_in_offset_order() -> None:
+    partition = leading(Flusher())
+    completed: list[int] = []
+    append(partition, 3)
+
+    def complete(offset: int, code: ErrorCode) -> None:
+        assert code == ErrorCode.none
+        completed.append(offset)
+
+    for offset in (3, 1, 2):
+        partition.when_committed(offset, partial(complete, offset))
+    flush_now(partition)
+    assert completed == [1, 2, 3]
+
+
+async def test_delayed_produces_fail_when_leadership_is_lost() -> None:
+    partition = leading(Flusher())
+    append(partition, 1)
+    waiting = partition.committed(1)
+    partition.resign(1)
     error = waiting.exception()
     assert isinstance(error, KafkaError)
     assert error.code == ErrorCode.not_leader_or_follower
     with pytest.raises(KafkaError, match="NOT_LEADER_OR_FOLLOWER"):
-        append(subject, 1)
+        append(partition, 1)
 
 
 async def test_a_flush_that_ends_after_resigning_commits_nothing() -> None:
-    log = FakeLog()
-    subject = partition(FakeFlusher(), log)
-    append(subject, 1)
-    subject.resign(1)
-    log.flushed_end_offset = 1
-    subject.flushed()
-    assert subject.high_watermark == 0
+    partition = leading(Flusher())
+    append(partition, 1)
+    partition.resign(1)
+    flush_now(partition)
+    assert partition.high_watermark == 0
 
 
 async def test_leader_epochs_fence_both_ways() -> None:
-    subject = partition(None, FakeLog())
-    subject.become_leader(5)
-    subject.require_leader(5)
-    subject.require_leader(-1)
+    partition = leading(None)
+    partition.become_leader(5)
+    partition.require_leader(5)
+    partition.require_leader(-1)
     with pytest.raises(KafkaError, match="FENCED_LEADER_EPOCH"):
-        subject.require_leader(4)
+        partition.require_leader(4)
     with pytest.raises(KafkaError, match="UNKNOWN_LEADER_EPOCH"):
-        subject.require_leader(6)
+        partition.require_leader(6)
 
 
 @pytest.mark.parametrize("offset", [-1, 4])
 async def test_offsets_outside_the_log_are_out_of_range(offset: int) -> None:
-    subject = partition(None, FakeLog())
-    append(subject, 3)
+    partition = leading(None)
+    append(partition, 3)
     with pytest.raises(KafkaError, match="OFFSET_OUT_OF_RANGE"):
-        subject.read(offset, bytes_max=9, offset_limit=3, at_least_one_batch=True)
+        partition.read(offset, bytes_max=9, offset_limit=3, at_least_one_batch=True)

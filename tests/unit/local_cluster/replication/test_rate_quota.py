@@ -1,4 +1,4 @@
-"""A windowed rate: what counts, for how long, and when it is too much."""
+"""A windowed rate: which bytes count, for how long, and when it exceeds the quota."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def quota(bytes_per_second_max: int, *, windows: int = 11, window_ms: int = 1000
     return made
 
 
-def test_without_a_limit_nothing_is_too_much() -> None:
+def test_without_a_limit_nothing_exceeds_it() -> None:
     unlimited = RateQuota()
     unlimited.record(1 << 50, 0)
     assert not unlimited.is_exceeded(0)
@@ -28,21 +28,21 @@ def test_a_rate_is_never_taken_over_less_than_a_window() -> None:
     assert limited.is_exceeded(5001)
 
 
-def test_what_exceeds_the_quota_is_paid_off_by_waiting() -> None:
+def test_an_exceeded_quota_recovers_with_time() -> None:
     limited = quota(100)
     limited.record(500, 0)
     assert limited.is_exceeded(4_999)
     assert not limited.is_exceeded(5_000)
 
 
-def test_what_is_older_than_all_windows_is_forgotten() -> None:
+def test_bytes_older_than_all_windows_are_dropped() -> None:
     limited = quota(1)
     limited.record(1_000_000, 0)
     assert limited.is_exceeded(10_999)
     assert (limited.rate(11_000), limited.is_exceeded(11_000)) == (0.0, False)
 
 
-def test_nothing_may_be_allowed() -> None:
+def test_a_quota_of_zero() -> None:
     limited = quota(0)
     assert not limited.is_exceeded(0), "the first bytes pass, as in Kafka"
     limited.record(1, 0)
@@ -53,8 +53,10 @@ def test_nothing_may_be_allowed() -> None:
     st.lists(st.tuples(st.integers(0, 3_000), st.integers(0, 10_000)), max_size=60),
     st.integers(1, 2_000),
 )
-def test_whoever_asks_first_stays_near_the_limit(moves: list[tuple[int, int]], limit: int) -> None:
-    """Over any span of all windows, what is moved is the limit and the last answer at most."""
+def test_a_caller_that_checks_first_stays_near_the_limit(
+    moves: list[tuple[int, int]], limit: int
+) -> None:
+    """Over any span of all windows, at most the limit and the last response move."""
     limited = quota(limit)
     now_ms = 0
     moved: list[tuple[int, int]] = []

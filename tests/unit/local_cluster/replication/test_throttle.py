@@ -1,4 +1,4 @@
-"""Which replicas are throttled, by the configs of topics and brokers, and when they wait."""
+"""Which replicas are throttled by the configs of topics and brokers, and when they wait."""
 
 from __future__ import annotations
 
@@ -56,36 +56,36 @@ def throttled(value: str) -> TopicState:
     return topic("t", partition(0, 1), leader_replication_throttled_replicas=value)
 
 
-def test_a_rate_holds_back_what_is_throttled_and_nothing_else() -> None:
+def test_only_throttled_replicas_wait() -> None:
     followed = Followed()
     leader = followed.throttle.leader
     followed.show(throttled("0:1,1:2"), configs={"1": {RATE: "1000"}})
     leader.record("t", 1, 1_000_000)
-    assert not leader.holds_back("t", 0), "bytes of replicas that are not throttled do not count"
+    assert not leader.must_wait("t", 0), "bytes of other replicas do not count"
     leader.record("t", 0, 1_001)
-    assert leader.holds_back("t", 0)
-    assert not leader.holds_back("t", 1)
-    assert not leader.holds_back("u", 0)
-    assert not followed.throttle.follower.holds_back("t", 0), "another quota"
+    assert leader.must_wait("t", 0)
+    assert not leader.must_wait("t", 1)
+    assert not leader.must_wait("u", 0)
+    assert not followed.throttle.follower.must_wait("t", 0), "another quota"
     followed.now_ms = 1_001
-    assert not leader.holds_back("t", 0)
+    assert not leader.must_wait("t", 0)
 
 
-def test_it_ends_with_either_config() -> None:
+def test_the_throttle_ends_with_either_config() -> None:
     followed = Followed()
     leader = followed.throttle.leader
     followed.show(throttled("*"), configs={"1": {RATE: "10"}})
     leader.record("t", 7, 1_000)
-    assert leader.holds_back("t", 7)
+    assert leader.must_wait("t", 7)
     followed.show(topic("t", partition(0, 1)), configs={"1": {RATE: "10"}})
-    assert not leader.holds_back("t", 7)
+    assert not leader.must_wait("t", 7)
     followed.show(throttled("*"), configs={"1": {RATE: "10"}})
-    assert leader.holds_back("t", 7)
+    assert leader.must_wait("t", 7)
     followed.show(throttled("*"))
-    assert not leader.holds_back("t", 7)
+    assert not leader.must_wait("t", 7)
 
 
-def test_a_topic_that_goes_takes_its_throttle_with_it() -> None:
+def test_a_deleted_topic_is_not_throttled() -> None:
     followed = Followed()
     followed.show(throttled("*"))
     followed.show(deleted="t")
@@ -100,7 +100,7 @@ def test_a_topic_that_goes_takes_its_throttle_with_it() -> None:
         ({"2": {RATE: "5"}}, UNLIMITED),
         ({"1": {RATE: "-5"}, "<default>": {RATE: "7"}}, 7),
     ],
-    ids=["its own", "that of all", "another broker's", "no rate at all"],
+    ids=["its own", "the default", "another broker's", "an invalid rate"],
 )
 def test_the_rate_of_a_broker(configs: dict[str, dict[str, str]], rate: int) -> None:
     followed = Followed()

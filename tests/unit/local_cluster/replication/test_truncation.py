@@ -1,4 +1,4 @@
-"""Where a follower's log leaves its leader's, and where it is cut back to."""
+"""Where a follower's log diverges from its leader's, and where it is truncated."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from local_cluster.log.state.epochs import EpochEnd, EpochEntry, LeaderEpochs
 from local_cluster.replication.truncation import decide_truncation, find_divergence
 
 LEADER_EPOCH = 99
-"""Newer than whatever is in a log: the leader was elected, and has written nothing yet."""
+"""Newer than any epoch of a log: the leader was elected, and has written nothing yet."""
 
 Log = list[int]
-"""The epoch of each record, by offset: who wrote it is all that tells logs apart."""
+"""The epoch of each record, by offset. Logs differ only in the epochs of their records."""
 
 
 def epochs_of(log: Log) -> LeaderEpochs:
@@ -24,7 +24,7 @@ def epochs_of(log: Log) -> LeaderEpochs:
 
 
 def agree(leader: Log, follower: Log, high_watermark: int = 0) -> list[Log]:
-    """The follower's log after each answer, until the leader finds nothing to cut."""
+    """Return the follower's log after each response, until the leader finds no divergence."""
     steps: list[Log] = []
     epochs = epochs_of(leader)
     epochs.assign(LEADER_EPOCH, len(leader))
@@ -34,7 +34,7 @@ def agree(leader: Log, follower: Log, high_watermark: int = 0) -> list[Log]:
         if answer is None:
             return steps
         offset = decide_truncation(answer, epochs_of(follower), len(follower), high_watermark)
-        assert offset < len(follower), "every round cuts something"
+        assert offset < len(follower), "every round truncates something"
         follower = follower[:offset]
         steps.append(follower)
 
@@ -45,22 +45,22 @@ def test_a_prefix_stays() -> None:
     assert agree([1, 1], []) == []
 
 
-def test_a_tail_of_the_same_epoch_that_the_leader_lost() -> None:
+def test_a_tail_of_the_same_epoch_that_the_leader_lost_is_truncated() -> None:
     assert agree([1, 1], [1, 1, 1, 1]) == [[1, 1]]
 
 
-def test_a_tail_of_an_epoch_that_the_leader_does_not_have() -> None:
+def test_a_tail_of_an_epoch_that_the_leader_lacks_is_truncated() -> None:
     """KIP-101's loss: the high watermark would keep what the leader never had."""
     assert agree([1, 1, 3], [1, 1, 2, 2], high_watermark=4) == [[1, 1]]
 
 
-def test_several_rounds_where_both_have_epochs_that_the_other_has_not() -> None:
-    """KIP-279: two changes of leader in a row."""
+def test_several_rounds_if_both_have_epochs_that_the_other_lacks() -> None:
+    """KIP-279: two leader changes in a row."""
     assert agree([1, 3, 5, 5], [1, 2, 4, 4]) == [[1, 2], [1]]
     assert agree([1, 1, 3, 5], [1, 2, 2, 4, 4])[-1] == [1]
 
 
-def test_a_leader_without_epochs_keeps_what_is_committed() -> None:
+def test_under_a_leader_without_epochs_committed_records_are_kept() -> None:
     answer = find_divergence(4, 2, EpochEnd(-1, -1))
     assert answer is not None
     assert decide_truncation(answer, epochs_of([1, 1, 2, 2]), 4, 3) == 3
@@ -68,7 +68,7 @@ def test_a_leader_without_epochs_keeps_what_is_committed() -> None:
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[Log, Log, int]:
-    """Two logs that may come about: in each epoch one leader writes on top of its own log."""
+    """Two possible logs: in each epoch one leader appends to its own log."""
     logs: list[Log] = [[], []]
     for epoch in range(1, draw(st.integers(1, 6)) + 1):
         leader = draw(st.integers(0, 1))
@@ -88,8 +88,8 @@ def _common(one: Log, other: Log) -> int:
 
 
 @given(histories())
-def test_what_is_left_is_exactly_what_both_have(history: tuple[Log, Log, int]) -> None:
+def test_the_rest_is_exactly_what_both_have(history: tuple[Log, Log, int]) -> None:
     leader, follower, common = history
     left = ([follower, *agree(leader, follower)])[-1]
     assert left == leader[: len(left)], "it is a prefix of the leader's log"
-    assert len(left) == common, "and nothing that both have is cut"
+    assert len(left) == common, "and nothing that both have is truncated"

@@ -1,4 +1,4 @@
-"""Answers into a real socket pair, slices from real files, with a page cache that tests decide."""
+"""Responses into a real socket pair, slices of real files, with a page cache that tests control."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONTENT = random.Random(4).randbytes(FILE_BYTES)
 
 
 class FakePageCache:
-    """Warm below `warm_until`; loads move it up, once `gate` is open."""
+    """Warm below `warm_until`. Loads move it up, once `gate` is open."""
 
     def __init__(self, warm_until: int) -> None:
         self.warm_until = warm_until
@@ -47,7 +47,7 @@ class FakePageCache:
 
 
 class Side:
-    """An outbox, what its peer received, and how it ended."""
+    """An outbox and its peer."""
 
     def __init__(
         self, cache: FakePageCache, pair: tuple[socket.socket, socket.socket] | None = None
@@ -116,7 +116,7 @@ async def test_parts_arrive_in_order_large_and_small(side: Side, path: Path) -> 
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_CORK"), reason="only Linux holds segments back")
-async def test_over_tcp_nothing_is_held_back_in_the_end(cache: FakePageCache, path: Path) -> None:
+async def test_over_tcp_the_last_segment_is_not_held_back(cache: FakePageCache, path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         peer = socket.create_connection(server.getsockname())
         side = Side(cache, (server.accept()[0], peer))
@@ -129,7 +129,7 @@ async def test_over_tcp_nothing_is_held_back_in_the_end(cache: FakePageCache, pa
     side.close()
 
 
-async def test_many_buffers_than_one_system_call_takes(side: Side) -> None:
+async def test_more_buffers_than_one_system_call_takes(side: Side) -> None:
     parts = [b"%06d" % number for number in range(5_000)]
     side.send(*parts)
     assert await side.receive(30_000) == b"".join(parts)
@@ -143,7 +143,7 @@ async def test_cold_bytes_are_loaded_beside_the_loop(
     cache.gate.clear()
     side.send(b"head", piece(path, 0, size_bytes), b"tail")
     assert await side.receive(4) == b"head"
-    # The loop goes on, and nothing after the cold bytes overtakes them.
+    # The loop continues, and no bytes after the cold ones overtake them.
     await asyncio.sleep(0.05)
     with pytest.raises(BlockingIOError):
         side.peer.recv(1)
@@ -154,7 +154,7 @@ async def test_cold_bytes_are_loaded_beside_the_loop(
     assert [position for position, _ in cache.loaded] == chunks
 
 
-async def test_pages_that_went_cold_again_in_mid_slice_are_loaded(
+async def test_pages_that_went_cold_again_inside_a_slice_are_loaded(
     side: Side, cache: FakePageCache, path: Path
 ) -> None:
     cache.warm_until = CHUNK_BYTES + 1
@@ -172,9 +172,7 @@ async def test_a_disk_error_of_a_cold_read_ends_the_stream(
     assert await asyncio.wait_for(side.broken, 10) is cache.error
 
 
-async def test_a_slow_reader_holds_up_nobody_else(
-    side: Side, cache: FakePageCache, path: Path
-) -> None:
+async def test_a_slow_reader_delays_no_other(side: Side, cache: FakePageCache, path: Path) -> None:
     other = Side(cache)
     side.send(piece(path, 0, FILE_BYTES))
     other.send(piece(path, 0, FILE_BYTES))
@@ -184,7 +182,7 @@ async def test_a_slow_reader_holds_up_nobody_else(
     other.close()
 
 
-async def test_a_peer_that_closes_in_mid_slice_breaks_the_stream(side: Side, path: Path) -> None:
+async def test_a_peer_that_closes_inside_a_slice_breaks_the_stream(side: Side, path: Path) -> None:
     side.send(piece(path, 0, FILE_BYTES))
     await side.receive(1)
     side.peer.close()
@@ -196,8 +194,8 @@ async def test_a_peer_that_closes_in_mid_slice_breaks_the_stream(side: Side, pat
 async def test_a_file_shorter_than_its_slice_breaks_the_stream(
     side: Side, path: Path, size_bytes: int
 ) -> None:
-    cut = piece(path, FILE_BYTES - 50, size_bytes)
-    side.send(cut)
+    short = piece(path, FILE_BYTES - 50, size_bytes)
+    side.send(short)
     error = await asyncio.wait_for(side.broken, 10)
     assert "early" in str(error)
 

@@ -18,7 +18,7 @@ from local_cluster.controller.model.cluster_image import (
 from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.coordinator_runtime import partition_runtime
 from local_cluster.handlers.services import BrokerServices
-from local_cluster.network import OpenLine
+from local_cluster.network import ConnectToPeer
 from local_cluster.records.control import EndMarker
 from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.transactions import markers
@@ -248,7 +248,7 @@ async def test_a_waiting_marker_does_not_delay_add_partitions(
         return opened[-1]
 
     coordinator = TransactionCoordinator(
-        cast(BrokerServices, broker_that_knows(1)), cast(OpenLine, connect)
+        cast(BrokerServices, broker_that_knows(1)), cast(ConnectToPeer, connect)
     )
     monkeypatch.setattr(coordinator._topic, "is_here", lambda _: False)
     monkeypatch.setattr(coordinator._topic, "leader_of", lambda _: LEADER)

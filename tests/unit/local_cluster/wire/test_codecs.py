@@ -1,4 +1,4 @@
-"""The hand-written codecs against kio's, which is generated from Kafka's schemas."""
+"""`produce`, `fetch` and `header` against kio, whose classes are generated from Kafka's schemas."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_ID: uuid.UUID | None = None
 
 
 def named_topics(version: int) -> tuple[tuple[str, uuid.UUID | None], ...]:
-    """Two topics as this version names them."""
+    """Return two topics, by name or by id."""
     if version >= 13:
         return ("", TOPIC_ID), ("", NO_ID)
     return ("t", None), ("u", None)
@@ -79,8 +79,10 @@ def test_produce_request_bytes_equal_kios(version: int, transactional_id: str | 
 def test_produce_response_is_readable_by_kio_and_back(version: int) -> None:
     (name, topic_id), _ = named_topics(version)
     answers = [
-        produce.PartitionProduced(name, 0, 0, 5, 6, 7 if version >= 5 else -1, topic_id=topic_id),
-        produce.PartitionProduced(
+        produce.PartitionProduceResponse(
+            name, 0, 0, 5, 6, 7 if version >= 5 else -1, topic_id=topic_id
+        ),
+        produce.PartitionProduceResponse(
             name,
             1,
             ErrorCode.invalid_record,
@@ -145,7 +147,6 @@ def test_fetch_request_bytes_equal_kios(version: int, replica_id: int) -> None:
         "replica_id": replica_id,
         "replica_state": {"replica_id": replica_id, "replica_epoch": -1},
         "max_wait": 500,
-        "max_wait_ms": 500,
         "min_bytes": 1,
         "max_bytes": 1_000_000,
         "isolation_level": 1,
@@ -167,11 +168,11 @@ def test_fetch_response_bytes_equal_kios_and_back(version: int) -> None:
     start = 1 if version >= 5 else -1
     (name, topic_id), (other, other_id) = named_topics(version)
     answers = [
-        fetch.PartitionFetched(
+        fetch.PartitionFetchResponse(
             name, 3, 0, 9, 8, start, [(1, 2)], -1, memoryview(b"recs"), topic_id
         ),
-        fetch.PartitionFetched(name, 4, 1, 9, 8, start, [], -1, b"more", topic_id),
-        fetch.PartitionFetched(other, 4, 1, 9, 8, start, None, -1, memoryview(b""), other_id),
+        fetch.PartitionFetchResponse(name, 4, 1, 9, 8, start, [], -1, b"more", topic_id),
+        fetch.PartitionFetchResponse(other, 4, 1, 9, 8, start, None, -1, memoryview(b""), other_id),
     ]
     parts = fetch.encode_response(version, answers, error_code=6, session_id=5)
     body = b"".join(bytes(part) for part in parts)  # type: ignore[arg-type]
@@ -226,9 +227,9 @@ def test_fetch_response_bytes_equal_kios_and_back(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(12, 19))
-def test_fetch_response_names_the_leader_and_where_logs_differ(version: int) -> None:
+def test_fetch_response_has_the_leader_and_the_diverging_epoch(version: int) -> None:
     (name, topic_id), _ = named_topics(version)
-    refused = fetch.PartitionFetched(
+    refused = fetch.PartitionFetchResponse(
         name,
         3,
         ErrorCode.fenced_leader_epoch,
@@ -275,7 +276,7 @@ def test_every_cut_of_a_fetch_request_is_a_peer_error(version: int) -> None:
     gone = fetch.ForgottenPartition(name, 2, topic_id)
     request = fetch.FetchRequest(7, 1, 1, 1, 0, 3, 4, [entry], [gone], "r")
     body = fetch.encode_request(version, request)
-    # The tagged fields at the end are read from the version on that has one of interest.
+    # Older versions skip the tagged fields at the end without reading them.
     for cut in range(len(body) - (1 if version in (12, 13) else 0)):
         with pytest.raises(PeerError):
             fetch.decode_request(version, memoryview(body[:cut]), 0)
@@ -302,7 +303,7 @@ def test_array_longer_than_the_frame_is_refused_before_allocating() -> None:
     ("api", "version"), [(ApiKey.METADATA, 5), (ApiKey.METADATA, 9), (ApiKey.API_VERSIONS, 3)]
 )
 @pytest.mark.parametrize("client_id", [None, "", "rdkafka"])
-def test_headers_go_round(api: ApiKey, version: int, client_id: str | None) -> None:
+def test_headers_round_trip(api: ApiKey, version: int, client_id: str | None) -> None:
     encoded = encode_request_header(api, version, 77, client_id)
     header = read_request_header(memoryview(encoded + b"body"))
     assert header[:4] == (api, version, 77, client_id)
@@ -311,6 +312,6 @@ def test_headers_go_round(api: ApiKey, version: int, client_id: str | None) -> N
     assert read_response_header(api, version, memoryview(answer)) == (77, len(answer))
 
 
-def test_api_versions_answer_always_has_header_v0() -> None:
+def test_api_versions_response_always_has_header_v0() -> None:
     assert len(encode_response_header(ApiKey.API_VERSIONS, 4, 1)) == 4
     assert len(encode_response_header(ApiKey.METADATA, 9, 1)) == 5

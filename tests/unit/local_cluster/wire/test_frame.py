@@ -1,4 +1,4 @@
-"""Frames survive every way a stream can be cut, and their size is capped."""
+"""`frame`: frames are the same wherever the stream is cut, and their size is limited."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FRAMES = [
 
 
 class Stream:
-    """What one peer sends, frame by frame, and what is received of it."""
+    """The frames that a peer sends, and the frames that were received."""
 
     def __init__(self, frames: list[bytes], buffers: FrameBuffers | None = None) -> None:
         self.left = memoryview(b"".join(frame_size_prefix(len(each)) + each for each in frames))
@@ -53,7 +53,7 @@ def test_any_cut_gives_the_same_frames(step_bytes: int) -> None:
     assert stream.received == frames
 
 
-def test_connections_of_a_loop_do_not_mix() -> None:
+def test_connections_of_one_loop_do_not_share_frames() -> None:
     shared = FrameBuffers()
     streams = [Stream(FRAMES, shared), Stream(FRAMES[::-1], shared), Stream(FRAMES[7:], shared)]
     while any(stream.left for stream in streams):
@@ -75,7 +75,7 @@ def receive_one(receiver: FrameReceiver, frame: bytes) -> memoryview:
 
 
 @pytest.mark.parametrize("size_bytes", [10, WINDOW_BYTES + 10, SCRATCH_BYTES * 2])
-def test_a_frame_that_somebody_keeps_stays_as_it_is(size_bytes: int) -> None:
+def test_a_frame_that_is_still_referenced_is_not_overwritten(size_bytes: int) -> None:
     receiver = FrameReceiver(1_000_000)
     contents = [bytes([index]) * size_bytes for index in range(SPARES_MAX * 3)]
     kept = [receive_one(receiver, content) for content in contents]

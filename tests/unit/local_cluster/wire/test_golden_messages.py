@@ -1,8 +1,7 @@
-"""Every message of every version that we serve, byte for byte as Kafka's Java classes write it.
+"""Each message of each served version, byte for byte as Kafka's Java classes write it.
 
-The frames and what is in them as JSON come from `tests/golden/generate/Messages.java`: the names
-and values of the JSON go through our encoder and must give Java's bytes; Java's bytes go through
-our decoder and must give the JSON's values.
+`tests/golden/generate/Messages.java` writes frames and their content as JSON. Our encoder must turn
+the JSON into Java's bytes, and our decoder must turn Java's bytes into the values of the JSON.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def served() -> Iterator[Golden]:
                 yield line
 
 
-def test_every_version_that_is_served_has_golden_frames() -> None:
+def test_each_served_version_has_golden_frames() -> None:
     for handler in advertised_apis():
         for kind in ("request", "response"):
             known = {line.version for line in golden(handler.api_key) if line.kind == kind}
@@ -56,7 +55,7 @@ def test_as_java_writes_it(line: Golden) -> None:
 
 
 def check_values(told: Any, values: Any) -> None:
-    """What was decoded has these values; it may have more fields (tagged ones at their default)."""
+    """Assert that the decoded message has these values; it may have more, tagged fields."""
     if is_dataclass(told):
         for name, value in values.items():
             check_values(getattr(told, name), value)

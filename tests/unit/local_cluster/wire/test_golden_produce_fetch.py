@@ -1,6 +1,6 @@
-"""The codecs by hand, Produce and Fetch, against bytes that Kafka's Java classes wrote.
+"""`produce` and `fetch` against bytes that Kafka's Java classes wrote.
 
-What we never send is only read: some tagged fields of answers, throttle times.
+Fields that we never send are only read: throttle times and some tagged fields of responses.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import pytest
 
 from local_cluster.wire import fetch, produce
 from local_cluster.wire.api import FLEXIBLE_SINCE, ApiKey
+from local_cluster.wire.constants import CONSUMER_REPLICA_ID
 from local_cluster.wire.current_leader import CurrentLeader
 from tests.golden.frames import Golden, Json, check_header, golden, uuid_of
 
@@ -35,7 +36,7 @@ def diverging_of(entry: Json) -> tuple[int, int] | None:
 
 
 def topic_of(topic: Json, name: str) -> dict[str, Any]:
-    """The topic as it is named in this version: by name or by id."""
+    """Return the topic by name or by id, as the version has it."""
     if "topicId" in topic:
         return {"topic": "", "topic_id": uuid_of(topic["topicId"])}
     return {"topic": topic[name]}
@@ -68,7 +69,7 @@ def test_produce_response(line: Golden) -> None:
     frame = memoryview(bytearray(line.frame))
     position = check_header(line, frame)
     partitions = [
-        produce.PartitionProduced(
+        produce.PartitionProduceResponse(
             **topic_of(topic, "name"),
             partition=entry["index"],
             error_code=entry["errorCode"],
@@ -100,7 +101,7 @@ def test_fetch_request(line: Golden) -> None:
     position = check_header(line, frame)
     body = line.body
     request = fetch.FetchRequest(
-        replica_id=body.get("replicaState", body).get("replicaId", fetch.CONSUMER),
+        replica_id=body.get("replicaState", body).get("replicaId", CONSUMER_REPLICA_ID),
         wait_ms_max=body["maxWaitMs"],
         bytes_min=body["minBytes"],
         bytes_max=body["maxBytes"],
@@ -138,7 +139,7 @@ def test_fetch_response(line: Golden) -> None:
     frame = memoryview(bytearray(line.frame))
     position = check_header(line, frame)
     partitions = [
-        fetch.PartitionFetched(
+        fetch.PartitionFetchResponse(
             **topic_of(topic, "topic"),
             partition=entry["partitionIndex"],
             error_code=entry["errorCode"],

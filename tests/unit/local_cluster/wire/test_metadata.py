@@ -1,4 +1,4 @@
-"""Metadata by hand against kio's, which is generated from Kafka's schemas."""
+"""`metadata` against kio, whose classes are generated from Kafka's schemas."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_request_bytes_equal_kios(version: int, topics: list[str] | None) -> Non
     assert ours == kios
 
 
-def answer(version: int, *, controller_id: int = 1, isr: tuple[int, ...] = (1, 2)) -> memoryview:
-    """kio's bytes of an answer about two topics, one of which is not there."""
+def response(version: int, *, controller_id: int = 1, isr: tuple[int, ...] = (1, 2)) -> memoryview:
+    """Return kio's bytes of a response about two topics, one of which does not exist."""
     partitions = [
         {
             "error_code": 0,
@@ -68,8 +68,8 @@ def answer(version: int, *, controller_id: int = 1, isr: tuple[int, ...] = (1, 2
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_answers_are_read_as_kio_writes_them(version: int) -> None:
-    frame = answer(version, isr=(2,))
+def test_reads_what_kio_writes(version: int) -> None:
+    frame = response(version, isr=(2,))
     head = metadata.decode_head(version, frame, 4)
     assert list(head.brokers) == [
         metadata.BrokerAddress(1, "h1", 9092),
@@ -92,18 +92,18 @@ def test_answers_are_read_as_kio_writes_them(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_bytes_about_topics_differ_where_topics_do_and_nowhere_else(version: int) -> None:
+def test_the_bytes_of_topics_change_only_with_the_topics(version: int) -> None:
     def about_topics(frame: memoryview) -> bytes:
         return bytes(frame[metadata.decode_head(version, frame, 4).topics_position :])
 
-    first = about_topics(answer(version))
-    assert about_topics(answer(version, controller_id=2)) == first
-    assert about_topics(answer(version, isr=(1,))) != first
+    first = about_topics(response(version))
+    assert about_topics(response(version, controller_id=2)) == first
+    assert about_topics(response(version, isr=(1,))) != first
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_answers_cut_short_are_refused(version: int) -> None:
-    frame = answer(version)
+def test_every_cut_is_a_peer_error(version: int) -> None:
+    frame = response(version)
     position = metadata.decode_head(version, frame, 4).topics_position
     for end in range(4, len(frame)):
         with pytest.raises(PeerError):

@@ -1,4 +1,4 @@
-"""The hand-written OffsetCommit codec against kio's, which is generated from Kafka's schemas."""
+"""`offset_commit` against kio, whose classes are generated from Kafka's schemas."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def named(version: int, name: str, topic_id: uuid.UUID | None) -> dict[str, Any]
 
 
 def kios_request(version: int) -> memoryview:
-    """Two topics, with metadata, without, and null."""
+    """Return a request for two topics: with metadata, with empty metadata, with null."""
     entries = [
         {
             "partition_index": index,

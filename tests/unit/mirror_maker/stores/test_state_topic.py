@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from local_cluster.client.client import EARLIEST_TIMESTAMP
 from local_cluster.client.model import FetchedPartition, FetchPosition, ListedOffset, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
+from local_cluster.wire.constants import EARLIEST_TIMESTAMP
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.metadata import PartitionMetadata, TopicMetadata
 from mirror_maker.ports import DataSink, SystemClock

@@ -17,9 +17,9 @@ from local_cluster.client.model import (
     TopicMetadata,
     TopicPartition,
 )
+from local_cluster.wire.constants import LATEST_TIMESTAMP
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.backoff import Backoff
-from mirror_maker.clusters.log_offsets import LATEST
 from mirror_maker.formats import FlowKey, Gap, MapTopic, Opening, encode_record
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.link.link import LinkWorker
@@ -115,7 +115,9 @@ class Cluster:
         self, timestamps: dict[TopicPartition, int]
     ) -> dict[TopicPartition, ListedOffset]:
         return {
-            at: ListedOffset(ErrorCode.none, self.ends.get(at, 0) if time == LATEST else 0, -1, -1)
+            at: ListedOffset(
+                ErrorCode.none, self.ends.get(at, 0) if time == LATEST_TIMESTAMP else 0, -1, -1
+            )
             for at, time in timestamps.items()
         }
 

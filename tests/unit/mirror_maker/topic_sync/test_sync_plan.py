@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from local_cluster.client.admin.acls import Acl, Operation, PatternType, Permission, ResourceType
+from local_cluster.client.admin.acls import Acl, PatternType, Permission, ResourceType
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import AclOperation
 from mirror_maker.backoff import Backoff
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.ports import SystemClock
@@ -26,7 +27,7 @@ def link(**changes: Any) -> LinkSettings:
 
 def acl(
     name: str,
-    operation: Operation = Operation.READ,
+    operation: AclOperation = AclOperation.READ,
     permission: Permission = Permission.ALLOW,
     pattern: PatternType = PatternType.LITERAL,
     resource: ResourceType = ResourceType.TOPIC,
@@ -65,15 +66,15 @@ def test_configs_that_were_set_are_carried_over() -> None:
     ("source", "expected"),
     [
         (acl("orders"), [acl("a.orders")]),
-        (acl("orders", Operation.WRITE), []),
-        (acl("orders", Operation.ALL), [acl("a.orders")]),
+        (acl("orders", AclOperation.WRITE), []),
+        (acl("orders", AclOperation.ALL), [acl("a.orders")]),
         (
-            acl("orders", Operation.WRITE, Permission.DENY),
-            [acl("a.orders", Operation.WRITE, Permission.DENY)],
+            acl("orders", AclOperation.WRITE, Permission.DENY),
+            [acl("a.orders", AclOperation.WRITE, Permission.DENY)],
         ),
         (
-            acl("orders", Operation.ALL, Permission.DENY),
-            [acl("a.orders", Operation.ALL, Permission.DENY)],
+            acl("orders", AclOperation.ALL, Permission.DENY),
+            [acl("a.orders", AclOperation.ALL, Permission.DENY)],
         ),
         (acl("payments"), []),
         (acl("ord", pattern=PatternType.PREFIXED), [acl("a.ord", pattern=PatternType.PREFIXED)]),
@@ -101,15 +102,15 @@ def test_patterns_become_literals_if_copies_are_not_prefixed() -> None:
 @pytest.mark.parametrize(
     "writes",
     [
-        acl("a.orders", Operation.WRITE),
-        acl("a.", Operation.WRITE, pattern=PatternType.PREFIXED),
-        acl("*", Operation.ALL),
+        acl("a.orders", AclOperation.WRITE),
+        acl("a.", AclOperation.WRITE, pattern=PatternType.PREFIXED),
+        acl("*", AclOperation.ALL),
     ],
 )
 def test_a_principal_that_may_write_into_a_copy_keeps_every_right(writes: Acl) -> None:
     """Otherwise the mirror would lock itself out."""
     mirrors = {each._replace(principal="User:mirror") for each in (writes, acl("a.orders"))}
-    others = [acl("a.orders"), acl("local", Operation.WRITE)]
+    others = [acl("a.orders"), acl("local", AclOperation.WRITE)]
     changes = list(acl_changes([], [*mirrors, *others], TOPICS, link(deletions="mirror")))
     assert [each.acl for each in changes if not each.withheld] == [acl("a.orders")]
     assert {each.acl for each in changes if each.withheld} <= mirrors
@@ -118,10 +119,10 @@ def test_a_principal_that_may_write_into_a_copy_keeps_every_right(writes: Acl) -
 @pytest.mark.parametrize(
     "writes",
     [
-        acl("a.ord", Operation.WRITE, pattern=PatternType.PREFIXED),
-        acl("a", Operation.ALL, pattern=PatternType.PREFIXED),
-        acl("a.orders", Operation.WRITE),
-        acl("*", Operation.WRITE),
+        acl("a.ord", AclOperation.WRITE, pattern=PatternType.PREFIXED),
+        acl("a", AclOperation.ALL, pattern=PatternType.PREFIXED),
+        acl("a.orders", AclOperation.WRITE),
+        acl("*", AclOperation.WRITE),
     ],
 )
 @pytest.mark.parametrize("topics", [[], ["returns"]])
@@ -137,13 +138,13 @@ def test_the_mirror_is_not_locked_out_while_copies_are_unknown(
 def test_a_pattern_that_the_source_still_has_stays() -> None:
     """Topics may be hidden or not known yet: no reason to remove a reader's right."""
     source = [
-        acl("ord", Operation.ALL, pattern=PatternType.PREFIXED),
+        acl("ord", AclOperation.ALL, pattern=PatternType.PREFIXED),
         acl("*"),
-        acl("returns", Operation.WRITE, pattern=PatternType.PREFIXED),
+        acl("returns", AclOperation.WRITE, pattern=PatternType.PREFIXED),
     ]
     kept = [acl(name, pattern=PatternType.PREFIXED) for name in ("a.ord", "a.")]
     stale = [
-        acl("a.ord", Operation.DESCRIBE, pattern=PatternType.PREFIXED),
+        acl("a.ord", AclOperation.DESCRIBE, pattern=PatternType.PREFIXED),
         acl("a.returns", pattern=PatternType.PREFIXED),
     ]
     changes = list(acl_changes(source, kept + stale, [], link(deletions="mirror")))
@@ -159,7 +160,7 @@ def test_only_acls_on_copies_are_ever_taken_away() -> None:
     source = [acl("orders"), acl("returns")]
     target = [
         acl("a.orders"),
-        acl("a.orders", Operation.DESCRIBE),
+        acl("a.orders", AclOperation.DESCRIBE),
         acl("a.gone"),
         acl("a.x", pattern=PatternType.PREFIXED),
         acl("local"),
@@ -168,7 +169,7 @@ def test_only_acls_on_copies_are_ever_taken_away() -> None:
     changes = list(acl_changes(source, target, TOPICS, link()))
     assert [(each.kind, each.acl, each.withheld) for each in changes] == [
         (ChangeKind.CREATE_ACL, acl("a.returns"), False),
-        (ChangeKind.DELETE_ACL, acl("a.orders", Operation.DESCRIBE), True),
+        (ChangeKind.DELETE_ACL, acl("a.orders", AclOperation.DESCRIBE), True),
         (ChangeKind.DELETE_ACL, acl("a.x", pattern=PatternType.PREFIXED), True),
     ]
     assert changes[0].as_json()["name"] == "ALLOW User:u from * READ TOPIC 'a.returns' LITERAL"

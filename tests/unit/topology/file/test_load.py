@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from topology.file.load import load_topology, parse_topology
 from topology.file.yaml_document import DOCUMENT_BYTES_MAX
 from topology.model import BrokerCount, TopicFilter, ZooKeeperChroot
 from topology.problems import InvalidTopology
-from topology.rules.kafka_configs import known_broker_configs
 
 CONFIGS = Path(__file__).resolve().parents[4] / "configs"
 
@@ -310,16 +308,6 @@ clusters:
         "t.yaml:6:47: clusters[1].security.mechanism: one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512;"
         " did you mean 'SCRAM-SHA-512'?",
     ]
-
-
-def test_whatever_a_broker_reads_can_be_set() -> None:
-    reading = re.compile(
-        r'(?:config_int|config_bool|config\.get|\bread)\(\s*"([a-z]+(?:\.[a-z]+)+)"'
-    )
-    sources = (CONFIGS.parent / "local_cluster").rglob("*.py")
-    read = {name for path in sources for name in reading.findall(path.read_text())}
-    assert len(read) > 30
-    assert read <= known_broker_configs()
 
 
 def _position(line: str) -> list[int]:

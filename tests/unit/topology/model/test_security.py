@@ -107,7 +107,7 @@ def test_what_such_a_file_cannot_say(text: str, problem: str, tmp_path: Path) ->
         (("      username: mirror\n", ""), "needs `mechanism`, `username` and `password`"),
         (("{file: secrets/far}", "far-secret"), "clusters[0].security.password: a mapping"),
         (("{file: secrets/far}", "271828"), "clusters[0].security.password: a mapping"),
-        (("{file: secrets/far}", "{}"), "either `file` or `env`"),
+        (("{file: secrets/far}", "{}"), "either in `file` or in `env`"),
         (('external: "near:9093"', "brokers: {count: 1, base_port: 9092}"), "security: absent"),
     ],
 )

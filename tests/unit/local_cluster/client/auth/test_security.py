@@ -1,4 +1,4 @@
-"""Proving one's name: SCRAM against the RFC's example, secrets, and what goes together."""
+"""Authentication: SCRAM against the RFC's example, secrets, and valid combinations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_server_that_does_not_know_the_credential_is_found_out() -> None:
         with pytest.raises(ScramError):
             client.verify(wrong)
     with pytest.raises(ScramError):
-        scram().verify(SERVER_FINAL)  # before it said anything
+        scram().verify(SERVER_FINAL)  # before any message of the server
 
 
 @pytest.mark.parametrize(
@@ -50,16 +50,18 @@ def test_a_server_that_does_not_know_the_credential_is_found_out() -> None:
         f"r={ITS_NONCE},s=W22ZaJ0SNY7soEsUEjb6gQ==,i={ITERATIONS_MAX + 1}",
     ],
 )
-def test_a_first_message_that_is_none_is_refused(message: str) -> None:
+def test_a_malformed_first_message_is_refused(message: str) -> None:
     with pytest.raises(ScramError):
         scram().final(message.encode())
 
 
-def test_signs_of_names_are_escaped() -> None:
+def test_special_characters_of_user_names_are_escaped() -> None:
     assert scram("a=b,c").first() == f"n,,n=a=3Db=2Cc,r={NONCE}".encode()
 
 
-def test_a_secret_is_read_from_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_is_read_from_its_file_or_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "secret"
     file.write_text(" with spaces \n")
     assert Secret(file=str(file)).read() == " with spaces "
@@ -71,7 +73,7 @@ def test_a_secret_is_read_from_its_place(tmp_path: Path, monkeypatch: pytest.Mon
     for missing in (Secret(env="A_SECRET"), Secret(file=str(tmp_path / "none"))):
         with pytest.raises(SecurityError):
             missing.read()
-    with pytest.raises(ValueError, match="either"):
+    with pytest.raises(ValueError, match="either in `file` or in `env`"):
         Secret(file="a", env="b")
 
 
@@ -88,12 +90,12 @@ SECRET = Secret(env="X")
         ({"protocol": "SSL", "key_file": "x"}, "needs its `certificate_file`"),
     ],
 )
-def test_what_does_not_go_together_is_refused(settings: dict[str, object], message: str) -> None:
+def test_invalid_combinations_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ClientSecurity(**settings)  # type: ignore[arg-type]
 
 
-def test_certificates_that_cannot_be_read_are_an_error_of_their_own(tmp_path: Path) -> None:
+def test_unreadable_certificates_raise_a_security_error(tmp_path: Path) -> None:
     broken = tmp_path / "broken.pem"
     broken.write_text("no certificate")
     for name in (str(broken), str(tmp_path / "none")):

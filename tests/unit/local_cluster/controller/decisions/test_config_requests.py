@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from local_cluster.controller.decisions.config_requests import (
-    AlterOperation,
     ConfigChange,
     changed_configs,
     replaced_configs,
     topic_rules,
 )
+from local_cluster.wire.constants import AlterOperation
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 SET, DELETE = AlterOperation.SET, AlterOperation.DELETE

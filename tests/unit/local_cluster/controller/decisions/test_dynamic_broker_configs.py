@@ -6,7 +6,6 @@ import pytest
 
 from local_cluster.controller.decisions.config_requests import (
     BROKER_RULES,
-    AlterOperation,
     ConfigChange,
     changed_configs,
 )
@@ -19,7 +18,7 @@ from local_cluster.controller.decisions.dynamic_broker_configs import (
 from local_cluster.controller.decisions.fsm import step
 from local_cluster.controller.model import events
 from local_cluster.controller.model.cluster_state import ClusterState
-from local_cluster.log.config.log_config import ConfigSource
+from local_cluster.wire.constants import AlterOperation, ConfigSource
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 

@@ -15,7 +15,7 @@ from local_cluster.controller.model.cluster_image import ALL_WELL
 from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.controller.model.topic_requests import TopicSpec
 from local_cluster.controller.zk.coordination import Create, ZkOp
-from local_cluster.network import OpenLine, open_line
+from local_cluster.network import ConnectToPeer, connect_to_peer
 from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -31,7 +31,7 @@ class Member:
         self,
         server: FakeZooKeeper,
         broker_id: int = 1,
-        open_line: OpenLine = open_line,
+        connect: ConnectToPeer = connect_to_peer,
         /,
         **config: str,
     ) -> None:
@@ -57,7 +57,7 @@ class Member:
             self.cache,
             self.changes.append,
             bound_ports={"P": broker_id},
-            open_line=open_line,
+            connect=connect,
             coordination=self.coordination,
             new_uuid=lambda: uuid.UUID(int=next(ids)),
             report=lambda: self.report,
@@ -85,7 +85,7 @@ class MemberNetwork:
 
 
 class MemberConnection:
-    """A connection to a member, as `local_cluster.network.Line`; it answers at once."""
+    """A connection to a member, as `local_cluster.network.PeerConnection`; it answers at once."""
 
     def __init__(self, target: Member) -> None:
         self.is_closed = False

@@ -1,4 +1,4 @@
-"""One Fetch over partitions whose log and page cache are the test's: what is read, and when."""
+"""`ConsumerFetch` over partition doubles and a fake page cache: what it reads, and when."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
-from local_cluster.fetch_sessions.sessions import FetchSessions
+from local_cluster.fetch_sessions.session_cache import FetchSessionCache
 from local_cluster.handlers.data.consumer_fetch import ConsumerFetch
 from local_cluster.handlers.deferred import Deferred
-from local_cluster.handlers.registry import RequestContext
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.log.disk.page_cache import ColdReadError, is_warm_only
 from local_cluster.server.cold_reads import ColdReads
 from local_cluster.wire import fetch as codec
@@ -24,7 +23,7 @@ LONG_MS = 600_000
 
 
 class FakePartition:
-    """A partition of one-byte records; `reads` counts the looks at it."""
+    """A partition of one-byte records; `reads` counts its reads."""
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -86,7 +85,7 @@ class FakeBroker:
         self.page_cache = FakePageCache()
         self.cold_reads = ColdReads(self.page_cache)
         self.clock = SimpleNamespace(monotonic_ms=lambda: 0)
-        self.fetch_sessions = FetchSessions(lambda: 7)
+        self.fetch_sessions = FetchSessionCache(lambda: 7)
         self.replicas = self
         self.epoch = 0
 
@@ -113,7 +112,7 @@ class FakeBroker:
         bytes_min: int = 1,
         bytes_max: int = 1_000,
     ) -> Any:
-        """Ask for (partition, offset) pairs; bytes, parts or a Deferred."""
+        """Fetch (partition, offset) pairs; return bytes, parts or a Deferred."""
         entries = [codec.FetchPartition("t", i, -1, offset, -1, -1, 1_000) for i, offset in asked]
         request = codec.FetchRequest(
             -1, wait_ms, bytes_min, bytes_max, 0, *session, entries, (), ""
@@ -123,8 +122,8 @@ class FakeBroker:
         return ConsumerFetch(cast(BrokerServices, self), context, request, opened).run()
 
 
-def told(parts: Any) -> dict[int, int]:
-    """Bytes of records by partition."""
+def records_by_partition(parts: Any) -> dict[int, int]:
+    """Return the bytes of records by partition."""
     body = memoryview(b"".join(bytes(part) for part in parts))
     _, _, partitions = codec.decode_response(VERSION, body, 0)
     return {entry.partition: codec.records_size_bytes(entry.records) for entry in partitions}
@@ -133,17 +132,17 @@ def told(parts: Any) -> dict[int, int]:
 async def soon(deferred: Any) -> dict[int, int]:
     assert isinstance(deferred, Deferred)
     async with asyncio.timeout(10):
-        return told(await deferred)
+        return records_by_partition(await deferred)
 
 
-async def test_what_is_there_is_answered_at_once() -> None:
+async def test_records_are_returned_at_once() -> None:
     broker = FakeBroker(2)
     broker.partitions[1].append(5)
-    assert told(broker.fetch((0, 0), (1, 2))) == {0: 0, 1: 3}
+    assert records_by_partition(broker.fetch((0, 0), (1, 2))) == {0: 0, 1: 3}
     assert not any(partition.watchers for partition in broker.partitions)
 
 
-async def test_a_long_poll_reads_only_what_moved() -> None:
+async def test_a_long_poll_reads_only_partitions_that_moved() -> None:
     broker = FakeBroker(2_000)
     waiting = broker.fetch(*((index, 0) for index in range(2_000)), bytes_min=3)
     assert broker.reads == 2_000
@@ -159,46 +158,48 @@ async def test_a_long_poll_reads_only_what_moved() -> None:
     assert not any(partition.watchers for partition in broker.partitions)
 
 
-async def test_a_session_of_thousands_reads_only_what_moved() -> None:
+async def test_a_session_of_thousands_reads_only_partitions_that_moved() -> None:
     broker = FakeBroker(2_000)
-    told(broker.fetch(*((index, 0) for index in range(2_000)), session=(0, 0), wait_ms=0))
-    assert told(broker.fetch(session=(7, 1), wait_ms=0)) == {}
+    records_by_partition(
+        broker.fetch(*((index, 0) for index in range(2_000)), session=(0, 0), wait_ms=0)
+    )
+    assert records_by_partition(broker.fetch(session=(7, 1), wait_ms=0)) == {}
     broker.reads  # noqa: B018 - counts from here
-    assert told(broker.fetch(session=(7, 2), wait_ms=0)) == {}
+    assert records_by_partition(broker.fetch(session=(7, 2), wait_ms=0)) == {}
     assert broker.reads == 0
     broker.partitions[5].append(4)
-    assert told(broker.fetch(session=(7, 3))) == {5: 4}
+    assert records_by_partition(broker.fetch(session=(7, 3))) == {5: 4}
     assert broker.reads == 1
-    # Not taken: it comes again until the client moves on.
-    assert told(broker.fetch(session=(7, 4))) == {5: 4}
+    # The records are sent again until the client's fetch offset passes them.
+    assert records_by_partition(broker.fetch(session=(7, 4))) == {5: 4}
     waiting = broker.fetch((5, 4), session=(7, 5))
     broker.partitions[1_999].append(1)
     assert await soon(waiting) == {1_999: 1}
 
 
-async def test_what_did_not_fit_is_read_by_the_next_request() -> None:
+async def test_records_that_did_not_fit_are_read_by_the_next_request() -> None:
     broker = FakeBroker(2)
-    told(broker.fetch((0, 0), (1, 0), session=(0, 0), wait_ms=0))
-    told(broker.fetch(session=(7, 1), wait_ms=0))
+    records_by_partition(broker.fetch((0, 0), (1, 0), session=(0, 0), wait_ms=0))
+    records_by_partition(broker.fetch(session=(7, 1), wait_ms=0))
     for partition in broker.partitions:
         partition.append(5)
-    first = told(broker.fetch(session=(7, 2), bytes_max=5))
-    assert first == {0: 5, 1: 0}, "the high watermark of the other one is news"
-    second = told(broker.fetch((0, 5), session=(7, 3), bytes_max=5))
+    first = records_by_partition(broker.fetch(session=(7, 2), bytes_max=5))
+    assert first == {0: 5, 1: 0}, "the other high watermark has moved"
+    second = records_by_partition(broker.fetch((0, 5), session=(7, 3), bytes_max=5))
     assert second == {1: 5}
 
 
-async def test_time_is_up() -> None:
+async def test_the_wait_ends_with_the_timeout() -> None:
     broker = FakeBroker(1)
     assert await soon(broker.fetch((0, 0), wait_ms=10)) == {0: 0}
 
 
 async def test_an_error_does_not_wait() -> None:
     broker = FakeBroker(1)
-    assert told(broker.fetch((0, 0), (9, 0))) == {0: 0, 9: 0}
+    assert records_by_partition(broker.fetch((0, 0), (9, 0))) == {0: 0, 9: 0}
 
 
-async def test_cold_lookups_are_loaded_and_done_again() -> None:
+async def test_cold_lookups_are_loaded_and_repeated() -> None:
     broker = FakeBroker(3)
     for partition in broker.partitions:
         partition.append(3)
@@ -206,19 +207,19 @@ async def test_cold_lookups_are_loaded_and_done_again() -> None:
     waiting = broker.fetch((0, 0), (1, 0), (2, 0))
     assert await soon(waiting) == {0: 3, 1: 3, 2: 3}
     assert broker.page_cache.loads == [(1, 4096), (1, 0)]
-    assert broker.partitions[0].reads == 1, "what was read stays read"
+    assert broker.partitions[0].reads == 1, "results are kept"
 
 
-async def test_what_moves_during_a_cold_lookup_is_not_missed() -> None:
+async def test_a_move_during_a_cold_lookup_is_not_missed() -> None:
     broker = FakeBroker(2)
-    told(broker.fetch((0, 0), (1, 0), session=(0, 0), wait_ms=0))
+    records_by_partition(broker.fetch((0, 0), (1, 0), session=(0, 0), wait_ms=0))
     broker.partitions[1].cold = 1
     waiting = broker.fetch(session=(7, 1))
     broker.partitions[0].append(2)
     assert await soon(waiting) == {0: 2}
 
 
-async def test_a_range_that_stays_cold_is_read_all_the_same() -> None:
+async def test_a_range_that_stays_cold_is_read() -> None:
     broker = FakeBroker(1)
     broker.partitions[0].append(3)
 
@@ -231,9 +232,8 @@ async def test_a_range_that_stays_cold_is_read_all_the_same() -> None:
     assert await soon(broker.fetch((0, 0))) == {0: 3}
 
 
-async def test_what_is_read_again_keeps_its_place_among_the_partitions_of_its_topic() -> None:
-    """Apart from them it would be a second topic of the same name, which sarama puts in the place
-    of the first."""
+async def test_a_repeated_read_keeps_the_order_of_partitions() -> None:
+    """Otherwise the response has two topics of the same name, and sarama keeps the second."""
     broker = FakeBroker(3)
     waiting = broker.fetch((0, 0), (1, 0), (2, 0))
     broker.partitions[0].append()

@@ -8,12 +8,12 @@ import pytest
 
 from local_cluster.log.config.config_table import TOPIC_CONFIGS
 from local_cluster.log.config.log_config import (
-    ConfigSource,
     LogConfig,
     describe,
     stored_config,
     validate_topic_configs,
 )
+from local_cluster.wire.constants import ConfigSource
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 

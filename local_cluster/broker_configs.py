@@ -1,0 +1,106 @@
+"""The broker configs that a settings file may set, by Kafka's names. Pure.
+
+A config is either one of those below, or the broker's default of a topic config (such as
+log.retention.ms, see log/config/config_table.py).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from local_cluster.log.config.config_table import TOPIC_CONFIGS
+
+_BOOLEANS: Final = frozenset(
+    {
+        "auto.create.topics.enable",
+        "auto.leader.rebalance.enable",
+        "controlled.shutdown.enable",
+        "delete.topic.enable",
+        "log.cleaner.enable",
+        "transaction.partition.verification.enable",
+    }
+)
+_INTEGERS: Final = frozenset(
+    {
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        "add.partitions.to.txn.retry.backoff.ms",
+        "default.replication.factor",
+        "group.consumer.assignment.interval.ms",
+        "group.consumer.heartbeat.interval.ms",
+        "group.consumer.max.size",
+        "group.consumer.regex.refresh.interval.ms",
+        "group.consumer.session.timeout.ms",
+        "group.initial.rebalance.delay.ms",
+        "group.max.session.timeout.ms",
+        "group.max.size",
+        "group.min.session.timeout.ms",
+        "heliograph.stray.delete.delay.ms",
+        "leader.imbalance.check.interval.seconds",
+        "leader.imbalance.per.broker.percentage",
+        "log.cleaner.backoff.ms",
+        "log.cleaner.dedupe.buffer.size",
+        "log.retention.check.interval.ms",
+        "max.incremental.fetch.session.cache.slots",
+        "num.partitions",
+        "offset.metadata.max.bytes",
+        "offsets.retention.check.interval.ms",
+        "offsets.retention.minutes",
+        "offsets.topic.num.partitions",
+        "offsets.topic.replication.factor",
+        "offsets.topic.segment.bytes",
+        "producer.id.expiration.ms",
+        "replica.fetch.backoff.ms",
+        "replica.fetch.max.bytes",
+        "replica.fetch.response.max.bytes",
+        "replica.fetch.wait.max.ms",
+        "replica.lag.time.max.ms",
+        "replication.quota.window.num",
+        "replication.quota.window.size.seconds",
+        "socket.request.max.bytes",
+        "socket.send.buffer.bytes",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        "transaction.max.timeout.ms",
+        "transaction.state.log.min.isr",
+        "transaction.state.log.num.partitions",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.segment.bytes",
+        "transactional.id.expiration.ms",
+    }
+)
+_NUMBERS: Final = frozenset(
+    {
+        "log.cleaner.io.buffer.load.factor",
+        "log.cleaner.io.max.bytes.per.second",
+    }
+)
+_TEXTS: Final = frozenset(
+    {
+        "group.consumer.assignors",
+        "replica.selector.class",
+    }
+)
+_TOPIC_DEFAULTS: Final = {
+    synonym.name: (config, synonym)
+    for config in TOPIC_CONFIGS.values()
+    for synonym in config.synonyms
+}
+KNOWN_BROKER_CONFIGS: Final = _BOOLEANS | _INTEGERS | _NUMBERS | _TEXTS | _TOPIC_DEFAULTS.keys()
+"""Every broker config that a settings file or a topology may set."""
+
+
+def find_problem(name: str, value: str) -> str | None:
+    """Return what the value of a known broker config must be, None if the value is valid."""
+    if name in _BOOLEANS:
+        return None if value.strip().lower() in ("true", "false") else "true or false"
+    if name in _INTEGERS:
+        return None if re.fullmatch(r"\s*-?\d+\s*", value) else "a whole number"
+    if name in _NUMBERS:
+        return None if re.fullmatch(r"\s*\d+(\.\d+)?([eE][+-]?\d+)?\s*", value) else "a number"
+    if name not in _TOPIC_DEFAULTS:
+        return None
+    config, synonym = _TOPIC_DEFAULTS[name]
+    try:
+        return config.problem(synonym.convert(value))
+    except ValueError:
+        return "a whole number"

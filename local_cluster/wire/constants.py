@@ -1,0 +1,87 @@
+"""Numbers that the Kafka protocol gives a meaning, each defined once.
+
+The names are those of Kafka's Java classes. Constants of record batches are in
+`local_cluster/records/header.py`, API keys in `api.py`, error codes in `errors.py`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+CONSUMER_REPLICA_ID: Final = -1
+"""The replica id of a client that is no replica (Fetch, ListOffsets)."""
+
+# ListOffsets: timestamps that stand for a position (ListOffsetsRequest).
+LATEST_TIMESTAMP: Final = -1
+EARLIEST_TIMESTAMP: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL_TIMESTAMP: Final = -4
+LATEST_TIERED_TIMESTAMP: Final = -5
+EARLIEST_PENDING_UPLOAD_TIMESTAMP: Final = -6
+
+# Isolation levels of Fetch and ListOffsets (IsolationLevel).
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
+
+# When a Produce is answered.
+ACKS_NONE: Final = 0
+ACKS_LEADER: Final = 1
+ACKS_ALL: Final = -1
+
+# Key types of FindCoordinator (CoordinatorType).
+GROUP_KEY_TYPE: Final = 0
+TRANSACTION_KEY_TYPE: Final = 1
+
+NO_GENERATION: Final = -1
+"""The generation id of a commit that no group member makes."""
+
+OPERATIONS_NOT_REQUESTED: Final = -(2**31)
+"""The authorized operations (KIP-430) of a response whose request did not ask for them."""
+
+
+class ConfigResourceType(IntEnum):
+    """The kinds of resources that have configs (ConfigResource.Type)."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigSource(IntEnum):
+    """Where the value of a config comes from (DescribeConfigs)."""
+
+    DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+
+
+class AlterOperation(IntEnum):
+    """What IncrementalAlterConfigs does with a value (AlterConfigOp.OpType)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class AclOperation(IntEnum):
+    """What a principal does to a resource."""
+
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12

@@ -1,0 +1,48 @@
+"""AlterConfigs and IncrementalAlterConfigs of a broker's loggers."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from local_cluster.handlers.configs.p33_alter_configs import alter_configs
+from local_cluster.handlers.configs.p44_incremental_alter_configs import incremental_alter_configs
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import AlterOperation, ConfigResourceType
+from local_cluster.wire.errors import ErrorCode
+from tests.unit.local_cluster.handlers.admin_broker import Broker, ask
+
+LOGGER = "local_cluster.test_alter_configs"
+
+
+def logger_request(**config: Any) -> dict[str, Any]:
+    logging.getLogger(LOGGER).setLevel(logging.NOTSET)
+    resource = {
+        "resource_type": ConfigResourceType.BROKER_LOGGER,
+        "resource_name": "1",
+        "configs": [{"name": LOGGER, "value": "DEBUG", **config}],
+    }
+    return {"resources": [resource], "validate_only": False}
+
+
+@pytest.mark.parametrize("version", range(3))
+async def test_alter_configs_refuses_loggers(broker: Broker, version: int) -> None:
+    """Kafka's ConfigAdminManager: AlterConfigs does not know the resource type BROKER_LOGGER."""
+    fields = logger_request()
+    response = await ask(alter_configs, ApiKey.ALTER_CONFIGS, version, broker, fields)
+    (result,) = response.responses
+    assert result.error_code is ErrorCode.invalid_request
+    assert result.error_message == "Unknown resource type 8"
+    assert logging.getLogger(LOGGER).level == logging.NOTSET
+
+
+@pytest.mark.parametrize("version", range(2))
+async def test_incremental_alter_configs_sets_levels(broker: Broker, version: int) -> None:
+    fields = logger_request(config_operation=AlterOperation.SET)
+    api = ApiKey.INCREMENTAL_ALTER_CONFIGS
+    response = await ask(incremental_alter_configs, api, version, broker, fields)
+    (result,) = response.responses
+    assert result.error_code is ErrorCode.none
+    assert logging.getLogger(LOGGER).level == logging.DEBUG

@@ -1,0 +1,127 @@
+"""A settings file with an unknown key, an unknown config or a bad value is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import local_cluster
+from local_cluster.__main__ import EXIT_BAD_SETTINGS
+from local_cluster.broker_configs import KNOWN_BROKER_CONFIGS
+from local_cluster.settings import (
+    BrokerSettings,
+    Listener,
+    SettingsError,
+    dump_settings,
+    load_settings,
+)
+
+SETTINGS = BrokerSettings(
+    cluster="c",
+    broker_id=7,
+    listeners=(Listener(name="PLAINTEXT", host="127.0.0.1", port=0, advertised_port=1),),
+    inter_broker_listener="PLAINTEXT",
+    zookeeper_connect="127.0.0.1:1/c",
+    log_dirs=("log",),
+    ready_file="ready.json",
+    config={"log.retention.hours": "3", "log.cleaner.io.buffer.load.factor": "0.5"},
+)
+
+
+def write(path: Path, changes: dict[str, Any]) -> Path:
+    content = json.loads(dump_settings(SETTINGS))
+    for key, value in changes.items():
+        *parents, last = key.split("/")
+        target = content
+        for each in parents:
+            target = target[int(each) if each.isdecimal() else each]
+        target[last] = value
+    file = path / "settings.json"
+    file.write_text(json.dumps(content))
+    return file
+
+
+def test_what_was_dumped_is_loaded(tmp_path: Path) -> None:
+    assert load_settings(write(tmp_path, {})) == SETTINGS
+
+
+@pytest.mark.parametrize(
+    ("changes", "problems"),
+    [
+        (
+            {"log_dir": "x"},
+            [
+                "log_dir: unknown key; expected one of cluster, broker_id, listeners, "
+                "inter_broker_listener, zookeeper_connect, log_dirs, ready_file, rack, "
+                "zookeeper_session_timeout_ms, flush, config; did you mean 'log_dirs'?"
+            ],
+        ),
+        (
+            {"listeners/0/ports": 1},
+            [
+                "listeners.0.ports: unknown key; expected one of name, host, port, "
+                "advertised_host, advertised_port, security_protocol; did you mean 'port'?"
+            ],
+        ),
+        (
+            {"config/log.retention.hour": "1", "config/zzz": "1"},
+            [
+                "config.log.retention.hour: unknown config; expected the name of a broker config; "
+                "did you mean 'log.retention.hours'?",
+                "config.zzz: unknown config; expected the name of a broker config",
+            ],
+        ),
+        (
+            {"config/num.partitions": "many", "config/log.cleaner.enable": "yes"},
+            [
+                "config.num.partitions: expected a whole number, not 'many'",
+                "config.log.cleaner.enable: expected true or false, not 'yes'",
+            ],
+        ),
+        ({"flush": "never"}, ["flush: Input should be 'fsync' or 'page_cache'"]),
+    ],
+    ids=["key", "key of a listener", "config", "value", "choice"],
+)
+def test_each_problem_names_the_file_the_key_and_what_is_expected(
+    tmp_path: Path, changes: dict[str, Any], problems: list[str]
+) -> None:
+    file = write(tmp_path, changes)
+    with pytest.raises(SettingsError) as refused:
+        load_settings(file)
+    assert str(refused.value).splitlines() == [f"{file}: {each}" for each in problems]
+
+
+def test_a_file_that_is_no_json_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text("{")
+    with pytest.raises(SettingsError, match=r"settings\.json: the whole file: Invalid JSON"):
+        load_settings(file)
+
+
+def test_the_broker_does_not_start_with_an_unknown_config(tmp_path: Path) -> None:
+    file = write(tmp_path, {"config/replica.lag.time.ms": "1000"})
+    ended = subprocess.run(
+        [sys.executable, "-m", "local_cluster", "--settings", str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ended.returncode == EXIT_BAD_SETTINGS
+    assert "did you mean 'replica.lag.time.max.ms'?" in ended.stderr
+
+
+def test_every_config_that_a_broker_reads_is_known() -> None:
+    reading = re.compile(
+        r'(?:config_int|config_bool|config\.get|\bread)\(\s*"([a-z]+(?:\.[a-z]+)+)"'
+    )
+    sources = Path(local_cluster.__file__).parent.rglob("*.py")
+    read = {name for path in sources for name in reading.findall(path.read_text())}
+    assert len(read) > 30
+    assert read <= KNOWN_BROKER_CONFIGS
