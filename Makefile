@@ -59,7 +59,7 @@ bench-mirror: $(STAMP)  ## our mirror and MirrorMaker 2 side by side; pieces by 
 	$(BIN)/python -m tests.bench.bench_mirror $(BENCH_OPTIONS)
 
 mirror-proofs: $(STAMP)  ## kills, replaced sources, MirrorMaker 2 taken over; Kafka on either side
-	$(BIN)/python -m pytest --long tests/real/test_mirror_*.py \
+	$(BIN)/python -m pytest --long tests/real/mirror/test_mirror_*.py \
 		tests/compat/test_mirror_maker_2_taken_over.py $(PYTEST_OPTIONS)
 
 exactly-once: $(STAMP)  ## kill -9 in a loop under transactional producers, for some minutes
@@ -92,7 +92,7 @@ docs: $(STAMP)  ## build the documentation into build/docs, every link checked
 wheel: $(STAMP)  ## build the wheel into dist/
 	$(BIN)/uv build --quiet --wheel --no-build-isolation --python $(BIN)/python
 
-lock:  ## choose versions anew from pyproject.toml
+lock:  ## choose new versions from pyproject.toml
 	$(BIN)/uv pip compile -q pyproject.toml --extra dev --universal --generate-hashes \
 		--no-emit-index-url --no-header --python-version 3.11 -o requirements.lock
 
@@ -103,5 +103,5 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
 	touch $(STAMP)
 
-clean:
+clean:  ## delete the environment, caches and everything that was built
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis heliograph-demo

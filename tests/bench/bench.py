@@ -27,7 +27,7 @@ class Bench:
 
 
 def progress() -> Callable[[str], None]:
-    """Says what goes on, on the error stream, with the seconds since the start."""
+    """Reports progress on the error stream, with the seconds since the start."""
     start = time.monotonic()
 
     def say(text: str) -> None:

@@ -4,8 +4,8 @@
         [--repeats N] [--json FILE] [--add FILE]
 
 MirrorMaker 2 as it comes and tuned, then ours, then ours between our own brokers. Prints Markdown.
-`--add` takes the rows that this run does not measure from the JSON of an earlier one, so that the
-table can be made in pieces. Rows with TLS are only asked for by parts that begin with `tls`:
+`--add` takes the rows that this run does not measure from the JSON of an earlier one. So the table
+can be made in pieces. Rows with TLS run only if a part begins with `tls`:
 `--rows near` has none of them, `--rows tls-near-256k,tls-far-16k` two.
 """
 

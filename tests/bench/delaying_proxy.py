@@ -82,7 +82,7 @@ class Side(asyncio.Protocol):
         return self.other is not None and self.other.is_writable
 
     def _schedule(self) -> None:
-        # Where the other end is full, its `resume_writing` goes on.
+        # If the other end is full, its `resume_writing` continues.
         if self._queue and self._timer is None and self._may_write():
             self._timer = asyncio.get_running_loop().call_at(self._queue[0][0], self.pass_on)
 

@@ -61,8 +61,7 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What one mirror copies; the alias is new for each run, so that none goes on where another
-    stopped."""
+    """What one mirror copies. Each run has a new alias, so none resumes where another stopped."""
 
     alias: str
     topics: str
@@ -103,7 +102,7 @@ class RunningMirror:
 
 @asynccontextmanager
 async def running_mirror(side: Side, route: Route, directory: Path) -> AsyncIterator[RunningMirror]:
-    """Start a mirror and go on at once; it is killed at the end."""
+    """Start a mirror and return at once; it is killed at the end."""
     home = directory / route.alias
     home.mkdir(parents=True)
     command = _mm2(side, route, home) if side in (MM2, MM2_TUNED) else _ours(route, home)

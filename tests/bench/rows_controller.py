@@ -1,8 +1,9 @@
 """Rows about a controller of 10,000 partitions that goes: killed, paused, its session ended.
 
-Two moments are measured from the fault on: when a request that only a controller can answer is
-answered (CreateTopics, validated only, asked of the other brokers), and when each of the others
-knows a living leader of every partition.
+Two moments are measured from the fault on:
+
+- one of the other brokers answers a request that needs a controller (CreateTopics, validated only);
+- each of the other brokers knows a living leader of every partition.
 """
 
 from __future__ import annotations
@@ -179,8 +180,10 @@ async def _pause(system: System, broker_id: int) -> None:
 
 
 async def _end_session(system: System, broker_id: int) -> None:
-    """As the server does when it times out, while the broker itself hangs: one that goes on may
-    be elected again."""
+    """End the broker's session as the server does at a timeout, while the broker hangs.
+
+    A broker that continues may be elected again.
+    """
     await _pause(system, broker_id)
     broker = system.brokers[broker_id - 1]
     assert isinstance(broker, BrokerProcess), "Kafka's controllers have no session"
@@ -198,7 +201,7 @@ async def _end_session(system: System, broker_id: int) -> None:
 
 @contextlib.asynccontextmanager
 async def _ended(system: System, broker_id: int) -> AsyncIterator[None]:
-    """Afterwards the broker runs again, whatever was done to it."""
+    """Run the broker again afterwards, after any fault."""
     broker = system.brokers[broker_id - 1]
     try:
         yield

@@ -98,9 +98,9 @@ async def start(pair: Pair, side: Side, scale: MirrorScale) -> Figures:
 async def catch_up(pair: Pair, side: Side, scale: MirrorScale, way: Way, kind: Batches) -> Figures:
     """Rate and cost of copying a topic that is full when the mirror starts.
 
-    What is counted begins after a share of the topic or some seconds, so that a JVM has compiled
-    its loops, and ends with the topic, or where a slow mirror's time is over. A topic that was
-    copied before anybody looked counts from the start of the process.
+    Counting begins after a share of the topic or some seconds, when a JVM has compiled its loops.
+    It ends with the topic, or when a slow mirror's time is over. A topic that was copied before the
+    first look counts from the start of the process.
     """
     topic = await pair.filled_topic(kind, scale)
     route = pair.route(topic.name, way)

@@ -103,7 +103,7 @@ class Life:
         self._say(f"{when}: {'all go on' if not waiting else sorted(waiting)} after {took:.1f} s")
 
     async def _until_in_sync(self, workload: Workload) -> None:
-        """A replica that does not come back is a workload that does not go on."""
+        """A replica that does not come back counts as a workload without progress."""
         try:
             await self._cluster.until_in_sync([topic.name for topic in workload.topics])
         except TimeoutError as error:

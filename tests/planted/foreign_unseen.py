@@ -1,5 +1,7 @@
-"""Records that somebody else wrote into a copy are passed over in silence, by the copying and by an
-audit that only compares what the mirror wrote itself."""
+"""The mirror ignores records of others in its copy, and so does the audit.
+
+The audit then compares only what the mirror wrote itself.
+"""
 
 from __future__ import annotations
 

@@ -52,8 +52,11 @@ def make_content(
 
 
 def may_be_doubled(identity: str) -> bool:
-    """Whether the producer of a record gives up early. librdkafka then goes on at a new epoch, and
-    may write again what an unanswered request has written already."""
+    """Whether the producer of a record gives up early.
+
+    librdkafka then continues at a new epoch, and may write again what an unanswered request has
+    written already.
+    """
     return identity.split(".")[2:3] == [IMPATIENT]
 
 

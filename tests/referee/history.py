@@ -108,7 +108,7 @@ class JournalEntry(NamedTuple):
     partition: int
     source_from: int
     source_to: int | None
-    """None: everything from `source_from` on, of a topic that was deleted or cut back."""
+    """None: everything from `source_from` on, of a topic that was deleted or truncated."""
     records_count: int | None
     reason: str
     target_topic: str

@@ -114,6 +114,6 @@ class Ledger:
         fate = Fate.READABLE if sent.is_acknowledged else Fate.UNKNOWN
         if sent.transaction is not None:
             outcome = self._transactions[sent.transaction]
-            # An abort settles it, whatever the producer was told about the record.
+            # An abort settles it; the answer to the record itself does not matter.
             fate = outcome if outcome is not Fate.READABLE else fate
         return Written(identity, sent.partition, sent.generation, sent.content, fate, sent.offset)

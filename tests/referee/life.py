@@ -28,7 +28,7 @@ from tests.support.quiet_ports import quiet_ports
 
 HEAL_SECONDS_MAX: Final = 120.0
 CALM_SECONDS: Final = 5.0
-"""Load after healing: everything must go on."""
+"""Load after healing: everything must make progress."""
 
 _RUNS: Final = ("RUNNING",)
 _COPIES: Final = ("RUNNING", "CATCHING_UP")
@@ -149,7 +149,7 @@ class Life:
         self._deployment.up(text)
 
     def _add_links(self) -> Judgement:
-        """Have the links run; one that is not well at once is a finding, and the life goes on."""
+        """Have the links run. A link with a problem is a finding, and the life continues."""
         judgement = Judgement()
         try:
             self._up(with_links=True)
@@ -158,7 +158,7 @@ class Life:
         return judgement
 
     def _down(self) -> None:
-        # Logs are kept for whoever looks into a finding; data is not.
+        # Logs are kept to look into findings; data is not.
         if self._deployment.logs.exists():
             shutil.copytree(self._deployment.logs, self._directory / "logs", dirs_exist_ok=True)
             self._deployment.down()

@@ -86,8 +86,8 @@ MAPPED: Final = {"plain": "mapped.of-plain", "recreated": "anew", "grown": "mapp
 PATTERN, PATTERNED = "(compacted|kept)", "tables.$1.copy"
 
 _ALL = tuple(State)
-# Where copies go both ways under one name, a topic that is deleted comes back from the other side
-# (docs/operations/link-options.md), and a copy that is made beforehand is a topic of its own.
+# If copies go both ways under one name, a deleted topic comes back from the other side
+# (docs/operations/link-options.md). A copy that exists beforehand is a topic of its own.
 _BOTH_WAYS = tuple(state for state in State if state not in (State.KEPT, State.RECREATED))
 _TWO_TO_ONE = (LinkShape("a", "hub"), LinkShape("b", "hub"))
 

@@ -41,7 +41,7 @@ def read_logs(
 ) -> dict[Partition, Log]:
     """Every record of some partitions with read_committed, from start to end.
 
-    Raises LogUnreadable. Nobody may write to them meanwhile; compaction may go on.
+    Raises LogUnreadable. Nobody may write to them meanwhile; compaction may run.
     """
     ends = admin.ends(places)
     starts = admin.starts(places)

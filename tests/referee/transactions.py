@@ -60,7 +60,7 @@ class TransactionalWriter(Client):
                 _give_up(producer)
                 producer = None
             self.pause(self._random.expovariate(8.0))
-        # What was abandoned last is ended by whoever has the id next.
+        # The next producer with the id ends the transaction that was abandoned last.
         deadline = time.monotonic() + END_SECONDS_MAX / 2
         while self._new_producer() is None:
             if time.monotonic() > deadline:

@@ -1,8 +1,8 @@
 """Ports for servers of tests that stay theirs over kill -9 and restart.
 
 A port that the system gave for "any" lies where outgoing connections get theirs from, so it may be
-taken while its server is down. These lie below that range, and a lock file per port keeps test
-processes that run side by side apart for as long as they live.
+taken while its server is down. These lie below that range. A lock file per port keeps
+concurrent test processes apart for as long as they live.
 """
 
 from __future__ import annotations

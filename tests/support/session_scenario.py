@@ -53,7 +53,7 @@ async def fetch_in_a_session(client: KafkaClient) -> None:
     session.add(B0, FetchPosition(0))
     assert list(await poll(session)) == [B0]
 
-    # Another of the same session goes on with it: for this one it is lost, and begun anew.
+    # Another client continues the session: this one loses it and opens a new one.
     assert list(await poll(copy.deepcopy(session))) == [B0]
     assert {at: each.high_watermark for at, each in (await poll(session)).items()} == {
         A0: 1,

@@ -34,10 +34,13 @@ def translated(copied: Sequence[Copied], source_position: int) -> int:
 def check_synced(
     where: str, commits: Sequence[Commit], seen: Sequence[Seen], copied: Sequence[Copied]
 ) -> Findings:
-    """Of one partition. The greatest position that was tried is acknowledged before the last look.
+    """Check one partition. The greatest position tried is acknowledged before the last look.
 
-    Anomalies: went-back, ahead (who goes on at the target skips records that the group has not
-    read), not-there (the last position seen is not the translation of what was committed last).
+    Anomalies:
+    - went-back;
+    - ahead: a group that continues at the target skips records that it has not read;
+    - not-there: the last position seen is not the translation of the last commit.
+
     Allowed: clamped, a position between two translations: as far as the copy was then.
     """
     findings = check_positions(where, [each.position for each in seen])

@@ -1,7 +1,7 @@
 """Transactions that append to lists and read lists: what order do they admit? Pure.
 
-Every append is a unique value, so a list that is read tells who wrote before whom, and a reader
-tells what it had seen (the idea of Elle: Kingsbury and Alvaro, 2020). Edges between transactions:
+Every append is a unique value. So a list tells the order of its writers, and a read tells what its
+transaction had seen (the idea of Elle: Kingsbury and Alvaro, 2020). Edges between transactions:
 ww (appended before), wr (read what the other appended), rw (did not see yet what the other
 appended); and cycles among them:
 
@@ -9,9 +9,12 @@ appended); and cycles among them:
     G1c      ww and wr                an anomaly if it has wr only, else allowed for the same reason
     G-single with one rw              allowed: a transaction becomes visible key by key
 
-Always anomalies: G1a (an aborted append is read), G1b (a read sees a transaction's append but not
-its last one to that list), incompatible-order, duplicate-append, phantom, lost-append, torn (in the
-end some of a transaction's appends are there and some are not).
+Always anomalies:
+
+- G1a: an aborted append is read;
+- G1b: a read sees a transaction's append but not its last one to that list;
+- incompatible-order, duplicate-append, phantom, lost-append;
+- torn: in the end some of a transaction's appends are there and some are not.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Committed positions of groups: never lost, never back, never out of nowhere. Pure.
+"""Committed positions of groups: never lost, never back, never invented. Pure.
 
 One committer per partition commits growing positions, one at a time; anybody reads them. Times are
 of one monotonic clock, in seconds.
 
-A commit that was never answered may still be on its way, and may arrive after later ones: Kafka's
-protocol has nothing that would tell. Reading it is allowed, but not in the end.
+A commit without an answer may still be in flight, and may arrive after later ones: Kafka's
+protocol cannot tell. Reading it is allowed, but not in the end.
 """
 
 from __future__ import annotations
@@ -40,9 +40,13 @@ class Reading(NamedTuple):
 
 
 def check_offsets(where: str, commits: Sequence[Commit], readings: Sequence[Reading]) -> Findings:
-    """Anomalies: lost-commit (an older position than one acknowledged before the reading began),
-    went-back (older than an earlier reading's), stale-reading (either of them, where a stable
-    position was not required), invented (never tried, or tried later).
+    """Check the readings of one partition's position.
+
+    Anomalies:
+    - lost-commit: older than a position that was acknowledged before the reading began;
+    - went-back: older than an earlier reading's;
+    - stale-reading: either of them, where a stable position was not required;
+    - invented: never tried, or tried later.
     """
     findings = Findings()
     findings.checked.update(commits=len(commits), readings=len(readings))

@@ -1,8 +1,10 @@
 """The queue: what producers sent and consumers polled, after Jepsen's workload of that name. Pure.
 
-Source: jepsen-io/redpanda, workload/queue.clj. Gaps between offsets are allowed (markers), and so
-is that one producer's records are apart (there is no isolation of writes), and that a client's own
-copy is there as well (`resent.py`).
+Source: jepsen-io/redpanda, workload/queue.clj. Allowed are:
+
+- gaps between offsets (markers);
+- other records between those of one producer (writes are not isolated);
+- copies that the client itself sent again (`resent.py`).
 """
 
 from __future__ import annotations
@@ -44,15 +46,16 @@ def check_queue(
     groups: Iterable[Sequence[str]] = (),
     superseded: AbstractSet[Place] = frozenset(),
 ) -> Findings:
-    """Anomalies: inconsistent-offset, duplicate, aborted-read, invented, lost-write,
-    nonmonotonic-poll, poll-skip, nonmonotonic-send, group-skip, group-stuck (what was acknowledged
-    behind all that a group was given of a partition).
+    """Check what was sent against what was polled.
 
-    `polled` must hold a last consumer that read everything. Each of `groups` names consumers that
-    share one group from the start of the topic until nothing is written any more and there was
-    time to read it, and so have to see everything among them. What stands at a place that is
-    `superseded` is no duplicate of what was written after it, but may not have been acknowledged
-    there.
+    Anomalies: inconsistent-offset, duplicate, aborted-read, invented, lost-write,
+    nonmonotonic-poll, poll-skip, nonmonotonic-send, group-skip, group-stuck (acknowledged records
+    behind everything that a group was given of a partition).
+
+    `polled` must hold a last consumer that read everything. Each of `groups` names the consumers
+    of one group. They read from the start of the topic until writing has ended and everything
+    could be read, so together they must see everything. A record at a `superseded` place is no
+    duplicate of a later one, but must not have been acknowledged there.
     """
     findings = Findings()
     findings.checked.update(sent=len(sent), polled=len(polled))

@@ -1,15 +1,14 @@
-"""Records that a client wrote a second time under a raised producer epoch, and nothing else. Pure.
+"""Records that a client wrote again under a raised producer epoch, and nothing else. Pure.
 
 A broker knows a repetition by producer id, epoch and sequence. librdkafka's idempotent producer
-raises its epoch by itself, for all partitions at once, where a batch is refused for its sequence
-behind one that was refused before it, and then sends again, from sequence 0 on, all that it has no
-answer to. What of that was written before is then there twice, and no broker can know
+raises its epoch by itself if a refused batch makes the next one fail for its sequence. It does so
+for all partitions at once, and sends everything without an answer again, from sequence 0 on. A
+record of these that was already written is then there twice, and no broker can know
 (confluentinc/librdkafka#4953, open as of 2.16; `tests/compat/test_librdkafka_epoch.py` shows it).
 
-Such copies can be told from a broker's mistake: in a partition they are the last records of one
-epoch of a producer and, in the same order, the first ones of its next epoch. All the while each
-epoch's sequences count up from 0 without a gap or a repetition, which is what the broker answers
-for.
+Such copies differ from a broker's mistake. In their partition they are the last records of
+one epoch and, in the same order, the first ones of the producer's next epoch. Each epoch's
+sequences count up from 0 without a gap or a repetition: that is the broker's promise.
 """
 
 from __future__ import annotations

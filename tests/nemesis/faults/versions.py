@@ -29,7 +29,7 @@ async def _upgrade(cluster: Cluster) -> None:
 
 
 async def _run(cluster: Cluster, node: int, code: Path) -> None:
-    """A clean stop, and a start with this code; it leads again before anything else goes on."""
+    """Stop a broker cleanly and start it with this code; it leads again before the next step."""
     broker = cluster.nodes[node]
     assert isinstance(broker, BrokerProcess)
     await cluster.stop(node)

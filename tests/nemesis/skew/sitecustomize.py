@@ -2,7 +2,7 @@
 
 What a process reads as the time of day is ahead by as many seconds as the file says that
 NEMESIS_CLOCK names, at every call. Clocks that do not go back are left alone, as a clock that is
-set leaves them alone, and so is whatever sleeps.
+set leaves them alone, and so are sleeps.
 """
 
 from __future__ import annotations

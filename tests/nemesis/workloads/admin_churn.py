@@ -1,4 +1,4 @@
-"""Topics created, written, deleted and created anew; partitions and configs that change."""
+"""Topics created, written, deleted and re-created; partitions and configs that change."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class AdminChurn(Workload):
     """One admin per topic, so that the last acknowledged change is what has to hold."""
 
     name: ClassVar = "admin-churn"
-    title: ClassVar = "topics deleted and made anew, partitions added, configs changed"
+    title: ClassVar = "topics deleted and re-created, partitions added, configs changed"
     progress_wanted: ClassVar = 1
     must_check: ClassVar = ("incarnations", "changes", "replicas")
 

@@ -150,7 +150,7 @@ class Etl(Workload):
         return [member.name for member in self._members if not member.is_back]
 
     async def _until_back(self) -> None:
-        """Wait until all that were stopped go on. Raises TimeoutError."""
+        """Wait until all stopped members continue. Raises TimeoutError."""
         try:
             await until(lambda: not self._away(), "all are back", SETTLE_SECONDS_MAX)
         except TimeoutError as error:

@@ -63,7 +63,7 @@ def member_of(level: int, number: int) -> str:
 
 
 class Member:
-    """One consumer and one transactional producer, opened anew whenever one of them is over."""
+    """One consumer and one transactional producer, opened again when either has ended."""
 
     def __init__(self, servers: str, level: int, number: int, randomly: random.Random) -> None:
         self.stopping = threading.Event()

@@ -93,7 +93,7 @@ class ListOffsets(Workload):
             return not (await client.list_offsets({at: LATEST_TIMESTAMP}))[at].error
 
     async def _produce(self, partition: int) -> None:
-        """acks=1 and acks=all in turn, to whoever is believed to lead; nothing is repeated."""
+        """Produce with acks=1 and acks=all in turn, to the supposed leader; never retry."""
         at = TopicPartition(TOPIC, partition)
         number = 0
         async with KafkaClient(self.cluster.bootstrap, request_timeout_ms=REQUEST_MS_MAX) as client:

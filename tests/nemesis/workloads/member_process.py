@@ -53,7 +53,7 @@ class MemberProcess:
 
     @property
     def is_back(self) -> bool:
-        """Whether it has told as often ("back") that it goes on as it was stopped."""
+        """Whether it has reported "back" as often as it was stopped."""
         return self._backs == self._stops
 
     @property

@@ -22,7 +22,7 @@ TRANSACTION_MS_MAX: Final = 30_000
 
 
 class Fenced(Exception):
-    """This producer is over for good; whoever goes on needs a new one."""
+    """This producer has ended for good; continue with a new one."""
 
 
 class Hung(Fenced):

@@ -1,7 +1,7 @@
-"""What a workload is: clients that run while faults happen, and a check of all they saw.
+"""A workload: clients that run while faults happen, and a check of everything they saw.
 
-A workload's clients know nothing of the faults. They repeat what may be repeated, note what is
-unknown as unknown, and end with an exception only where a client library says "fatal" and means it.
+A workload's clients know nothing of the faults. They retry what may be retried, and note what is
+unknown as unknown. They end with an exception only if a client library reports a fatal error.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 THREAD_END_SECONDS_MAX: Final = 180.0
 DELIVERY_MS_MAX: Final = 120_000
-"""How long outside clients try to deliver; what is not acknowledged by then is unknown."""
+"""How long outside clients try to deliver; a record without an answer by then is unknown."""
 SESSION_MS: Final = 6_000
 WAITING_MAX: Final = 200
-"""Records that a producer has and nobody has acknowledged, or that wait to be given to one."""
+"""Records of a producer without an answer, or that wait for room in it."""
 LIBRDKAFKA: Final[Mapping[str, Any]] = {
-    # It would tell of every connection that a fault ends.
+    # It would log every connection that a fault ends.
     "log_level": 0,
     # Otherwise it may wait for ever once all brokers were down: transactions/README.md.
     "metadata.recovery.strategy": "none",
@@ -37,7 +37,7 @@ LIBRDKAFKA: Final[Mapping[str, Any]] = {
     "reconnect.backoff.max.ms": 1_000,
     "topic.metadata.refresh.interval.ms": 5_000,
 }
-"""Of every client of librdkafka's here."""
+"""Settings of every client of librdkafka's here."""
 
 
 class Workload(ABC):
@@ -46,22 +46,22 @@ class Workload(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     progress_wanted: ClassVar[int] = 10
-    """Operations (of each kind) that count as going on again."""
+    """Operations (of each kind) that count as progress after healing."""
     must_check: ClassVar[tuple[str, ...]]
-    """Counts in `Findings.checked` without which nothing was seen: then it is no good life."""
+    """Counts in `Findings.checked` that must not be 0: otherwise the check saw nothing."""
 
     def __init__(self, cluster: Cluster, directory: Path, seed: int) -> None:
         self.cluster = cluster
         self.directory = directory
         self.random = random.Random(seed)
         self.progress = 0
-        """Operations that succeeded so far: what grows when the cluster serves."""
+        """Operations that succeeded so far."""
         self.is_measured = False
-        """Whether it is waited for to go on: what it does to itself, it does at other times."""
+        """Whether its progress is measured. Stops of its own members wait until that is over."""
 
     @property
     def gone_on(self) -> Sequence[int]:
-        """`progress` by kind of operation, where one kind must not stand for another."""
+        """Return `progress` by kind of operation, if one kind must not stand for another."""
         return [self.progress]
 
     @property
@@ -79,14 +79,14 @@ class Workload(ABC):
 
     @abstractmethod
     async def stop(self) -> None:
-        """End them, and wait for what is in flight. Raises what ended one of them early."""
+        """End the clients and wait for requests in flight. Raises what ended a client early."""
 
     async def close(self) -> None:  # noqa: B027 - most have nothing else
         """End what else the workload has started; also after a failure."""
 
     @abstractmethod
     async def check(self) -> Findings:
-        """What was seen, and what is there now, judged."""
+        """Judge what was seen and what is there."""
 
 
 class Worker(threading.Thread, ABC):
@@ -100,12 +100,12 @@ class Worker(threading.Thread, ABC):
     def run(self) -> None:
         try:
             self.work()
-        except BaseException:  # noqa: BLE001 - told when the worker is ended
+        except BaseException:  # noqa: BLE001 - reported when the worker ends
             self.failure = traceback.format_exc()
 
     @abstractmethod
     def work(self) -> None:
-        """Until `stopping` is set; what is raised is the worker's `failure`."""
+        """Run until `stopping` is set; an exception becomes the worker's `failure`."""
 
     def pause(self, seconds: float) -> None:
         """Sleep, but not past the end."""
@@ -114,8 +114,11 @@ class Worker(threading.Thread, ABC):
     def produce_paced(
         self, producer: Any, per_second: float, produce: Callable[[], None], *, while_idle: bool
     ) -> None:
-        """Call `produce`, which gives the producer a record, so often until the end, and then wait
-        until each has its outcome. What there was no room for comes later; `while_idle`: `room`."""
+        """Call `produce` at this pace until the end, then wait until each record has its outcome.
+
+        `produce` gives the producer a record. Records without room come later. `while_idle`: see
+        `room`.
+        """
         owed = 0
         while not self.stopping.is_set():
             owed = min(owed + 1, WAITING_MAX)
@@ -129,7 +132,7 @@ class Worker(threading.Thread, ABC):
         assert len(producer) == 0, "every record has an outcome within its timeout"
 
     async def end(self) -> None:
-        """Wait for the thread. Raises RuntimeError where it failed or hangs."""
+        """Wait for the thread. Raises RuntimeError if it failed or hangs."""
         self.stopping.set()
         await asyncio.to_thread(self.join, THREAD_END_SECONDS_MAX)
         if self.is_alive():
@@ -142,7 +145,7 @@ class Ending(Protocol):
     """A client in a thread or in a process."""
 
     async def end(self) -> None:
-        """Tell it to end, and wait. Raises RuntimeError where it failed or hangs."""
+        """Tell it to end, and wait. Raises RuntimeError if it failed or hangs."""
 
 
 async def end_all(clients: Sequence[Ending]) -> None:
@@ -154,7 +157,7 @@ async def end_all(clients: Sequence[Ending]) -> None:
 
 
 async def end_watcher(watcher: asyncio.Task[None]) -> None:
-    """Cancel what watches until then. Raises what ended it early: it saw nothing since."""
+    """Cancel a watcher. Raises what ended it early, because it saw nothing since."""
     watcher.cancel()
     await asyncio.wait([watcher])
     if not watcher.cancelled():
@@ -162,19 +165,18 @@ async def end_watcher(watcher: asyncio.Task[None]) -> None:
 
 
 def room(producer: Any, *, while_idle: bool) -> int:
-    """How many records a producer of librdkafka's may be given now.
+    """Return how many records a producer of librdkafka's may be given now.
 
-    With `while_idle` only when it has none: what waits there behind a request in flight makes
-    librdkafka's threads poll without a pause, and many such producers on few cores make the
-    answers late that they wait for.
+    With `while_idle` only when it has none. Records that wait behind a request in flight make
+    librdkafka's threads poll without a pause. Many such producers on few cores delay the answers
+    that they wait for.
     """
     waiting = len(producer)
     return 0 if while_idle and waiting else max(WAITING_MAX - waiting, 0)
 
 
 def offset_told(message: Any) -> int:
-    """Where librdkafka says that it was written; -1 where it was told of a repetition without its
-    offset, and so does not know."""
+    """Return the offset that librdkafka reports; -1 if it was told of a repetition without one."""
     offset: int | None = message.offset()
     return -1 if offset is None else offset
 

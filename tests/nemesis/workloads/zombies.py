@@ -19,7 +19,7 @@ TICK_SECONDS: Final = 0.05
 class Stoppable(Protocol):
     @property
     def is_back(self) -> bool:
-        """Whether it has told, since it was last stopped, that it goes on."""
+        """Whether it has reported, since it was last stopped, that it continues."""
 
     def pause(self) -> None: ...
 
@@ -44,11 +44,11 @@ def draw_stop(randomly: random.Random) -> Stop:
 
 
 class Zombies:
-    """Stops and continues members while nobody waits for the workload to go on.
+    """Stops and continues members while nobody measures the workload's progress.
 
-    What a stopped member has open keeps others waiting, as it must. So that `Life` measures what
-    the cluster needs after a fault and not that, a stop ends as soon as measuring begins, and the
-    next one begins when that is over.
+    An open transaction of a stopped member blocks others, as it must. `Life` measures what the
+    cluster needs after a fault, without that wait. So a stop ends as soon as measuring begins, and
+    the next one begins when it is over.
     """
 
     def __init__(

@@ -37,8 +37,8 @@ def segments_of(state: StateDir, at: TopicPartition) -> list[Path]:
 def drop_record(path: Path) -> int:
     """Remove the last record of the first batch in place; return its offset.
 
-    What is left is compressed harder, and a control batch fills the space up to the next batch,
-    so that the log is whole and only the record is gone.
+    The rest is compressed harder, and a control batch fills the space up to the next batch. So the
+    log is whole and only the record is gone.
     """
     log = path.read_bytes()
     position, header = next(iter_headers(log))

@@ -398,7 +398,7 @@ async def test_silence_loss_and_alteration_on_a_link_with_prefixed_names(world: 
         assert not isinstance(found, KafkaError)
         assert found["retention.ms"][0] == str(QUICK.window_ms)
 
-        # A mirror that stands still: nothing is lost, it is only late.
+        # A stopped mirror: nothing is lost, it is only late.
         assert world.worker.process is not None
         world.worker.process.send_signal(signal.SIGSTOP)
         said = await until(session, lambda probes: probes[LINK]["state"] == "degraded")

@@ -1,6 +1,6 @@
 """A right of the mirror is revoked in mid-copy and granted again, with Apache Kafka's authorizer.
 
-One topic stands still and says why, no other does, and nothing is lost. One cluster is both sides;
+One topic is stopped and says why, no other is, and nothing is lost. One cluster is both sides;
 copies lie beside their sources.
 """
 

@@ -1,8 +1,11 @@
 """Check the verdicts of Heliograph's own audit against what the referee found. Pure.
 
-By offsets: the audit names no fault where the referee knows of none, it names every fault that the
-referee knows of in what it has compared, it counts as many right copies as there are, and each of
-its excuses has a reason.
+By offsets:
+
+- the audit names no fault where the referee knows of none;
+- in the part that it has compared, it names every fault that the referee knows of;
+- it counts as many right copies as there are;
+- each of its excuses has a reason.
 
 The audit compares the target with what the mirror believes to have written. It judges the present
 generation of a source topic, so faults of copies from before a re-creation are not asked of it.
@@ -118,8 +121,10 @@ class _Comparison:
                 self._find("false alarm", f"{alarm}; {found}, and no such thing there")
 
     def _is_excused_loss(self, alarm: Span) -> bool:
-        """Whether records are missing there that are not held against the copy a second time, as
-        the flow stands still."""
+        """Whether the missing records are excused, because the flow is stopped.
+
+        That it is stopped is a finding already.
+        """
         truth = self._truth
         return truth.evidence.stands_still and any(
             alarm.covers(each.offset, None) and not truth.is_copied(each)

@@ -31,7 +31,7 @@ _Place = tuple[float, float]
 _BEFORE_ALL: _Place = (-1, -1)
 _BEHIND_ALL: _Place = (math.inf, math.inf)
 RECREATED = "recreated"
-"""The reason of the journal entry with which a link goes on to the next generation."""
+"""The reason of the journal entry with which a link begins the next generation."""
 
 
 class Original(NamedTuple):
@@ -78,7 +78,7 @@ class Excuse(StrEnum):
     TRIMMED_AT_TARGET = "trimmed at target"
     """The target's log begins behind the place of its copy."""
     NOT_YET = "the mirror says so"
-    """It follows the last copy, and the mirror says that it stands still."""
+    """It follows the last copy, and the mirror says that the partition is stopped."""
 
 
 @dataclass(frozen=True)
@@ -249,8 +249,10 @@ class FlowTruth:
         return oldest
 
     def _hides_an_older_value(self, original: Original) -> bool:
-        """Whether compaction of the target cannot have taken the copy of this last tombstone of
-        its key, because an older record of the key is still there."""
+        """Whether this is its key's last tombstone, and the target still has an older record.
+
+        Then compaction of the target cannot have taken the tombstone's copy.
+        """
         key = original.written.content.key
         if self._is_superseded(original) or not original.is_in_log:
             return False

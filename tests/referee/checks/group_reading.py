@@ -63,9 +63,9 @@ def need_only_be_safe(
 ) -> bool:
     """Whether a position may lie before records that the group has read.
 
-    That is so where a flow stands still, and in a hole of the map. In a partition of several
-    origins it is also so where unread records may be gone, where the group has no position at one
-    of the sources, or where a map into the target or a source has a hole at all (`holed`).
+    It may if a flow is stopped, and in a hole of the map. In a partition of several origins it also
+    may in three cases: unread records may be gone; the group has no position at one of the sources;
+    a map into the target or a source has any hole (`holed`).
     """
     if any(truth.evidence.stands_still for truth in truths):
         return True

@@ -1,9 +1,9 @@
 """Check positions of consumer groups that links translate. Pure.
 
-A group's position at the source says which records it has read. On the target it must go on at
-the first record that it has not read, whoever wrote it: nothing is skipped, and nothing is read
-again. Where a partition has records of one origin, this is the very next record; where it has
-records of several, it is the documented safe position.
+A group's position at the source says which records it has read. On the target it must continue
+at the first record that it has not read, of any writer: nothing is skipped, and nothing is read
+again. In a partition with one origin this is the very next record. In a partition with several
+origins it is the documented safe position.
 """
 
 from __future__ import annotations

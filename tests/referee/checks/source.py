@@ -1,7 +1,7 @@
 """Check the source cluster itself: what it acknowledged is in its final log. Pure.
 
-A mirror can only be judged on a source that keeps its own promises, so a finding here is one of
-the broker, and findings about the copies of that partition are to be read with it.
+A mirror can only be judged on a source that keeps its own promises. So a finding here is one of
+the broker. Read findings about the copies of that partition with it.
 """
 
 from __future__ import annotations

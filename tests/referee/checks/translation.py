@@ -1,8 +1,8 @@
 """Check translated offsets, in both directions. Pure.
 
-By definition translate(o) is the smallest target offset such that every copied record before `o`
-lies below it and every one from `o` on lies at or above it. So a reader that goes on there reads
-exactly the next record of the flow, and skips records of other origins.
+Definition: translate(o) is the smallest target offset with every copied record before `o` below it
+and every one from `o` on at or above it. So a reader that continues there reads exactly the next
+record of the flow, and skips records of other origins.
 
 From the logs follows an interval: the answer lies behind the copy of the record before `o` (`low`)
 and not behind the copy of the next one (`high`). Where the copy of the record before `o` is
@@ -79,7 +79,7 @@ class ForwardCheck:
         """Whether nothing may be known about an offset: behind the end of what is copied, or where
         the target's retention took the copies, and the map with them."""
         evidence = self._truth.evidence
-        # A partition that stands still may have copies that are not mapped: it says so.
+        # A stopped partition may have copies that are not mapped: the mirror says so.
         if offset > evidence.source.end_offset or evidence.stands_still:
             return True
         is_trimmed = evidence.target.start_offset > 0
