@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from local_cluster.fetch_sessions.session_cache import FetchSessionCache
     from local_cluster.groups.coordinator import GroupCoordinator
     from local_cluster.log.directory.log_store import LogStore
+    from local_cluster.log.disk.cold_reads import ColdReads
     from local_cluster.replication.log_dir_moves import LogDirMoves
     from local_cluster.replication.replica_set import ReplicaSet
-    from local_cluster.server.cold_reads import ColdReads
     from local_cluster.settings import BrokerSettings
     from local_cluster.transactions.coordinator import TransactionCoordinator
     from local_cluster.transactions.producer_ids import ProducerIds

@@ -7,7 +7,6 @@ Reading order:
     connection           one client connection
     request_dispatch     decodes a request and calls its handler
     outbox               sends responses, file slices by sendfile
-    cold_reads           loads file ranges that are not in the page cache
     group_commit         fsyncs of many logs in rounds
     metadata_listeners   passes metadata changes to the parts of the broker
     housekeeping         checkpoints, retention, full disks

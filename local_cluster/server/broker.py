@@ -32,6 +32,7 @@ from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.directory.log_directory import LogDirectory
 from local_cluster.log.directory.log_store import LogStore
 from local_cluster.log.directory.offset_checkpoints import Checkpoint
+from local_cluster.log.disk.cold_reads import ColdReads
 from local_cluster.log.disk.disk_work import Deletion, LogDirectoryError
 from local_cluster.log.disk.files import OsFiles
 from local_cluster.replication.follower.followed_replicas import FollowedReplicas
@@ -42,7 +43,6 @@ from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.replication.stray_replicas import StrayReplicas
 from local_cluster.replication.throttle import ReplicationThrottle
-from local_cluster.server.cold_reads import ColdReads
 from local_cluster.server.group_commit import GroupCommit
 from local_cluster.server.housekeeping import SPACE_PROBE_INTERVAL_MS, Housekeeping
 from local_cluster.server.listeners import Listeners

@@ -24,8 +24,8 @@ from local_cluster.client.connection import frame_buffers
 from local_cluster.handlers.deferred import Deferred
 from local_cluster.handlers.registry import Reply
 from local_cluster.handlers.services import RequestContext
+from local_cluster.log.disk.cold_reads import ColdReads
 from local_cluster.log.partition.partition_log import LogSlice
-from local_cluster.server.cold_reads import ColdReads
 from local_cluster.server.outbox import Outbox, Part
 from local_cluster.server.request_dispatch import RequestDispatcher
 from local_cluster.settings import BrokerSettings

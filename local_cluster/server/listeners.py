@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from local_cluster.handlers.services import BrokerServices
-from local_cluster.server.cold_reads import ColdReads
+from local_cluster.log.disk.cold_reads import ColdReads
 from local_cluster.server.connection import ClientConnection, ConnectionSettings
 from local_cluster.server.request_dispatch import RequestDispatcher
 from local_cluster.settings import BrokerSettings

@@ -21,8 +21,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from local_cluster.log.disk.cold_reads import CHUNK_BYTES, ColdReads
 from local_cluster.log.partition.partition_log import LogSlice
-from local_cluster.server.cold_reads import CHUNK_BYTES, ColdReads
 
 Part = bytes | memoryview | LogSlice
 

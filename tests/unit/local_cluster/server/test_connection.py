@@ -14,7 +14,7 @@ import pytest
 from local_cluster.handlers.deferred import Deferred
 from local_cluster.handlers.registry import Handler, Reply
 from local_cluster.handlers.services import BrokerServices, RequestContext
-from local_cluster.server.cold_reads import ColdReads
+from local_cluster.log.disk.cold_reads import ColdReads
 from local_cluster.server.connection import (
     IN_FLIGHT_MAX,
     RESPONSE_BYTES_MAX,

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from local_cluster.log.disk.cold_reads import CHUNK_BYTES, ColdReads
 from local_cluster.log.disk.files import OsFiles
 from local_cluster.log.segment.segment import LogSlice
-from local_cluster.server.cold_reads import CHUNK_BYTES, ColdReads
 from local_cluster.server.outbox import SENDFILE_BYTES_MIN, Outbox, Part
 
 FILE_BYTES = 3 * CHUNK_BYTES + 12_345

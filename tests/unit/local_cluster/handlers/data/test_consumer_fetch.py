@@ -12,8 +12,8 @@ from local_cluster.fetch_sessions.session_cache import FetchSessionCache
 from local_cluster.handlers.data.consumer_fetch import ConsumerFetch
 from local_cluster.handlers.deferred import Deferred
 from local_cluster.handlers.services import BrokerServices, RequestContext
+from local_cluster.log.disk.cold_reads import ColdReads
 from local_cluster.log.disk.page_cache import ColdReadError, is_warm_only
-from local_cluster.server.cold_reads import ColdReads
 from local_cluster.wire import fetch as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
