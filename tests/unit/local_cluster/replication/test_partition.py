@@ -153,7 +153,7 @@ async def test_readers_wake_when_the_high_watermark_moves_and_stop_there(
     assert wakes == []
     with monkeypatch.context() as unreadable:
         # A reader at the limit does not reach the log.
-        unreadable.setattr(partition.log, "read", None)
+        unreadable.setattr(partition.log.reader, "read", None)
         assert partition.read(0, bytes_max=9, offset_limit=0, at_least_one_batch=True) is None
     flush_now(partition)
     partition.flushes.flushed()
