@@ -61,7 +61,7 @@ async def _run(settings: BrokerSettings) -> int:
             except (OSError, KafkaError, CoordinationUnavailable) as error:
                 log.critical("the broker cannot start: %s", error)
                 return EXIT_FAILED
-        # Otherwise each full collection would visit every log while the loop stands still.
+        # Otherwise each full collection would visit every log while the event loop is stopped.
         gc.collect()
         gc.freeze()
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)

@@ -19,8 +19,8 @@ A record whose counterpart would be below the log start of the other side was de
 retention. It is *expired*, not lost or duplicated.
 
 Guarantees: `produced` and `mirrored` count records that were read. `is_clean` is true only if every
-record of the source has exactly one copy, in order, at the mapped offset, and there are no other
-records. Two different records with the same 64-bit fingerprint would count as equal.
+record of the source has exactly one copy, in order, at the mapped offset. There must be no other
+records either. Two different records with the same 64-bit fingerprint would count as equal.
 """
 
 from __future__ import annotations

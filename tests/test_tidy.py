@@ -22,10 +22,27 @@ FOLDER_MODULES_MAX: Final = 16
 SENTENCE_WORDS_MAX: Final = 25
 FIRST_LINE_WORDS_MAX: Final = 20
 
-LONG_FILES: Final[dict[str, str]] = {}
-LONG_FUNCTIONS: Final[dict[str, str]] = {}
+LONG_FILES: Final = {
+    "local_cluster/replication/partition.py": "each operation of `Partition` reads or advances the "
+    "high watermark; the ISR, the purgatory and the flushes are modules of their own",
+}
+LONG_FUNCTIONS: Final = {
+    "local_cluster/server/broker.py::__init__": "the composition root: it makes each part of a "
+    "broker in the order of their dependencies, without a branch",
+    "topology/rebalance/command.py::rebalance": "Typer reads the options from the signature, which "
+    "is more than half of it",
+}
 FULL_FOLDERS: Final[dict[str, str]] = {}
 SIMILAR_NAMES: Final[dict[tuple[str, str], str]] = {}
+LONG_SENTENCES: Final = {
+    "mirror_maker/tail/alignment.py::module": "when two records count as one is a definition, and "
+    "names all that it compares",
+}
+GENERATED: Final = {
+    "local_cluster/wire/responses": "mirrors the structs of Kafka's schemas, which have no text; "
+    "only the response itself says its API and versions",
+}
+"""Folders whose classes need no docstring."""
 
 
 @cache
@@ -164,28 +181,41 @@ def test_every_module_and_public_class_has_a_docstring() -> None:
             for node in tree(path).body
             if isinstance(node, ast.ClassDef)
             and not node.name.startswith("_")
+            and name(path.parent) not in GENERATED
             and not ast.get_docstring(node)
         ]
     assert not silent, "\n".join(silent)
 
 
+def prose(text: str) -> str:
+    """Return a docstring with an empty line for each row of a table, diagram or code block.
+
+    A row has columns (two or more spaces within the line) or is indented by four or more.
+    """
+    rows = re.compile(r"^(?: {4}|.*\S {2,}\S|\s*(?:\||>>>))")
+    return "\n".join("" if rows.match(line) else line for line in text.splitlines())
+
+
 def sentences(text: str) -> Iterator[str]:
-    """The sentences of a docstring or document, without code blocks, tables and lists of words."""
-    for paragraph in re.split(r"\n\s*\n|\n\s*[-*|] |\n {4,}", text):
-        if paragraph.lstrip().startswith(("|", ">>>", "    ")):
-            continue
+    """Yield the sentences of a docstring, without tables, diagrams and code blocks."""
+    for paragraph in re.split(r"\n\s*\n|\n\s*[-*] ", prose(text)):
         yield from re.split(r"(?<=[.!?:;])\s+", " ".join(paragraph.split()))
+
+
+def test_tables_are_not_sentences() -> None:
+    text = "One.\n\nkey    what it does,\n       for long\n\n    a --> b\n\n- Two\n  lines. Three."
+    assert [each for each in sentences(text) if each] == ["One.", "- Two lines.", "Three."]
 
 
 def test_sentences_are_short() -> None:
     long = [
-        f"{name(path)}::{what}: {sentence}"
+        (f"{name(path)}::{what}", sentence)
         for path in modules()
         for what, text in docstrings(path)
         for sentence in sentences(text)
         if len(sentence.split()) > SENTENCE_WORDS_MAX
     ]
-    assert not long, "\n".join(long)
+    assert {at for at, _ in long} == set(LONG_SENTENCES), "\n".join(map(": ".join, long))
 
 
 PRIVATE_WORDS: Final = {

@@ -3,6 +3,7 @@
 Reading order:
 
     main        the `heliograph` command: its subcommands and exit codes
+    version     what `heliograph --version` prints
     problems    errors that a person can act on, in the file and in a deployment
     model       the topology file as pydantic models
     file        a file's text to a model, or to every problem in it

@@ -14,7 +14,8 @@ from aggregator.maps.link_map import TopicIds
 from aggregator.maps.translation import LinkMaps
 from local_cluster.records.batch import Record
 from mirror_maker.formats import GapJournal, gaps_topic_name
-from mirror_maker.formats.verdicts import VerdictTopic, verdicts_topic_name
+from mirror_maker.formats.verdict_topic import VerdictTopic
+from mirror_maker.formats.verdicts import verdicts_topic_name
 
 
 class AuditTopics:

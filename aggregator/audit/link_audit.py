@@ -25,16 +25,8 @@ from aggregator.maps.link_map import LinkMap, TopicIds
 from mirror_maker.formats import FlowKey, Gap, GapJournal, OffsetMap
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.formats.probe import is_probe_topic
-from mirror_maker.formats.verdicts import (
-    BUCKET_MS,
-    FAULTS,
-    Finding,
-    FlowVerdicts,
-    Progress,
-    Tally,
-    Verdict,
-    VerdictTopic,
-)
+from mirror_maker.formats.verdict_topic import FlowVerdicts, VerdictTopic
+from mirror_maker.formats.verdicts import BUCKET_MS, FAULTS, Finding, Progress, Tally, Verdict
 
 RUNS_COUNTED_MAX: Final = 10_000
 """Most runs of a map that are counted; with more, the number of records is unknown."""

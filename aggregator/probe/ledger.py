@@ -8,7 +8,7 @@ Times are monotonic milliseconds.
 Each record is sent after the delivery report of the previous one. So an acknowledged record is on
 the source before every later record, and the link keeps that order. When a later record arrives,
 the earlier one is *overtaken*. It is *lost* if it does not arrive within `lost_ms` after that. A
-record that was not overtaken is only late, however long it takes: the link stands still, or is far
+record that was not overtaken is only late, however long it takes: the link is stopped, or is far
 behind. A lost record that arrives later is out of order and no longer lost.
 
 A record is remembered for `window_ms`; a later arrival is not judged. The reader starts over at the

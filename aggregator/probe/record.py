@@ -2,10 +2,11 @@
 
     heliograph-probe/1 jfk-nyc 9f86d081884c7d65 17 1700000000123 5c3b2a19
 
-The fields are the format version, the link, the run id of the prober, the sequence number, the time
-of sending in milliseconds, and the CRC-32C of everything before the last space, in hexadecimal
-digits. Every version ends with the CRC, so a reader of another version recognizes an intact record.
-The key is the link's name, there are no headers, and the timestamp is the time of sending.
+The fields are the format version, the link, the run id of the prober and the sequence number. Then
+come the time of sending in milliseconds, and the CRC-32C of everything before the last space, in
+hexadecimal digits. Every version ends with the CRC, so a reader of another version recognizes an
+intact record. The key is the link's name, there are no headers, and the timestamp is the time of
+sending.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ response), the next request names everything again.
 One request at a time, see `fetch_in_session`. Source: FetchSessionHandler.java.
 
 Brokers use replication/follower/fetch_session.py among themselves. It shares only the epoch
-arithmetic (wire/fetch.py): its caller passes what is wanted with each request, always by topic id,
+arithmetic (wire/fetch/): its caller passes what is wanted with each request, always by topic id,
 and it keeps neither that nor high watermarks.
 """
 

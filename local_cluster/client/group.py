@@ -10,7 +10,7 @@ bytes. The leader of the group computes the assignment of every member.
     any --FENCED_INSTANCE_ID--> GroupFencedError from `run`: another process has the instance id
 
 With a `group_instance_id` the member is static (KIP-345): a process that was killed and started
-again takes over its old place and assignment at once, without a rebalance, and without waiting for
+again takes over its old place and assignment at once. It causes no rebalance, and does not wait for
 the session of its predecessor to end.
 
 An assignment stays in use during a rebalance, until `on_assignment` gets a new one. An owner that

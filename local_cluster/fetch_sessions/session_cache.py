@@ -11,7 +11,7 @@ Guarantees:
 - An epoch that was answered is not answered again.
 - A partition that was read to its end is not read again before it changes.
 
-Not here: reads (handlers/data/), the wire format (wire/fetch.py).
+Not here: reads (handlers/data/), the wire format (wire/fetch/).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which of the partitions that a client fetches have changed since its last read. Pure.
 
 A watch fires once and is then gone: the next read of the partition adds it again. So an append
-costs nothing for clients that were notified and have not come back, and a client of thousands of
+costs nothing for clients that were notified and have not come back. A client of thousands of
 partitions reads only those that have changed.
 """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator
 
-from local_cluster.wire.fetch_model import RecordsPart
+from local_cluster.wire.fetch.model import RecordsPart
 from local_cluster.wire.messages import Fields
 
 Body = Fields | bytes | list[bytes | memoryview | RecordsPart]

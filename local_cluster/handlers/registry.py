@@ -2,8 +2,8 @@
 
 A handler is a plain function `(broker, context, request) -> Reply`. What it does before it returns
 happens in request order on its connection. For a response that has to wait (a rebalance, a commit)
-it returns an awaitable, on the hot paths a `Deferred`, and the next request is dispatched
-meanwhile. Responses leave in request order, whichever is ready first.
+it returns an awaitable, on the hot paths a `Deferred`. The next request is dispatched meanwhile.
+Responses leave in request order, whichever is ready first.
 """
 
 from __future__ import annotations

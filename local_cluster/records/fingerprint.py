@@ -10,9 +10,9 @@ their order. It does not cover what a mirror changes: offset, producer id, batch
     first 8 bytes of the digest, read as a little-endian signed integer
 
 The bytes after the timestamp are those of a record of batch format v2, from the key length to the
-end of the record, so that a decoder can hash the slice in place. Known clients write varints in
-their shortest form. A record with longer ones has one fingerprint by slice and another by fields;
-its slice is the same at both ends of a mirror.
+end of the record. So a decoder can hash the slice in place. Known clients write varints in their
+shortest form. A record with longer ones has one fingerprint by slice and another by fields; its
+slice is the same at both ends of a mirror.
 
 It is no defence against an adversary: mmh3 is not cryptographic.
 """

@@ -2,8 +2,8 @@
 
     copy    the future replica gets the replica's records, a chunk at a time; a thread reads them
     flush   the future replica is on the disk, with its mark and its directory
-    pause   no flush of the replica starts, so its durable end stands still. The future replica gets
-            the rest, and is flushed until it has everything that counts
+    pause   no flush of the replica starts, so its durable end is fixed. The future replica gets the
+            rest, and is flushed until it has everything that counts
     swap    the future replica is renamed and becomes the replica. Nothing of it counts before the
             renaming is on the disk, and the former log acknowledges nothing any more
     finish  when the directory of the new log is on the disk, the former log is deleted. When that

@@ -103,7 +103,7 @@ class LogFlushes:
         return self._flusher is flusher
 
     def pause(self) -> None:
-        """Start no flush, so that the durable end offset stands still."""
+        """Start no flush, so that the durable end offset is fixed."""
         if self._flusher is not None and self._paused_flusher is None:
             self._paused_flusher, self._flusher = self._flusher, _PAUSED
 

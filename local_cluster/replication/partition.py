@@ -1,9 +1,9 @@
 """One replica of a partition on this broker: leadership, high watermark, appends and reads.
 
-The high watermark is apart from the log end. With `flush: fsync` a replica counts up to what it
-has fsynced. The high watermark is then the least fsynced end offset of the in-sync replicas, so
-a record that a consumer read or a producer got acknowledged survives any crash. With
-`flush: page_cache` a replica counts up to what it has written, which is Kafka's own promise.
+The high watermark is apart from the log end. With `flush: fsync` a replica counts up to what it has
+fsynced. The high watermark is then the least fsynced end offset of the in-sync replicas. So a
+record that a consumer read or a producer got acknowledged survives any crash. With `flush:
+page_cache` a replica counts up to what it has written, which is Kafka's own promise.
 
 Guarantees: the high watermark never goes back while this broker leads. Delayed produces complete
 in offset order. When the leadership ends they fail with NOT_LEADER_OR_FOLLOWER, because their

@@ -1,7 +1,7 @@
 """Where a follower truncates its log to agree with its leader's. Pure.
 
 With every fetch a follower names the leader epoch of its last record (KIP-101, KIP-279, KIP-595).
-If that epoch ends earlier in the leader's log, or is not there, the leader returns the largest
+That epoch may end earlier in the leader's log, or not be there. The leader then returns the largest
 epoch up to it and that epoch's end. The follower truncates and fetches again. This takes several
 rounds if both logs have epochs that the other one lacks. The high watermark plays no part in it.
 """

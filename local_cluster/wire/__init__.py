@@ -6,8 +6,8 @@ In reading order:
 - `frame`, `header`, `primitives`: what every message has;
 - `messages`: every message through kio. `kio_schema` checks lengths first, `kio_fixes` replaces
   classes of kio that are wrong, `responses/` has the fields of the handlers' responses as types;
-- by hand, because they are hot: `produce`; `fetch` with `fetch_model`, `fetch_request` and
-  `fetch_response`; `offset_commit` (the broker's side); `metadata` (a client's side);
+- by hand, because they are hot: `produce`, `fetch/`, `offset_commit` (the broker's side),
+  `metadata` (a client's side);
 - shared by these: `topics` (by name or id), `current_leader` (KIP-951).
 """
 

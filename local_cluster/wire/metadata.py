@@ -1,8 +1,8 @@
 """Metadata v1-v13 by hand, a client's side: responses about thousands of partitions.
 
-`decode_head` leaves the topics as bytes, so that a client that polls can compare them with those of
-the last response and decode them only if they differ. The controller id is in the head: a Kafka
-broker in KRaft mode names a random live broker in each response.
+`decode_head` leaves the topics as bytes. So a client that polls can compare them with those of the
+last response, and decode them only if they differ. The controller id is in the head: a Kafka broker
+in KRaft mode names a random live broker in each response.
 
 Schema: MetadataRequest.json and MetadataResponse.json of Apache Kafka (KIP-4, KIP-112, KIP-320,
 KIP-430, KIP-516, KIP-526, KIP-1102). The lists of authorized operations are not asked for.

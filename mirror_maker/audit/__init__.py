@@ -14,6 +14,7 @@
     receipt_queue        the receipts that wait for that; pure
     evidence             a batch seen, a receipt expected, a verdict; pure
     tally                verdicts added up; pure
+    verdict_publisher    publishes the verdicts of a link, and checks that they stand
     explained_findings   findings that the journal explains; pure
     findings             findings in words; pure
 

@@ -14,14 +14,8 @@ from mirror_maker.audit.log_check import LogCheck
 from mirror_maker.audit.tally import FlowTally
 from mirror_maker.formats import Opening
 from mirror_maker.formats.receipts import Receipts, flow_id
-from mirror_maker.formats.verdicts import (
-    AuditPlace,
-    Bucket,
-    FlowVerdicts,
-    Progress,
-    Verdict,
-    VerdictRecord,
-)
+from mirror_maker.formats.verdict_topic import FlowVerdicts
+from mirror_maker.formats.verdicts import AuditPlace, Bucket, Progress, Verdict, VerdictRecord
 from mirror_maker.ports import Clock
 from mirror_maker.stores.journal_store import GapStore
 

@@ -7,12 +7,12 @@ from typing import Final
 
 from mirror_maker.audit.evidence import Judged
 from mirror_maker.formats import FlowKey
+from mirror_maker.formats.verdict_topic import FlowVerdicts
 from mirror_maker.formats.verdicts import (
     BUCKET_MS,
     FAULTS,
     Bucket,
     Finding,
-    FlowVerdicts,
     Progress,
     Tally,
     Verdict,

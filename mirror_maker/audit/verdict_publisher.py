@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from mirror_maker.audit.cpu_budget import CpuMeter
 from mirror_maker.audit.flow_audit import FlowAudit
 from mirror_maker.audit.receipts_reader import ReceiptsReader
-from mirror_maker.formats.verdicts import AuditorState, FlowVerdicts, auditor_record
+from mirror_maker.formats.verdict_topic import FlowVerdicts
+from mirror_maker.formats.verdicts import AuditorState, auditor_record
 from mirror_maker.stores.audit_topics import AuditTopics
 
 AuditedEnd = tuple[FlowAudit, int | None]

@@ -1,10 +1,10 @@
 """The offset syncs that MirrorMaker 2's readers get for acknowledged runs. Pure.
 
-MirrorMaker 2 writes a sync for the first record, after every gap or step back, after every
-`offset.lag.max` records, and (since 3.7) the latest one at every commit. Here the unit is a run,
-not a record: a sync for the first offset of a run after a jump, and for the last offset of each
-flush. A reader uses the newest sync at or below the offset it translates, so syncs between these
-two would change no answer.
+MirrorMaker 2 writes a sync for the first record, after every gap or step back, and after every
+`offset.lag.max` records. Since 3.7 it also writes the latest one at every commit. Here the unit is
+a run, not a record: a sync for the first offset of a run after a jump, and for the last offset of
+each flush. A reader uses the newest sync at or below the offset it translates, so syncs between
+these two would change no answer.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ class Fetcher:
     def _note_end(self, at: TopicPartition, flow: Flow) -> None:
         """Take the partition's end from the session.
 
-        A broker does not repeat in a session what it has reported before, so a flow that is new to
+        A broker does not repeat in a session what it has reported before. So a flow that is new to
         the session would not learn it.
         """
         end, at_ms = self._session.high_watermark(at), self._last_answer.at_ms

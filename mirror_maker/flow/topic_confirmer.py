@@ -1,9 +1,9 @@
 """Confirms topic ids, so that nothing is written that was fetched from another topic of the name.
 
-An old fetch asks by name. Between two rounds of discovery a topic may be deleted and re-created,
-and a fetch at the old position then brings records of the new topic. So fetched batches are held
-until the broker that served them, asked afterwards, still knows the topic by the flow's id. A topic
-that is re-created later has not been read yet.
+An old fetch asks by name. Between two rounds of discovery a topic may be deleted and re-created. A
+fetch at the old position then brings records of the new topic. So fetched batches are held until
+the broker that served them, asked afterwards, still knows the topic by the flow's id. A topic that
+is re-created later has not been read yet.
 
 There is one request at a time per broker, about all topics that hold something. While it is in
 flight, more is fetched and held: it costs one round trip of latency, no throughput. A source

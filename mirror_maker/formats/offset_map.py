@@ -8,8 +8,8 @@ Guarantees:
 
 - *Lossless*: every copied record below `source_next` is in exactly one run.
 - *Monotonic*: runs ascend on both sides, so translation keeps the order.
-- *Exact*: `translate(o)` is the smallest target offset, from the flow's first on, such that every
-  copied record before `o` lies below it and every one from `o` on lies at or above it.
+- *Exact*: `translate(o)` is the smallest target offset, from the flow's first on, that divides the
+  copied records. Those before `o` lie below it, those from `o` on lie at or above it.
 - *Honest*: past the mirrored end, and where the target no longer has the copies, the answer is
   `pending`. Inside a *hole* it is `inexact` with a safe offset: no copied record from `o` on lies
   below it. In a part that others copied before a take-over, it is `inexact` without an offset.

@@ -1,7 +1,7 @@
 """Probe topics of links: their names, on the source and on the target. Pure.
 
-The aggregator writes one record per interval into the probe topic of a link, on the link's source,
-and reads the copy on the aggregate (`aggregator/probe`). A link copies its own probe topic and no
+The aggregator writes one record per interval into the probe topic of a link, on the link's source.
+It reads the copy on the aggregate (`aggregator/probe`). A link copies its own probe topic and no
 other one.
 
 Every name ends in `.internal`, so MirrorMaker 2's default `topics.exclude` excludes it. Other

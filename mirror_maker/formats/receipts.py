@@ -13,9 +13,10 @@ Topic: `heliograph-receipts.<link>.internal` on the target, one partition, delet
 `source`, `target` and `timestamp_ms`. Later gaps count from the end of the receipt before, and from
 its timestamp. `sequence` is the first record's; the receipts of one value continue it.
 
-Meaning: of the source offsets [source_from, source_to) `records_count` records were acknowledged at
-target offsets from `target_offset` on, as one batch with this CRC-32C and this largest timestamp.
-If several batches name one source range, the single offsets are unknown (journal: `copied`).
+Meaning: of the source offsets [source_from, source_to) `records_count` records were acknowledged as
+one batch. They have the target offsets from `target_offset` on, and the batch has this CRC-32C and
+this largest timestamp. If several batches name one source range, the single offsets are unknown
+(journal: `copied`).
 
 A CRC of 0 may also mean that compaction took one or several batches before their CRCs were noted;
 the timestamp is then -1.

@@ -1,16 +1,16 @@
 """Positions of groups in partitions with records of several origins, from all maps involved.
 
 `shared_positions.py` says what is safe and why. This module reads the maps of all links into the
-target, and finds out how far a group has read at the source of each link:
+target. It finds out how far a group has read at the source of each link:
 
 - *Merged* (a topic of `merge`): the group's position at every source is read. If a source does not
   answer (a datacenter is down), its last known positions stand, and its log ends are unknown.
   Nothing is known of links that this worker does not run.
 - *Mixed* (any other copy whose name does not tell its origin): the group's position at this link's
-  source tells it for all, through the maps of the links into the source, including the link from
-  the target. A position that a mirror committed at the source is left alone. The link from the
-  group's own cluster brings it here, and a position of the target's own group must not come back to
-  it.
+  source tells it for all, through the maps of the links into the source. The link from the target
+  is one of these links. A position that a mirror committed at the source is left alone. The link
+  from the group's own cluster brings it here, and a position of the target's own group must not
+  come back to it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """One link on one worker.
 
 - `link`: composes the rest; its flows, and the state of the link.
+- `link_parts`: makes the parts of a link from its clients and settings.
 - `discovery`, `topic_plan`: what both clusters have, and which copies to create.
 - `map_flusher`: writes what the maps have gained.
 - `operator_controls`: follows an operator's orders.

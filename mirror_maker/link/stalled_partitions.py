@@ -60,7 +60,7 @@ class StalledPartitions(NamedTuple):
         others = len(self.worst) - 1 + self.more
         if not others:
             return self.worst[0].sentence()
-        more = "1 more partition stands still" if others == 1 else f"{others} more stand still"
+        more = "1 more partition is stopped" if others == 1 else f"{others} more are stopped"
         return f"{self.worst[0].sentence()}; {more}"
 
 

@@ -198,7 +198,7 @@ def _trouble_lines(flows: Sequence[_Flow]) -> Iterator[str]:
     yield from _family(
         "trouble",
         "gauge",
-        "1 for what a partition stands still for.",
+        "1 for the trouble that stops a partition.",
         _counted(flows, "trouble", lambda flow: {flow["trouble"]: 1} if flow["trouble"] else {}),
     )
     yield from _family(

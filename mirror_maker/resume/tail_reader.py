@@ -64,9 +64,9 @@ async def _check_count(
     """Check that `described` counts no write that arrived after the high watermark.
 
     Foreign records are gone too, so the number of lost offsets proves nothing. A write in flight
-    (of a killed or overlapping worker) may have landed after the log was read, and before the
-    target was asked for our last sequence. It may be committed only later, or never, if the leader
-    is lost. Returns the high watermark up to which the target was read. Raises KafkaError: prove
+    (of a killed or overlapping worker) may have landed between two steps: the read of the log, and
+    the request for our last sequence. It may be committed only later, or never, if the leader is
+    lost. Returns the high watermark up to which the target was read. Raises KafkaError: prove
     again, which finds the write in the tail or does not count it.
     """
     first, end = await target.bounds()

@@ -20,6 +20,8 @@ MM2_PREFIX: Final = "mm2:"
 
 
 class StartKind(StrEnum):
+    """The kinds of the setting, as the table above lists them."""
+
     EARLIEST = "earliest"
     LATEST = "latest"
     TIMESTAMP = "timestamp"

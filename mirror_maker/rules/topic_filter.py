@@ -45,8 +45,9 @@ class TopicFilter:
       `heartbeats.replication.enabled`).
     - A topic that came from the target or through it is not selected: copying it back would make a
       loop. If every hop prefixes its source's alias, that is any topic with the target's alias
-      among its parts, except the last part, as in MirrorMaker 2 (MirrorSourceConnector.isCycle).
-      With other names it is only a topic that begins with the target's alias.
+      among its parts. The last part does not count, as in MirrorMaker 2
+      (MirrorSourceConnector.isCycle). With other names it is only a topic that begins with the
+      target's alias.
     """
 
     def __init__(

@@ -14,7 +14,8 @@ from typing import Final
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import MapFormatError
 from mirror_maker.formats.receipts import Receipts, encode_receipts, receipts_topic_name
-from mirror_maker.formats.verdicts import VerdictRecord, VerdictTopic, verdicts_topic_name
+from mirror_maker.formats.verdict_topic import VerdictTopic
+from mirror_maker.formats.verdicts import VerdictRecord, verdicts_topic_name
 from mirror_maker.model import LinkFailedError
 from mirror_maker.ports import Clock, DataSink
 from mirror_maker.stores.state_topic import Pair, StateTopic

@@ -1,7 +1,7 @@
 """Finds topics that are gone at the source, and deletes their copies if the link wants that.
 
-`deletion_rules.py` decides. One worker of a link does it for all, from what the map topic says was
-copied, so it does not matter which worker copied it.
+`deletion_rules.py` decides. One worker of a link does it for all. It reads from the map topic what
+was copied, so it does not matter which worker copied it.
 """
 
 from __future__ import annotations

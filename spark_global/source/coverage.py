@@ -91,8 +91,8 @@ def aggregate_ranges(
 ) -> list[PartitionRange]:
     """Return the ranges of one partition of the aggregate: one range without merged links.
 
-    With merged links there is one range per link, for the records that its map has, and one for the
-    records that no map has, whose origin is unknown.
+    With merged links there is one range per link, for the records that its map has. One more range
+    is for the records that no map has: their origin is unknown.
     """
     ranges = []
     for topic in topics:

@@ -2,7 +2,7 @@
 
 The order of requests matters for the audit: first the ends of the aggregate, then the offset maps,
 cut at these ends, then the ends of the sources. So every record that a map has is read on both
-sides, and records that are produced meanwhile are past the map on the source's side.
+sides. Records that are produced meanwhile are past the map on the source's side.
 """
 
 from __future__ import annotations

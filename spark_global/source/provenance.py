@@ -1,8 +1,8 @@
 """The offset map as three arrays, which translates whole columns of offsets. Pure.
 
-A run (source, target, count) states that `count` consecutive source offsets from `source` on were
-copied to the same number of consecutive target offsets from `target` on. Both offsets ascend from
-run to run. So a translation is one binary search per offset, in either direction, and keeps order.
+A run (source, target, count) states that `count` consecutive source offsets, from `source` on, were
+copied. They have as many consecutive target offsets, from `target` on. Both offsets ascend from run
+to run. So a translation is one binary search per offset, in either direction, and keeps order.
 
 Not here: reading the map's topic (`maps.py`), the format (`mirror_maker.formats`).
 """

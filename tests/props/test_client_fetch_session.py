@@ -172,7 +172,7 @@ steps = st.one_of(
     st.tuples(st.just("moves"), partitions, st.integers(0, 3)),
     st.tuples(st.just("is refused"), partitions, st.just(0)),
     st.tuples(st.just("forgets"), partitions, st.just(0)),
-    st.tuples(st.just("is made anew"), partitions, st.integers(1, 3)),
+    st.tuples(st.just("is re-created"), partitions, st.integers(1, 3)),
     st.tuples(st.just("broker changes"), partitions, st.integers(0, 1)),
     *(2 * [st.tuples(st.just("poll"), fates, st.just(0))]),
 )
@@ -194,7 +194,7 @@ async def _run(broker: Broker, steps: Sequence[tuple[str, object, int]]) -> None
             match step:
                 case "ask":
                     session.add(what, FetchPosition(number, topic_id=ids.get(what.topic)))
-                case "is made anew":
+                case "is re-created":
                     ids[what.topic] = UUID(int=PARTITIONS.index(what) // 2 * 10 + number)
                     for at in [at for at in session.wanted if at.topic == what.topic]:
                         session.add(at, FetchPosition(number, topic_id=ids[what.topic]))

@@ -20,7 +20,8 @@ from mirror_maker.formats import (
     map_topic_name,
 )
 from mirror_maker.formats.probe import is_probe_topic
-from mirror_maker.formats.verdicts import VerdictTopic, verdicts_topic_name
+from mirror_maker.formats.verdict_topic import VerdictTopic
+from mirror_maker.formats.verdicts import verdicts_topic_name
 from topology.audit.question import AuditUnreadable
 from topology.deployment.deployment import LinkView
 

@@ -87,9 +87,9 @@ def up(
     A daemon that runs as the file says is not touched. Brokers of one cluster restart one after the
     other, each when all replicas are in sync.
 
-    Exits with 0 when everything runs and responds, with 4 when everything was started but links
-    wait for an operator (paused, or partitions stand still), and with 1 when something does not
-    run.
+    Exits with 0 when everything runs and responds, and with 1 when something does not run. Exits
+    with 4 when everything was started but links wait for an operator (paused, or partitions are
+    stopped).
     """
     from topology.cli.show import UpProgress, print_bootstraps
     from topology.operate.up import up as bring_up

@@ -2,8 +2,8 @@
 
 A broker that stops for good takes its replicas along: its partitions have fewer replicas, and a
 partition without another replica is lost. `up` therefore stops such a broker only after
-`rebalance --drain` has moved its replicas. A broker re-creates a replica that it finds in none of
-its log directories as an empty one, which is a loss if it was the last in-sync replica. `up`
+`rebalance --drain` has moved its replicas. If a broker finds a replica in none of its log
+directories, it creates an empty one. That is a loss if it was the last in-sync replica. `up`
 therefore keeps every log directory that holds replicas.
 
 Pure, except `count_replicas`. `topology/operate/controller_metadata.py` asks the cluster how many

@@ -227,7 +227,7 @@ def retry(
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
-    """Retry partitions that stand still now: of a link, of a topic, or one partition."""
+    """Retry stopped partitions now: of a link, of a topic, or one partition."""
     document = _post("retry", link, deployment, state_dir, topic=topic, partition=partition)
     if output is Output.json:
         print_json(document)
@@ -235,7 +235,7 @@ def retry(
     for at in document["retried"]:
         typer.echo(f"{link}: retried: {at['topic']}-{at['partition']}")
     if not document["retried"]:
-        typer.echo(f"{link}: no partition of it stands still")
+        typer.echo(f"{link}: no partition of it is stopped")
 
 
 def _control(

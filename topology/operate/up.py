@@ -55,7 +55,7 @@ def up(
     must hold no replicas, unless `abandon_replicas` gives these up.
 
     `up` also returns if everything runs except links that wait for an operator (paused links, or
-    partitions that stand still). The status is `degraded` then.
+    stopped partitions). The status is `degraded` then.
     """
     check_owner(deployment, state)
     if not abandon_replicas:

@@ -142,7 +142,7 @@ def _links(deployment: Deployment, document: Mapping[str, Any]) -> Iterator[Prob
             yield Problem(
                 subject=f"link {link['name']}",
                 state=link["state"],
-                reason=f"{link['standing_still_more']} more partitions stand still; `/status` of "
+                reason=f"{link['standing_still_more']} more partitions are stopped; `/status` of "
                 "its mirror worker lists them all",
             )
 

@@ -1,1 +1,1 @@
-"""Admin calls: ACLs, configs of topics, members and offsets of groups."""
+"""Admin calls: `acls`, `configs` of topics, `group_members` and `group_offsets`."""

@@ -139,7 +139,7 @@ class MetadataCache:
         """Apply a delta and return what it changed.
 
         Raises KafkaError, and changes nothing: stale_controller_epoch for an older term,
-        stale_broker_epoch for another broker epoch, invalid_update_version if the delta does not
+        stale_broker_epoch for another broker epoch; invalid_update_version if the delta does not
         start from the cached image (the sender then sends a full one).
         """
         self._check(delta)

@@ -1,9 +1,9 @@
 """SHELL: kazoo's client for one session, and a report when it dies.
 
 kazoo runs its own threads and does not report when one of them ends. A thread ends by an error that
-kazoo does not handle (no descriptor left while it connects, an unreadable response, a failing
-sleep), or because the server refuses the client for good. Such a client never connects again, and
-its pending requests never complete.
+kazoo does not handle: no descriptor left while it connects, an unreadable response, a failing
+sleep. It also ends when the server refuses the client for good. Such a client never connects again,
+and its pending requests never complete.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
           -1  leave
           -2  leave as a static member that will return
 
-Each heartbeat may raise the group epoch, compute a target for it (target epoch), and bring its
-member one step closer to the target (member epoch), in this order.
+Each heartbeat may take three steps, in this order: raise the group epoch, compute a target for it
+(target epoch), bring its member one step closer to the target (member epoch).
 
 Deviations from Kafka:
 

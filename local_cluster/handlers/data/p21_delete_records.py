@@ -5,8 +5,8 @@ compacted are POLICY_VIOLATION, internal topics INVALID_TOPIC_EXCEPTION. v2 is f
 watermark of the response is the new log start offset.
 
 The response waits until the log-start-offset checkpoint is on disk, so a crash does not bring the
-records back (Kafka writes it once a minute), and until each live replica has deleted as much, else
-REQUEST_TIMED_OUT. Segments are deleted by the next retention check.
+records back (Kafka writes it once a minute). It also waits until each live replica has deleted as
+much, else it is REQUEST_TIMED_OUT. Segments are deleted by the next retention check.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """OffsetCommit v2-v10.
 
-v2-v4 have a retention of their own (KIP-211 removed it in v5), v6 adds the leader epoch (KIP-320),
+v2-v4 have a retention of their own (KIP-211 removed it in v5). v6 adds the leader epoch (KIP-320),
 v7 the group instance id (KIP-345), v8 is flexible. From v9 (KIP-848) the generation may be a member
 epoch, and an unknown group is GROUP_ID_NOT_FOUND for a member's commit, before ILLEGAL_GENERATION.
 v10 has topic ids (KIP-848).

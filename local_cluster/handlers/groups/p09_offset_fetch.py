@@ -1,10 +1,10 @@
 """OffsetFetch v1-v10.
 
-v2 adds the top-level error, and null topics for "all committed offsets", v5 the leader epoch, v7
-require_stable (KIP-447: UNSTABLE_OFFSET_COMMIT while an open transaction may change the offset), v8
-several groups (KIP-709), v9 the member and its epoch, which are checked for groups of the consumer
-protocol (KIP-848). v10 has topic ids: an unknown id is UNKNOWN_TOPIC_ID, and a deleted topic is
-left out of "all committed offsets".
+v2 adds the top-level error, and null topics for "all committed offsets", v5 the leader epoch. v7
+adds require_stable (KIP-447: UNSTABLE_OFFSET_COMMIT while an open transaction may change the
+offset), v8 several groups (KIP-709). v9 adds the member and its epoch, which are checked for groups
+of the consumer protocol (KIP-848). v10 has topic ids: an unknown id is UNKNOWN_TOPIC_ID, and a
+deleted topic is left out of "all committed offsets".
 
 An offset that was never committed is -1 with empty metadata and no error. The response waits for
 commits that were requested before.

@@ -1,8 +1,8 @@
 """FindCoordinator v0-v6.
 
 v1 adds the key type (0 group, 1 transaction), v4 many keys at once (KIP-699), v5 more errors
-(KIP-890), v6 the key type of share groups (2), which is INVALID_REQUEST as on any broker without a
-share coordinator.
+(KIP-890). v6 adds the key type of share groups (2), which is INVALID_REQUEST as on any broker
+without a share coordinator.
 
 A request creates `__consumer_offsets` or `__transaction_state` if it is missing. Until the
 partition has a leader the error is COORDINATOR_NOT_AVAILABLE, which clients retry.

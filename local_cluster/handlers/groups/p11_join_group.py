@@ -2,7 +2,7 @@
 
 v1 adds the rebalance timeout (before it the session timeout serves for both). v4: a new dynamic
 member gets an id with MEMBER_ID_REQUIRED and joins again with it (KIP-394). v5 adds static members
-(KIP-345), v7 the protocol type in the response and a nullable protocol name, v8 a reason (not
+(KIP-345), v7 the protocol type in the response and a nullable protocol name. v8 adds a reason (not
 stored), v9 skip_assignment for a static leader that returns (KIP-814).
 
 The response waits until the join phase of the rebalance is over.

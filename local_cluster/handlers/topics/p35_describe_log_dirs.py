@@ -2,10 +2,10 @@
 
 Directories are in the order of the settings; one that failed has KAFKA_STORAGE_ERROR and nothing
 else. Sizes are those of the segments' batches. v2 is flexible, v3 has a top-level error, v4
-(KIP-827) the total and usable bytes of the volume, v5 (KIP-1066) whether the directory is cordoned,
-which it never is. A replica's lag is 0, as for a leader in Kafka; the lag of a copy that moves to
-another directory (`is_future_key`) is the number of offsets that it lacks. Offline replicas are
-left out, as in Kafka.
+(KIP-827) the total and usable bytes of the volume. v5 (KIP-1066) has whether the directory is
+cordoned, which it never is. A replica's lag is 0, as for a leader in Kafka; the lag of a copy that
+moves to another directory (`is_future_key`) is the number of offsets that it lacks. Offline
+replicas are left out, as in Kafka.
 """
 
 from __future__ import annotations

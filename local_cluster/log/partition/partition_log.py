@@ -149,13 +149,16 @@ class PartitionLog:
             flushed_end_offset=end_offset if is_clean else min(recovery_point, end_offset),
             unflushed=opened.unflushed,
         )
-        log.torn_bytes = opened.torn_bytes
+        log._note_recovery(opened, is_clean=is_clean)
+        return log
+
+    def _note_recovery(self, opened: recovery.OpenedFiles, *, is_clean: bool) -> None:
+        self.torn_bytes = opened.torn_bytes
         if is_clean and not opened.unflushed and not opened.epochs_changed:
-            log._settled_end_offset = end_offset
+            self._settled_end_offset = opened.end_offset
         if not is_clean:
             # The process that created the log may have died before its first flush.
-            log._flush_creation()
-        return log
+            self._flush_creation()
 
     @staticmethod
     def create(

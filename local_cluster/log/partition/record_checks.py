@@ -1,6 +1,6 @@
 """The checks of Produce that open batches: keys, offsets and timestamps of the records.
 
-A check costs a full decode in Python, so the data path runs it only where the topic requires it, or
+A check costs a full decode in Python. So the data path runs it only where the topic requires it, or
 to name the records that a refusal is about.
 """
 

@@ -6,9 +6,9 @@ what changed. After any failure, and after this broker registered again, the ses
 the leader counts a replica only in the broker epoch that it fetched in (KIP-903), so an idle
 replica would never be in sync again.
 
-`client/fetch_session.py` shares only the epoch arithmetic (wire/fetch.py). There the session keeps
-what is wanted, uses names or ids, and keeps high watermarks. Here the caller passes what is
-wanted with each request, by topic id.
+`client/fetch_session.py` shares only the epoch arithmetic (wire/fetch/). There the session keeps
+what is wanted, uses names or ids, and keeps high watermarks. Here the caller passes what is wanted
+with each request, by topic id.
 """
 
 from __future__ import annotations

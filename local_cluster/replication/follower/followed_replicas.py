@@ -1,8 +1,8 @@
 """The replicas that this broker follows, by the broker that leads them.
 
-There is one connection and one task per leader (replica_fetcher.py). A replica whose disk takes
-long over a flush, or over the end of a truncation, is not fetched for until the disk is done,
-whichever broker leads it.
+There is one connection and one task per leader (replica_fetcher.py). The disk of a replica may take
+long over a flush, or over the end of a truncation. No fetch then names the replica until the disk
+is done, whichever broker leads it.
 """
 
 from __future__ import annotations

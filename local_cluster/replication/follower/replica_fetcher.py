@@ -37,6 +37,7 @@ from local_cluster.replication.follower.fetch_session import FETCH_VERSION, enco
 from local_cluster.replication.follower.fetch_states import FetchStates
 from local_cluster.replication.follower.leader_endpoint import LeaderEndpoint
 from local_cluster.replication.follower.response_rules import (
+    UNKNOWN_LEADER,
     Action,
     Append,
     Retry,
@@ -49,27 +50,12 @@ from local_cluster.replication.partition import Partition
 from local_cluster.replication.throttle import ThrottledSide
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
-from local_cluster.wire.fetch import (
-    PartitionFetchResponse,
-    decode_response,
-    records_size_bytes,
-)
+from local_cluster.wire.fetch import PartitionFetchResponse, decode_response, records_size_bytes
 
 BACKOFF_MS: Final = 100
 """Default of replica.fetch.backoff.ms; Kafka's is 1000."""
 
 log = logging.getLogger(__name__)
-
-_ENDS_OF_EPOCH: Final = frozenset(
-    {
-        ErrorCode.not_leader_or_follower,
-        ErrorCode.unknown_leader_epoch,
-        ErrorCode.unknown_topic_id,
-        ErrorCode.unknown_topic_or_partition,
-        ErrorCode.inconsistent_topic_id,
-    }
-)
-"""One of the two brokers does not know the new leader yet. Logged at INFO."""
 
 
 class FetchDelays(NamedTuple):
@@ -317,7 +303,7 @@ class ReplicaFetcher:
             case Stop():
                 self._mark_failed(partition)
             case Retry(code):
-                level = logging.INFO if code in _ENDS_OF_EPOCH else logging.WARNING
+                level = logging.INFO if code in UNKNOWN_LEADER else logging.WARNING
                 self._fail(partition, code, level, f"is refused by its leader: {code.name}")
 
     def _fail(self, partition: Partition, code: ErrorCode, level: int, what: str) -> None:
@@ -328,7 +314,7 @@ class ReplicaFetcher:
             log.log(level, "%s %s%s", partition.log, what, attempts)
         if partition.log.failure is not None:
             self._mark_failed(partition)
-        elif code in _ENDS_OF_EPOCH:
+        elif code in UNKNOWN_LEADER:
             # This is soon over, and producers may be waiting for the new leader.
             self._delay(partition, self._backoff_ms)
         else:

@@ -19,11 +19,23 @@ for a group commit.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from local_cluster.log.state.epochs import UNDEFINED_EPOCH, EpochEnd, LeaderEpochs
 from local_cluster.replication.truncation import decide_truncation
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.fetch import PartitionFetchResponse, records_size_bytes
+
+UNKNOWN_LEADER: Final = frozenset(
+    {
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.inconsistent_topic_id,
+    }
+)
+"""One of the two brokers does not know the new leader yet. Logged at INFO."""
 
 
 @dataclass(frozen=True, slots=True)

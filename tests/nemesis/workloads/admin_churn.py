@@ -71,7 +71,7 @@ class AdminChurn(Workload):
             await self._live()
             return True
 
-        await until(lived, f"{COMES_AND_GOES} is deleted, made anew, written and read")
+        await until(lived, f"{COMES_AND_GOES} is deleted, re-created, written and read")
 
     async def check(self) -> Findings:
         findings = check_incarnations(COMES_AND_GOES, self._lives)

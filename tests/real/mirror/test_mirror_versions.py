@@ -23,7 +23,8 @@ from local_cluster.client.reader import read_topic
 from local_cluster.records.batch import NewRecord, Record, encode_batch
 from mirror_maker.formats import Gap, GapJournal, encode_gap, gaps_topic_name
 from mirror_maker.formats.gaps import GapKind
-from mirror_maker.formats.verdicts import FAULTS, VerdictTopic, verdicts_topic_name
+from mirror_maker.formats.verdict_topic import VerdictTopic
+from mirror_maker.formats.verdicts import FAULTS, verdicts_topic_name
 from mirror_maker.rules.trouble import Policies
 from mirror_maker.settings import Limits
 from tests.real.mirror.test_mirror_kill import PARTITIONS, Feed, check_maps, create, until_equal

@@ -22,7 +22,8 @@ from mirror_maker.formats import (
     map_topic_name,
 )
 from mirror_maker.formats.gaps import GapKind
-from mirror_maker.formats.verdicts import Finding, Verdict, VerdictTopic, finding_record
+from mirror_maker.formats.verdict_topic import VerdictTopic
+from mirror_maker.formats.verdicts import Finding, Verdict, finding_record
 from tests.sim.cluster.names import Anomaly
 from tests.sim.mirror_product.cells import Cell
 from tests.sim.mirror_product.evidence import Evidence, LinkEvidence, SourceLog, committed

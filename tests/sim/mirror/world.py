@@ -29,7 +29,8 @@ from mirror_maker.flow.sender import SenderPool
 from mirror_maker.formats import Gap, GapJournal, MapTopic, gaps_topic_name, map_topic_name
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.formats.naming import remote_topic
-from mirror_maker.formats.verdicts import Finding, Tally, Verdict, VerdictTopic, verdicts_topic_name
+from mirror_maker.formats.verdict_topic import VerdictTopic
+from mirror_maker.formats.verdicts import Finding, Tally, Verdict, verdicts_topic_name
 from mirror_maker.link.link import LinkWorker
 from mirror_maker.link.link_parts import AuditResources, LinkClients, LinkParts
 from mirror_maker.metrics.batch_spans import BatchSpans

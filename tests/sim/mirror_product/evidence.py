@@ -11,7 +11,8 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import Record, decode_batch
 from mirror_maker.formats import FlowKey, Gap, GapJournal, MapTopic, gaps_topic_name, map_topic_name
 from mirror_maker.formats.gaps import GapKind
-from mirror_maker.formats.verdicts import FlowVerdicts, VerdictTopic, verdicts_topic_name
+from mirror_maker.formats.verdict_topic import FlowVerdicts, VerdictTopic
+from mirror_maker.formats.verdicts import verdicts_topic_name
 from tests.sim.kafka_double.cluster import SimCluster
 from tests.sim.kafka_double.log import SimPartition
 from tests.sim.mirror_product.topology import LinkPlan

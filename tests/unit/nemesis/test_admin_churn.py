@@ -1,4 +1,4 @@
-"""A topic that cannot be deleted and made anew is noticed, whatever else goes on."""
+"""A topic that cannot be deleted and re-created is noticed, whatever else goes on."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_a_last_life_that_does_not_come_fails(
     monkeypatch.setattr(admin_churn, "until", soon)
     churn = Churn(cast("Cluster", None), tmp_path, 0)
     await churn.start()
-    with pytest.raises(TimeoutError, match="churn is deleted, made anew, written and read"):
+    with pytest.raises(TimeoutError, match="churn is deleted, re-created, written and read"):
         await churn.stop()
 
 

@@ -8,15 +8,8 @@ from typing import Any
 
 from mirror_maker.formats import FlowKey
 from mirror_maker.formats.gaps import Gap, GapKind
-from mirror_maker.formats.verdicts import (
-    AuditPlace,
-    Bucket,
-    Finding,
-    FlowVerdicts,
-    Progress,
-    Tally,
-    Verdict,
-)
+from mirror_maker.formats.verdict_topic import FlowVerdicts
+from mirror_maker.formats.verdicts import AuditPlace, Bucket, Finding, Progress, Tally, Verdict
 from tests.unit.aggregator.fakes import SOURCE_TOPIC_ID
 
 FLIGHTS_ID = uuid.UUID(int=4)

@@ -16,7 +16,8 @@ from aggregator.audit.link_audit import (
 )
 from mirror_maker.formats import Gap, OffsetMap, Run
 from mirror_maker.formats.gaps import GapKind
-from mirror_maker.formats.verdicts import BUCKET_MS, AuditorState, FlowVerdicts, Tally, Verdict
+from mirror_maker.formats.verdict_topic import FlowVerdicts
+from mirror_maker.formats.verdicts import BUCKET_MS, AuditorState, Tally, Verdict
 from tests.unit.aggregator.audit.audits import FLOW, complete, finding, gap, progress, verdicts
 
 NAMES = {"link": "jfk-nyc", "datacenter": "jfk", "source": "jfk", "target": "nyc"}

@@ -113,7 +113,7 @@ def test_unknown_partition_and_topic_are_pending() -> None:
 def test_offsets_of_a_deleted_copy_are_never_given() -> None:
     link_map = _map(_flights(_OLD))
     assert link_map.translate("flights", 2, 100, {"jfk.flights": _OLD}).offset == 200
-    # The topic was made anew, and the link has not opened it yet.
+    # The topic was re-created, and the link has not opened it yet.
     recreated = {"jfk.flights": _NEW}
     assert link_map.translate("flights", 2, 100, recreated) == MapAnswer(
         _PENDING, "jfk.flights", None

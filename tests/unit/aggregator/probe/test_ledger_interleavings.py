@@ -148,7 +148,7 @@ def test_just_the_planted_fault_is_found(
     seed: int, plant: Callable[[World], dict[Fault, list[int]]]
 ) -> None:
     world = World(seed)
-    # The link stands still while the source is written, then copies the log with the fault in it.
+    # The link is stopped while the source is written, then copies the log with the fault in it.
     world.copy_some = lambda count=None: None  # type: ignore[method-assign]
     world.run(RECORDS)
     planted = plant(world)

@@ -14,17 +14,16 @@ from mirror_maker.audit.tally import (
     FlowTally,
 )
 from mirror_maker.formats import FlowKey
+from mirror_maker.formats.verdict_topic import FlowVerdicts, VerdictTopic
 from mirror_maker.formats.verdicts import (
     BUCKET_MS,
     AuditPlace,
     Bucket,
     Finding,
-    FlowVerdicts,
     Progress,
     Tally,
     Verdict,
     VerdictRecord,
-    VerdictTopic,
 )
 
 FLOW = FlowKey("t", 0, UUID(int=1), UUID(int=2))

@@ -24,10 +24,10 @@ def test_the_worst_comes_first_and_the_rest_is_counted() -> None:
     assert still.worst[:2] == (failed, paused[0])
     assert (len(still.worst), still.more) == (SHOWN_MAX, 1)
     assert still.sentence() == (
-        "t-99 is FAILED (recreated): deleted and re-created; 10 more stand still"
+        "t-99 is FAILED (recreated): deleted and re-created; 10 more are stopped"
     )
     assert (find_stalled([failed, paused[0]]).sentence() or "").endswith(
-        "; 1 more partition stands still"
+        "; 1 more partition is stopped"
     )
     assert failed.as_json() == {
         "topic": "t",

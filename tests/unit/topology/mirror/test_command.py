@@ -142,8 +142,8 @@ def test_what_stands_still_is_tried_again(worker: list[str], tmp_path: Path) -> 
     assert (code, worker.pop()) == (0, "/retry?link=a-b&topic=t&partition=1")
     assert json.loads(output) == RETRIED
     code, output = run(tmp_path, "retry", "--link", "a-b", "--topic", "well")
-    assert (code, output) == (0, "a-b: no partition of it stands still\n")
-    assert "Retry partitions that stand still now" in run(tmp_path, "retry", "--help")[1]
+    assert (code, output) == (0, "a-b: no partition of it is stopped\n")
+    assert "Retry stopped partitions now" in run(tmp_path, "retry", "--help")[1]
 
 
 def test_the_ways_to_repair_are_shown_and_none_is_chosen(worker: list[str], tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_the_other_partitions_follow_and_the_rest_is_counted() -> None:
     said = lines(state="DEGRADED", reason=reason, standing_still=still, standing_still_more=7)
     assert said[2:] == [
         "link l, orders-1: paused (unauthorized): orders-1 was deleted and re-created",
-        "link l: degraded: 7 more partitions stand still; `/status` of its mirror worker lists "
+        "link l: degraded: 7 more partitions are stopped; `/status` of its mirror worker lists "
         "them all",
     ]
 

@@ -1,4 +1,4 @@
-"""Log directories for tests: opened on a clock that stands still, with logs of topic `t`."""
+"""Log directories for tests: opened on a stopped clock, with logs of topic `t`."""
 
 from __future__ import annotations
 

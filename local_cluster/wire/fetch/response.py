@@ -19,7 +19,7 @@ from local_cluster.wire.current_leader import (
     encode_node_endpoints,
 )
 from local_cluster.wire.errors import PeerError
-from local_cluster.wire.fetch_model import (
+from local_cluster.wire.fetch.model import (
     NODE_ENDPOINTS_SINCE,
     TOPIC_IDS_SINCE,
     PartitionFetchResponse,

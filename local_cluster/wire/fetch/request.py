@@ -8,7 +8,7 @@ from typing import Final
 
 from local_cluster.wire.constants import CONSUMER_REPLICA_ID
 from local_cluster.wire.errors import PeerError
-from local_cluster.wire.fetch_model import (
+from local_cluster.wire.fetch.model import (
     TOPIC_IDS_SINCE,
     FetchPartition,
     FetchRequest,
@@ -36,8 +36,6 @@ _REPLICA_STATE_TAG: Final = 1
 def decode_request(version: int, frame: memoryview, position: int) -> FetchRequest:
     """Decode the request body. Raises PeerError for broken bytes."""
     flexible = version >= 12
-    by_id = version >= TOPIC_IDS_SINCE
-    layout = _partition_layout(version)
     try:
         replica_id, replica_epoch = CONSUMER_REPLICA_ID, -1
         if version < _REPLICA_STATE_SINCE:
@@ -49,40 +47,10 @@ def decode_request(version: int, frame: memoryview, position: int) -> FetchReque
         if version >= 7:
             session_id, session_epoch = _SESSION.unpack_from(frame, position)
             position += 8
-        partitions: list[FetchPartition] = []
-        topics_count, position = read_array_length(
-            frame, position, flexible=flexible, element_bytes_min=3
-        )
-        for _ in range(topics_count):
-            topic, topic_id, position = read_topic(frame, position, flexible=flexible, by_id=by_id)
-            count, position = read_array_length(
-                frame, position, flexible=flexible, element_bytes_min=layout.size
-            )
-            for _ in range(count):
-                values = layout.unpack_from(frame, position)
-                position += layout.size
-                if flexible:
-                    position = skip_tagged_fields(frame, position)
-                partitions.append(_partition(version, topic, topic_id, values))
-            if flexible:
-                position = skip_tagged_fields(frame, position)
+        partitions, position = _read_partitions(version, frame, position)
         forgotten: list[ForgottenPartition] = []
         if version >= 7:
-            topics_count, position = read_array_length(
-                frame, position, flexible=flexible, element_bytes_min=3
-            )
-            for _ in range(topics_count):
-                topic, topic_id, position = read_topic(
-                    frame, position, flexible=flexible, by_id=by_id
-                )
-                count, position = read_array_length(
-                    frame, position, flexible=flexible, element_bytes_min=4
-                )
-                indexes = struct.unpack_from(f">{count}i", frame, position)
-                position += 4 * count
-                forgotten += [ForgottenPartition(topic, index, topic_id) for index in indexes]
-                if flexible:
-                    position = skip_tagged_fields(frame, position)
+            forgotten, position = _read_forgotten(version, frame, position)
         rack_id: str | None = ""
         if version >= 11:
             rack_id, position = read_string(frame, position, flexible=flexible)
@@ -105,6 +73,52 @@ def decode_request(version: int, frame: memoryview, position: int) -> FetchReque
         rack_id or "",
         replica_epoch,
     )
+
+
+def _read_partitions(
+    version: int, frame: memoryview, position: int
+) -> tuple[list[FetchPartition], int]:
+    flexible = version >= 12
+    by_id = version >= TOPIC_IDS_SINCE
+    layout = _partition_layout(version)
+    partitions: list[FetchPartition] = []
+    topics_count, position = read_array_length(
+        frame, position, flexible=flexible, element_bytes_min=3
+    )
+    for _ in range(topics_count):
+        topic, topic_id, position = read_topic(frame, position, flexible=flexible, by_id=by_id)
+        count, position = read_array_length(
+            frame, position, flexible=flexible, element_bytes_min=layout.size
+        )
+        for _ in range(count):
+            values = layout.unpack_from(frame, position)
+            position += layout.size
+            if flexible:
+                position = skip_tagged_fields(frame, position)
+            partitions.append(_partition(version, topic, topic_id, values))
+        if flexible:
+            position = skip_tagged_fields(frame, position)
+    return partitions, position
+
+
+def _read_forgotten(
+    version: int, frame: memoryview, position: int
+) -> tuple[list[ForgottenPartition], int]:
+    flexible = version >= 12
+    by_id = version >= TOPIC_IDS_SINCE
+    forgotten: list[ForgottenPartition] = []
+    topics_count, position = read_array_length(
+        frame, position, flexible=flexible, element_bytes_min=3
+    )
+    for _ in range(topics_count):
+        topic, topic_id, position = read_topic(frame, position, flexible=flexible, by_id=by_id)
+        count, position = read_array_length(frame, position, flexible=flexible, element_bytes_min=4)
+        indexes = struct.unpack_from(f">{count}i", frame, position)
+        position += 4 * count
+        forgotten += [ForgottenPartition(topic, index, topic_id) for index in indexes]
+        if flexible:
+            position = skip_tagged_fields(frame, position)
+    return forgotten, position
 
 
 def encode_request(version: int, request: FetchRequest) -> bytes:
