@@ -1,6 +1,11 @@
 """The disk below the logs: everything that touches the operating system.
 
-In reading order: `files` (the port `Files`), `disk_work` (work for worker threads), `disk_health`
-(healthy, full, failed), `page_cache` (what a read would wait for), `cold_reads` (loads
-such ranges beside the loop), `file_system` (syncfs).
+In reading order:
+
+    files        the port `Files`, and the real file system behind it
+    disk_work    work for worker threads
+    disk_health  healthy, full or failed
+    page_cache   the ranges of a file that can be read without the disk
+    cold_reads   loads the other ranges beside the loop
+    file_system  syncfs
 """
