@@ -20,10 +20,12 @@ from tests.referee.judging import Judge
 from tests.referee.kafka import KafkaNode
 from tests.referee.ledger import Ledger
 from tests.referee.load import Load
+from tests.referee.modes import State
 from tests.referee.operations import Operator
 from tests.referee.plan import Plan
 from tests.referee.reading import LogUnreadable
 from tests.referee.topology_file import Ports, topology_text
+from tests.referee.undecided_tails import explain_link, undecided_tails
 from tests.support.quiet_ports import quiet_ports
 
 HEAL_SECONDS_MAX: Final = 120.0
@@ -77,6 +79,8 @@ class Life:
         self._deployment = Deployment(directory)
         self._ledger = Ledger()
         self._standing_still: set[tuple[str, str | None, int | None]] = set()
+        self._undecided: set[tuple[str, str, int]] = set()
+        """Links, source topics and partitions of undecided tails, as last seen."""
         self._admins = {
             each.name: Admin(
                 ",".join(f"127.0.0.1:{port}" for port in self._ports.brokers[each.name])
@@ -212,20 +216,35 @@ class Life:
                     self._standing_still.add((each.link, each.topic, each.partition))
                 break
             time.sleep(1.0)
+        for link, topic, partition in sorted(self._undecided):
+            self._say(f"undecided tail: {link}: {topic}-{partition}")
+            judgement.figures["undecided tails"] += 1
+            self._standing_still.add((link, topic, partition))
         return judgement
 
     def _behind(self) -> list[_Behind]:
-        """What the mirrors say is not copied yet; empty once all of it is."""
+        """What the mirrors say is not copied yet; empty once all of it is, but undecided tails."""
         links = {each["name"]: each for each in self._deployment.status()["links"]}
+        compacted = {each.name for each in self._plan.topics if each.state is State.COMPACTED}
+        self._undecided.clear()
         behind = []
         for shape in self._plan.shape.links:
             link = links[shape.name]
             partitions = self._source_partitions(shape.source)
+            undecided = undecided_tails(link, compacted)
+            self._undecided.update((shape.name, *at) for at in undecided)
             is_done = (link["state"], link["lag_records"]) == (RUNNING, 0)
+            is_done = is_done or explain_link(link, undecided)
             if not is_done or link["partitions"] != partitions:
                 shown = {key: link[key] for key in _LINK_SHOWN}
                 behind.append(_Behind(shape.name, f"{shown}, source partitions {partitions}"))
-        return behind and [*behind, *self._flow_problems(_RUNS, lag_max=0)]
+        if not behind and not self._undecided:
+            return []
+        problems = self._flow_problems(_RUNS, lag_max=0)
+        return [
+            *behind,
+            *(p for p in problems if (p.link, p.topic, p.partition) not in self._undecided),
+        ]
 
     def _source_partitions(self, cluster: str) -> int:
         counts = self._admins[cluster].partition_counts()
