@@ -59,7 +59,7 @@ bench-mirror: $(STAMP)  ## our mirror and MirrorMaker 2 side by side; pieces by 
 	$(BIN)/python -m tests.bench.bench_mirror $(BENCH_OPTIONS)
 
 mirror-proofs: $(STAMP)  ## kills, replaced sources, MirrorMaker 2 taken over; Kafka on either side
-	$(BIN)/python -m pytest --long tests/real/test_mirror_*.py \
+	$(BIN)/python -m pytest --long tests/real/mirror/test_mirror_*.py \
 		tests/compat/test_mirror_maker_2_taken_over.py $(PYTEST_OPTIONS)
 
 exactly-once: $(STAMP)  ## kill -9 in a loop under transactional producers, for some minutes
