@@ -10,31 +10,30 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from tests.referee.deployment import RUNNING
+
 REASON: Final = re.compile(
     r"the source lost records that were copied and not mapped, "
     r"and nothing tells whether offset \d+ was copied as well"
 )
 
 
-def undecided_tails(link: Mapping[str, Any], compacted: Collection[str]) -> set[tuple[str, int]]:
-    """Source partitions of a link, as `heliograph status` tells of it, that stopped for that.
+def is_undecided(stop: str | None) -> bool:
+    """Whether a partition stopped for that, as `heliograph mirror repair` tells of it."""
+    return REASON.fullmatch(stop or "") is not None
 
-    `compacted` are the source topics that compact on both sides: no other one may stop so.
+
+def explain_link(
+    link: Mapping[str, Any], undecided: Collection[tuple[str | None, int | None]]
+) -> bool:
+    """Whether these partitions are all that `heliograph status` has to say of a link.
+
+    It knows the reasons of one worker. Another one's partitions show only in the lag.
     """
-    return {
-        (each["topic"], each["partition"])
-        for each in link["standing_still"]
-        if each["topic"] in compacted
-        and (each["state"], each["trouble"]) == ("FAILED", "target")
-        and REASON.fullmatch(each["reason"] or "")
-    }
-
-
-def explain_link(link: Mapping[str, Any], undecided: Collection[tuple[str, int]]) -> bool:
-    """Whether these partitions are all that the link has to say for itself."""
+    stopped = {(each["topic"], each["partition"]) for each in link["standing_still"]}
     return (
         bool(undecided)
-        and len(link["standing_still"]) == len(undecided)
+        and stopped <= set(undecided)
         and not link["standing_still_more"]
-        and REASON.search(link["reason"] or "") is not None
+        and (link["state"] == RUNNING or REASON.search(link["reason"] or "") is not None)
     )

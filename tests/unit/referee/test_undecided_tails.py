@@ -8,23 +8,23 @@ import pytest
 
 from mirror_maker.model import PairingError
 from mirror_maker.tail.alignment import Alignment
-from tests.referee.undecided_tails import REASON, explain_link, undecided_tails
+from tests.referee.undecided_tails import explain_link, is_undecided
 
 TEXT = (
     "the source lost records that were copied and not mapped, and nothing tells whether offset 7 "
     "was copied as well"
 )
+UNDECIDED = {("compacted", 1)}
 
 
-def stopped(**changes: Any) -> dict[str, Any]:
-    """A partition that stands still, as `heliograph status` tells of it."""
-    stop = {"topic": "compacted", "partition": 1, "state": "FAILED", "trouble": "target"}
-    return {**stop, "reason": TEXT, **changes}
-
-
-def link(*standing_still: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    reason = f"compacted-1 is FAILED (target): {TEXT}"
-    shown = {"reason": reason, "standing_still": standing_still, "standing_still_more": 0}
+def link(*stopped: tuple[str, int], **changes: Any) -> dict[str, Any]:
+    """A link as `heliograph status` tells of it."""
+    shown = {
+        "state": "degraded",
+        "reason": f"compacted-1 is FAILED (target): {TEXT}",
+        "standing_still": [{"topic": topic, "partition": number} for topic, number in stopped],
+        "standing_still_more": 0,
+    }
     return {**shown, **changes}
 
 
@@ -34,33 +34,30 @@ def test_the_mirror_still_says_it_in_these_words() -> None:
     alignment.end(2)
     with pytest.raises(PairingError) as raised:
         alignment.result(0)
-    assert REASON.fullmatch(str(raised.value))
+    assert is_undecided(str(raised.value))
 
 
-def test_an_undecided_tail_of_a_topic_that_compacts_on_both_sides_is_counted() -> None:
-    told = link(stopped(), stopped(partition=0))
-    assert undecided_tails(told, {"compacted"}) == {("compacted", 0), ("compacted", 1)}
-    assert undecided_tails(told, {"plain"}) == set()
+@pytest.mark.parametrize("stop", [None, "the target lost records", f"{TEXT}, and more"])
+def test_any_other_stop_is_not_undecided(stop: str | None) -> None:
+    assert not is_undecided(stop)
+    assert is_undecided(TEXT)
+
+
+def test_a_link_is_explained_by_its_undecided_tails() -> None:
+    assert explain_link(link(("compacted", 1)), UNDECIDED)
+    elsewhere = link(state="running", reason=None)
+    assert explain_link(elsewhere, UNDECIDED), "another worker has the partition"
+    assert not explain_link(elsewhere, set()), "something else is behind"
 
 
 @pytest.mark.parametrize(
-    "changes",
+    "told",
     [
-        {"state": "PAUSED"},
-        {"trouble": "out_of_range"},
-        {"reason": None},
-        {"reason": "the target lost records"},
-        {"reason": f"{TEXT}, and more"},
+        link(("compacted", 1), ("plain", 0)),
+        link(("compacted", 1), standing_still_more=1),
+        link(("compacted", 1), reason="the map has not been written"),
+        link(state="source_down", reason=None),
     ],
 )
-def test_any_other_stop_is_not(changes: dict[str, Any]) -> None:
-    assert not undecided_tails(link(stopped(**changes)), {"compacted"})
-
-
-def test_a_link_with_another_trouble_is_not_excused() -> None:
-    undecided = {("compacted", 1)}
-    assert explain_link(link(stopped()), undecided)
-    assert not explain_link(link(stopped()), set())
-    assert not explain_link(link(stopped(), stopped(topic="plain")), undecided)
-    assert not explain_link(link(stopped(), standing_still_more=1), undecided)
-    assert not explain_link(link(stopped(), reason="the map has not been written"), undecided)
+def test_a_link_with_another_trouble_is_not(told: dict[str, Any]) -> None:
+    assert not explain_link(told, UNDECIDED)
