@@ -67,6 +67,11 @@ class OpenBlock:
         """The target offset after the last mapped record."""
         return self._runs[-1].target_next if self._runs else self._target_start
 
+    @property
+    def runs_count(self) -> int:
+        """Runs in the open block."""
+        return len(self._runs)
+
     def append(self, runs: Sequence[Run], source_next: int, next_sequence: int) -> None:
         """Add acknowledged runs. Other source offsets below `source_next` were left out."""
         for run in runs:

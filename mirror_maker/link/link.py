@@ -65,7 +65,8 @@ class LinkWorker:
         self._discovery = parts.discovery(
             target_alias, self.owned_copies, self._on_round, self._operator_controls.follow
         )
-        self._flusher = parts.map_flusher(self._fetchers.look_at_all)
+        self._compacted_topics = parts.compacted_topics()
+        self._flusher = parts.map_flusher(self._compacted_topics, self._fetchers.look_at_all)
         self.flush = self._flusher.flush
         self.auditor = parts.auditor()
         self._repair = parts.copy_repair()
@@ -183,6 +184,7 @@ class LinkWorker:
                 self._group = group
                 group.create_task(self._discovery.run())
                 group.create_task(self._flusher.run())
+                group.create_task(self._compacted_topics.run())
                 group.create_task(self._operator_controls.run())
                 if self.auditor is not None:
                     group.create_task(self.auditor.run())

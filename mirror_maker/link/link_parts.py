@@ -18,6 +18,7 @@ from mirror_maker.flow.copy_session import BatchTracer, CopySession
 from mirror_maker.flow.fetcher import FetcherPool, SourceAccess
 from mirror_maker.flow.flow import Flow
 from mirror_maker.flow.flow_factory import FlowFactory
+from mirror_maker.link.compacted_topics import CompactedTopics
 from mirror_maker.link.discovery import TopicDiscovery
 from mirror_maker.link.map_flusher import MapFlusher
 from mirror_maker.link.operator_controls import OperatorControls
@@ -178,12 +179,20 @@ class LinkParts:
             on_opened=on_opened,
         )
 
-    def map_flusher(self, on_may_take_changed: Callable[[], None]) -> MapFlusher:
+    def compacted_topics(self) -> CompactedTopics:
+        return CompactedTopics(
+            self.clients.source, self.clock, link=self.settings.name, backoff=self.new_backoff()
+        )
+
+    def map_flusher(
+        self, compacted_topics: CompactedTopics, on_may_take_changed: Callable[[], None]
+    ) -> MapFlusher:
         return MapFlusher(
             self.settings.name,
             self.flows,
             on_may_take_changed,
             stores=self.stores,
+            compacted_topics=compacted_topics,
             map_writes=self.map_writes,
             lease=self.lease,
             clock=self.clock,

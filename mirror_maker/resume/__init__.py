@@ -9,7 +9,8 @@ What is there, in the order in which it is written:
    with (producer id, epoch), sequences from 0. It is read back before the first batch goes out.
 3. Batches on the target, with (producer id, epoch, sequence), acks=all, at most five of a partition
    unacknowledged. A broker recognizes a repetition among that many.
-4. The *map*: where acknowledged batches are, at most every `map_flush_ms`.
+4. The *map*: where acknowledged batches are, at most every `map_flush_ms` (a fifth of it for
+   compacted source topics).
 
 The steps of a proof, in this order because each relies on the one before:
 

@@ -203,7 +203,12 @@ class Alignment:
             return False
         if self._tail.copies or not count or self._last_timestamp_ms is None:
             return True
-        # The tail's last batch is gone, and the target reports the largest timestamp that it had.
+        if self._absent_after(count):
+            return (
+                True  # absent records may be the last batch, and earlier ones may be later in time
+            )
+        # The survivor's copy would be the last one of the tail, so in the last batch. That is gone,
+        # and the target reports the largest timestamp that it had.
         return self._survivors[count - 1].timestamp_ms <= self._last_timestamp_ms
 
     def _absent_after(self, count: int) -> Sequence[Range]:

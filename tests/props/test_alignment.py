@@ -39,6 +39,8 @@ class Story:
     """Target offsets of copies whose content compaction took."""
     unplaced: set[int]
     """Target offsets among them whose batch is gone from among foreign records."""
+    last_batch: list[int]
+    """Source offsets of the tail's last batch."""
     survivors: list[Entry]
     log_start_offset: int
     source_end: int
@@ -60,7 +62,7 @@ class Story:
             ],
             length=len(tail),
             trimmed_count=self.missing_count,
-            last_timestamp_ms=timestamps[max(self.copied)] if self.copied else None,
+            last_timestamp_ms=max((timestamps[at] for at in self.last_batch), default=None),
         )
         for entry in self.survivors:
             if entry.content is None:
@@ -96,13 +98,15 @@ def told(
     is_compacted: bool,
     is_shared: bool,
     is_copy_compacted: bool = False,
+    is_tail_lost: bool = False,
 ) -> Story:
     """`contents`: the letters that records are made of; None makes each its own."""
     entries = []
     for offset in range(random.randint(1, 24)):
         is_record = random.random() < 0.85
         content = random.choice(contents) if contents else str(offset)
-        entries.append(Entry(offset, content if is_record else None, offset // 3))
+        timestamp_ms = offset // 3 + random.choice([0, 0, random.randint(-4, 4)])
+        entries.append(Entry(offset, content if is_record else None, timestamp_ms))
     records = [entry.offset for entry in entries if entry.content is not None]
     count = random.randint(min(1, len(records)), len(records))
     copied, target = {}, TARGET_FROM
@@ -110,7 +114,10 @@ def told(
         target += random.choice([0, 0, 2]) if is_shared else 0
         copied[offset] = target
         target += 1
+    last_batch = [*copied][-random.randint(1, 4) :]
     missing_count = random.choice([0, 0, random.randint(0, count)])
+    if is_tail_lost:
+        missing_count = count
     log_start_offset = random.choice([0, random.randint(0, len(entries))])
     survivors = [
         entry
@@ -129,6 +136,7 @@ def told(
         missing_count,
         compacted,
         unplaced,
+        last_batch,
         survivors,
         log_start_offset,
         len(entries),
@@ -194,6 +202,20 @@ stories = st.builds(
 def test_every_answer_is_true(story: Story) -> None:
     if story.is_deceptive:
         return
+    try:
+        aligned = story.align()
+    except PairingError:
+        return
+    check(story, aligned)
+
+
+@settings(deadline=None, max_examples=1_500)
+@given(st.randoms(use_true_random=False), st.booleans())
+def test_every_answer_about_a_lost_tail_is_true(random: Random, is_compacted: bool) -> None:
+    """The target has no copy any more, and tells the largest timestamp of the last batch."""
+    story = told(
+        random, contents=None, is_compacted=is_compacted, is_shared=False, is_tail_lost=True
+    )
     try:
         aligned = story.align()
     except PairingError:
@@ -304,3 +326,26 @@ def test_missing_copies_among_foreign_records_are_one_hole() -> None:
 def test_a_missing_end_without_a_clue_is_not_guessed() -> None:
     with pytest.raises(PairingError, match="whether offset 2 was copied as well"):
         aligned_with("a?", {0: "a", 2: "c"}, 3)
+
+
+def lost_tail(last_timestamp_ms: int, survivors: dict[int, int], end: int) -> PlacedTail:
+    """Align two copies that the target has lost with survivors of these timestamps."""
+    alignment = Alignment(
+        0, TARGET_FROM, [], length=2, trimmed_count=2, last_timestamp_ms=last_timestamp_ms
+    )
+    for offset, timestamp_ms in survivors.items():
+        alignment.feed(offset, (str(offset),), timestamp_ms)
+    alignment.end(end)
+    return alignment.result(0)
+
+
+def test_the_last_copy_of_a_lost_tail_is_no_record_with_a_larger_timestamp() -> None:
+    assert lost_tail(10, {2: 11, 3: 12}, 4).source_next == 2
+    with pytest.raises(PairingError, match="whether offset 2 was copied as well"):
+        lost_tail(11, {2: 11, 3: 12}, 4)
+
+
+def test_an_earlier_batch_of_a_lost_tail_may_have_had_larger_timestamps() -> None:
+    """Offset 2 may be the last copy but one: 3 is absent, and may have been the last one."""
+    with pytest.raises(PairingError, match="whether offset 2 was copied as well"):
+        lost_tail(10, {2: 100, 4: 200}, 5)

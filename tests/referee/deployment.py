@@ -76,6 +76,12 @@ class Deployment:
         """Resume a topic of a link. Raises CommandFailed."""
         self._run("mirror", "resume", "--link", link, "--topic", topic)
 
+    def stop_of(self, link: str, topic: str, partition: int) -> str | None:
+        """Why a partition cannot be copied on, if it cannot. Raises CommandFailed."""
+        told = self._run("mirror", "repair", link, topic, str(partition), "--dry-run")
+        stop: str | None = told["stop"]
+        return stop
+
     def wait_running(self, seconds_max: float) -> list[str]:
         """Wait until every daemon runs; the keys of those that do not by then."""
         deadline = time.monotonic() + seconds_max

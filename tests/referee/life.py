@@ -20,10 +20,12 @@ from tests.referee.judging import Judge
 from tests.referee.kafka import KafkaNode
 from tests.referee.ledger import Ledger
 from tests.referee.load import Load
+from tests.referee.modes import State
 from tests.referee.operations import Operator
 from tests.referee.plan import Plan
 from tests.referee.reading import LogUnreadable
 from tests.referee.topology_file import Ports, topology_text
+from tests.referee.undecided_tails import explain_link, is_undecided
 from tests.support.quiet_ports import quiet_ports
 
 HEAL_SECONDS_MAX: Final = 120.0
@@ -46,6 +48,12 @@ class _Behind(NamedTuple):
     text: str
     topic: str | None = None
     partition: int | None = None
+    is_failed: bool = False
+    """Whether it waits for an operator."""
+
+    @property
+    def at(self) -> tuple[str, str | None, int | None]:
+        return self.link, self.topic, self.partition
 
     @property
     def where(self) -> str:
@@ -77,6 +85,8 @@ class Life:
         self._deployment = Deployment(directory)
         self._ledger = Ledger()
         self._standing_still: set[tuple[str, str | None, int | None]] = set()
+        self._undecided: set[tuple[str, str | None, int | None]] = set()
+        """Links, source topics and partitions of undecided tails, as last seen."""
         self._admins = {
             each.name: Admin(
                 ",".join(f"127.0.0.1:{port}" for port in self._ports.brokers[each.name])
@@ -212,20 +222,48 @@ class Life:
                     self._standing_still.add((each.link, each.topic, each.partition))
                 break
             time.sleep(1.0)
+        for link, topic, partition in self._undecided:
+            self._say(f"undecided tail: {link}: {topic}-{partition}")
+            judgement.figures["undecided tails"] += 1
+            self._standing_still.add((link, topic, partition))
         return judgement
 
     def _behind(self) -> list[_Behind]:
-        """What the mirrors say is not copied yet; empty once all of it is."""
+        """What the mirrors say is not copied yet; empty once all of it is, but undecided tails."""
         links = {each["name"]: each for each in self._deployment.status()["links"]}
+        expected = {
+            shape.name: self._source_partitions(shape.source) for shape in self._plan.shape.links
+        }
+        slow = [
+            links[name]
+            for name, partitions in expected.items()
+            if (links[name]["state"], links[name]["lag_records"]) != (RUNNING, 0)
+            or links[name]["partitions"] != partitions
+        ]
+        self._undecided.clear()
+        if not slow:
+            return []
+        problems = self._flow_problems(_RUNS, lag_max=0)
+        self._undecided.update(each.at for each in problems if self._is_undecided(each))
         behind = []
-        for shape in self._plan.shape.links:
-            link = links[shape.name]
-            partitions = self._source_partitions(shape.source)
-            is_done = (link["state"], link["lag_records"]) == (RUNNING, 0)
-            if not is_done or link["partitions"] != partitions:
+        for link in slow:
+            name, partitions = link["name"], expected[link["name"]]
+            undecided = {(topic, number) for at, topic, number in self._undecided if at == name}
+            if link["partitions"] != partitions or not explain_link(link, undecided):
                 shown = {key: link[key] for key in _LINK_SHOWN}
-                behind.append(_Behind(shape.name, f"{shown}, source partitions {partitions}"))
-        return behind and [*behind, *self._flow_problems(_RUNS, lag_max=0)]
+                behind.append(_Behind(name, f"{shown}, source partitions {partitions}"))
+        return [*behind, *(each for each in problems if each.at not in self._undecided)]
+
+    def _is_undecided(self, behind: _Behind) -> bool:
+        """Whether a partition has stopped in the one way that is counted."""
+        compacted = {each.name for each in self._plan.topics if each.state is State.COMPACTED}
+        if not behind.is_failed or behind.topic not in compacted:
+            return False
+        try:
+            stop = self._deployment.stop_of(behind.link, behind.topic, behind.partition or 0)
+        except CommandFailed:
+            return False  # no worker answers yet
+        return is_undecided(stop)
 
     def _source_partitions(self, cluster: str) -> int:
         counts = self._admins[cluster].partition_counts()
@@ -250,6 +288,7 @@ class Life:
                     f"{part['state']}, lag {part['records']}",
                     part["topic"],
                     part["partition"],
+                    is_failed=part["state"] == "FAILED",
                 )
                 for part in parts
                 if part["state"] not in states

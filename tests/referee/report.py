@@ -14,6 +14,7 @@ TOPICS: Final[Mapping[str, tuple[str, ...]]] = {
     "topic operations": ("overtaken", "re-created", "grown", "operations"),
     "records": ("source records", "target records", "records compared", "not copied", "copies"),
     "journal": ("journal",),
+    "stops": ("undecided tails",),
     "translation": ("offsets translated",),
     "groups": ("group",),
     "audit": ("audit",),

@@ -11,13 +11,22 @@ import pytest
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
-from local_cluster.records.header import read_header
+from local_cluster.records.header import (
+    CODEC_MASK,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    pack_header,
+    patch_crc,
+    read_header,
+)
 from mirror_maker.formats import OffsetMap
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.formats.verdicts import Verdict
 from mirror_maker.model import FlowState
+from mirror_maker.repair.plan import How
 from mirror_maker.rules.trouble import Trouble
+from tests.referee.undecided_tails import is_undecided
 from tests.sim.kafka_double.log import SimPartition
 from tests.sim.mirror.test_mirror_compacted import _refuse_to_write, world_with_unmapped_copies
 from tests.sim.mirror.translation_checks import check_translations
@@ -232,3 +241,54 @@ def test_a_copy_that_is_not_compacted_must_be_complete(
         await worker.stop()
 
     run_virtually(scenario())
+
+
+def test_a_tail_whose_end_is_undecided_stops_until_it_is_repaired(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The target has lost the last copies, and the source some records before and after them."""
+
+    async def scenario() -> None:
+        world = await world_with_unmapped_copies(2, monkeypatch)
+        writer, at = world.writers[0], world.partitions[0]
+        copy = world.target.partition(TopicPartition(f"a.{TOPIC}", 0))
+        copied, copies = list(writer.expected), world.copies(at)
+        for topics, name in ((world.target.topics, f"a.{TOPIC}"), (world.source.topics, TOPIC)):
+            topics[name].configs["cleanup.policy"] = "compact"
+        _empty_last_batch(copy, {each.offset for each in copies[-8:]})
+        writer.write_plain(4)
+        written = writer.expected[-4:]
+        _compact(writer.partition, {each.offset for each in (*copied[-8:-2], *written[:2])})
+        worker = await world.worker("next")
+        flow = await worker.until_troubled(Trouble.TARGET, FlowState.FAILED)
+        assert is_undecided(flow.reason)
+        assert is_undecided((await worker.link.examine(at))["stop"]), "as the referee asks"
+        await worker.link.repair(at, How.RECOPY)
+        async with asyncio.timeout(600):
+            while (
+                flow.state is not FlowState.RUNNING or world.copies(at)[-1][1:] != written[-1][1:]
+            ):
+                await asyncio.sleep(0.5)
+        found = [each[1:] for each in world.copies(at)]
+        assert all(each[1:] in found for each in (*copied[-2:], *written[2:]))
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def _empty_last_batch(partition: SimPartition, gone: set[int]) -> None:
+    """Compact a log whose last batch stays empty, as the last one of its producer."""
+    last = partition.batches[-1][0]
+    _compact(partition, gone)
+    batch = bytearray(
+        pack_header(
+            last._replace(
+                batch_length=HEADER_BYTES - LOG_OVERHEAD_BYTES,
+                attributes=last.attributes & ~CODEC_MASK,
+                base_timestamp=last.max_timestamp,
+                records_count=0,
+            )
+        )
+    )
+    patch_crc(batch, 0)
+    partition.batches.append((read_header(batch), bytes(batch)))

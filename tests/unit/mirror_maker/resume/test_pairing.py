@@ -366,10 +366,10 @@ def test_holes_that_never_were_records_do_not_count_as_missing() -> None:
 
 def test_both_sides_lost_an_unmapped_tail() -> None:
     """The timestamp of the target's last batch shows that the source's records came later."""
-    found = aligned(MAPPED, told(MAPPED, 11, 10, last_timestamp_ms=10), source((11, 3)))
+    found = aligned(MAPPED, told(MAPPED, 11, 10, last_timestamp_ms=10), source((11, 3)), end=14)
     assert found == PlacedTail((), 11)
     # The further lost records were not copied.
-    found = aligned(MAPPED, told(MAPPED, 11, 10, last_timestamp_ms=10), source((20, 3)))
+    found = aligned(MAPPED, told(MAPPED, 11, 10, last_timestamp_ms=10), source((20, 3)), end=23)
     assert found == PlacedTail((), 20, (11, 20))
 
 
