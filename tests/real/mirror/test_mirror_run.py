@@ -58,7 +58,7 @@ async def test_properties_of_mirror_maker_2_are_run(zookeeper: str, tmp_path: Pa
             process.send_signal(signal.SIGTERM)
             code = await asyncio.wait_for(asyncio.to_thread(process.wait), WAIT_SECONDS_MAX)
             assert code == 0, log.read_text()[-4000:]
-            assert "mm2.properties:7: linger.ms: not honoured" in log.read_text()
+            assert "mm2.properties:7: linger.ms: has no effect" in log.read_text()
         finally:
             if process.poll() is None:
                 process.kill()
