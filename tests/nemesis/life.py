@@ -120,7 +120,11 @@ class Life:
 
     async def _check(self, workload: Workload) -> None:
         findings = await workload.check()
-        findings.merge(await check_replicas(self._cluster, workload.topics))
+        findings.merge(
+            await check_replicas(
+                self._cluster, workload.topics, are_deleted_from=workload.deletes_records
+            )
+        )
         self._findings[workload.name] = findings
         unchecked = findings.unchecked(workload.must_check)
         if unchecked and workload.name not in self._stuck:

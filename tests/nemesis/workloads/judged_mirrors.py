@@ -72,6 +72,7 @@ class MirrorDisturbed(JudgedMirror):
     name: ClassVar = "mirror-disturbed"
     title: ClassVar = "a worker killed, its source deleted, intruders in the copy"
     must_check: ClassVar = (*JudgedMirror.must_check, "disturbed", "journal entries: foreign")
+    deletes_records: ClassVar = True
 
     async def start(self) -> None:
         await super().start()

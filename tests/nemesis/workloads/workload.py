@@ -49,6 +49,8 @@ class Workload(ABC):
     """Operations (of each kind) that count as progress after healing."""
     must_check: ClassVar[tuple[str, ...]]
     """Counts in `Findings.checked` that must not be 0: otherwise the check saw nothing."""
+    deletes_records: ClassVar[bool] = False
+    """Whether it calls DeleteRecords, so that replicas may begin at different offsets."""
 
     def __init__(self, cluster: Cluster, directory: Path, seed: int) -> None:
         self.cluster = cluster
