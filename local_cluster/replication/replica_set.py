@@ -126,10 +126,11 @@ class ReplicaSet:
     def get_readable(self, topic: str, partition: int) -> Partition:
         """Return the replica that leads or follows here (KIP-392).
 
-        Raises KafkaError as `get_leader` does, if it does neither.
+        Raises KafkaError as `get_leader` does, if it does neither, or if its log is damaged: the
+        end of such a log says nothing about the partition.
         """
         found = self._partitions.get(topic, {}).get(partition)
-        if found is None or found.leader_id == NO_LEADER:
+        if found is None or found.leader_id == NO_LEADER or found.log.corruption is not None:
             return self.get_leader(topic, partition)
         return found
 

@@ -65,11 +65,15 @@ class PartitionLog:
         *,
         bytes_max: int = FETCH_BYTES_DEFAULT,
         isolation_level: int = READ_UNCOMMITTED,
+        last_fetched_epoch: int = -1,
     ) -> FetchedPartition:
-        """Fetch from an offset without waiting. The caller checks `error` of the answer."""
+        """Fetch from an offset without waiting. The caller checks `error` of the answer.
+
+        With the epoch of the record before `offset` the answer may have a diverging epoch.
+        """
         answers = await self._reader.fetch(
             self.leader(),
-            {self.at: FetchPosition(offset)},
+            {self.at: FetchPosition(offset, last_fetched_epoch=last_fetched_epoch)},
             wait_ms_max=0,
             partition_bytes_max=bytes_max,
             isolation_level=isolation_level,

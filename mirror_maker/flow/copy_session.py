@@ -15,7 +15,12 @@ from collections.abc import Callable
 from typing import Protocol
 from uuid import UUID
 
-from local_cluster.client.model import FetchedPartition, ProducedPartition, TopicPartition
+from local_cluster.client.model import (
+    FetchedPartition,
+    FetchPosition,
+    ProducedPartition,
+    TopicPartition,
+)
 from local_cluster.records.header import iter_headers, peek_max_timestamp
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.clusters.partition_log import PartitionLog
@@ -239,6 +244,9 @@ class CopySession:
                     f"source offset {position} does not follow what was copied: epoch {epoch} "
                     f"ends at {end}",
                     common_end=end,
+                    reported_at=FetchPosition(
+                        position, last_fetched_epoch=self.replicator.last_epoch
+                    ),
                 )
             )
 

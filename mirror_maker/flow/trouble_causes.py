@@ -66,6 +66,27 @@ async def explain_out_of_range(source: SourceLog, flow: FlowKey, position: int) 
     )
 
 
+async def confirm_truncation(source: SourceLog, error: TruncatedError) -> None:
+    """Raise KafkaError, unless the source's leader is the one that reports the truncation.
+
+    A Fetch may be answered by a broker that leads no more: a follower whose log ends early reports
+    its own end. Only a leader answers ListOffsets, before and after the repeated Fetch.
+    """
+    if error.reported_at is None:
+        return
+    await source.bounds()
+    fetched = await source.fetch(
+        error.reported_at.offset,
+        isolation_level=READ_COMMITTED,
+        last_fetched_epoch=error.reported_at.last_fetched_epoch,
+    )
+    await source.bounds()
+    is_out_of_range = fetched.error == ErrorCode.offset_out_of_range
+    if fetched.diverging_epoch is None and not is_out_of_range:
+        code = fetched.error or ErrorCode.offset_not_available
+        raise KafkaError(code, f"{source.at}: the leader has offset {error.reported_at.offset}")
+
+
 async def learn_batch_limit(target: PartitionLog, refused_bytes: int) -> int:
     """Return the batch size that the target accepts, after it refused one of `refused_bytes`."""
     try:

@@ -19,6 +19,7 @@ from mirror_maker.copy.replicator import PartitionReplicator
 from mirror_maker.flow.trouble_causes import (
     OutOfRangeError,
     RefusedBatchError,
+    confirm_truncation,
     explain_out_of_range,
     learn_batch_limit,
     recreated_error,
@@ -89,6 +90,8 @@ class TroubleHandler:
             error = await explain_out_of_range(self._source, flow, error.position)
         if isinstance(error, TruncatedError) and not await self._is_same_topic(error.flow):
             error = recreated_error(error.flow)
+        if isinstance(error, TruncatedError):
+            await confirm_truncation(self._source, error)
         if isinstance(error, RefusedBatchError) and await self._split(error):
             return None
         if self._policies.of(error.trouble) != "skip":

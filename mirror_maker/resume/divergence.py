@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from local_cluster.client.model import FetchedPartition
+from local_cluster.client.model import FetchedPartition, FetchPosition
 from local_cluster.records.batch import Record
 from local_cluster.records.header import iter_headers
 from local_cluster.wire.constants import READ_COMMITTED
@@ -36,11 +36,21 @@ NEIGHBOURS_MAX: Final = 16
 class TruncatedError(FlowFailedError):
     """The source no longer has the end of what was copied."""
 
-    def __init__(self, flow: FlowKey, message: str, common_end: int | None = None) -> None:
-        """The logs diverge at `common_end` at the latest, as the source reported."""
+    def __init__(
+        self,
+        flow: FlowKey,
+        message: str,
+        common_end: int | None = None,
+        reported_at: FetchPosition | None = None,
+    ) -> None:
+        """The logs diverge at `common_end` at the latest, as the source reported.
+
+        `reported_at` is the position of the fetch whose response reported it, if one did.
+        """
         super().__init__(message, Trouble.TRUNCATED)
         self.flow = flow
         self.common_end = common_end
+        self.reported_at = reported_at
 
 
 class Found(NamedTuple):

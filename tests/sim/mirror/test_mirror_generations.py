@@ -8,8 +8,10 @@ from random import Random
 import pytest
 
 from local_cluster.records.batch import Record
+from local_cluster.wire.fetch import FetchPartition, PartitionFetchResponse
 from mirror_maker.model import FlowState
 from mirror_maker.rules.trouble import Policies, Trouble
+from tests.sim.kafka_double.source import SimSource
 from tests.sim.mirror.world import TOPIC, MirrorWorld, SimWorker, SourceWriter, read_map_topic
 from tests.sim.virtual_time import run_virtually
 
@@ -147,6 +149,36 @@ def test_a_truncated_source_stops_the_flow_by_default(policy: str) -> None:
         state = FlowState.FAILED if policy == "fail" else FlowState.PAUSED
         await worker.until_troubled(Trouble.TRUNCATED, state)
         assert contents(world.copies(world.partitions[0])) == contents(before)
+        assert world.gaps(world.partitions[0]) == []
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+@pytest.mark.parametrize("policy", ["fail", "skip"])
+def test_a_follower_with_a_short_log_is_not_taken_for_the_leader(
+    policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that leads no more reports where its own log ends."""
+    answer = SimSource._read_entry
+    answered: list[int] = []
+
+    def answer_as_follower(
+        source: SimSource, node_id: int, entry: FetchPartition
+    ) -> PartitionFetchResponse:
+        response = answer(source, node_id, entry)
+        if len(answered) == 3 or entry.fetch_offset == 0 or not response.topic_id:
+            return response
+        answered.append(entry.fetch_offset)
+        return response._replace(diverging_epoch=(0, 0), records=memoryview(b""))
+
+    async def scenario() -> None:
+        world, worker = await _settled_world(5, truncated=policy)
+        monkeypatch.setattr(SimSource, "_read_entry", answer_as_follower)
+        _write_beyond(world, world.writers[0].expected[-1].offset + 20)
+        await world.settle(worker)
+        assert len(answered) == 3
+        assert contents(world.copies(world.partitions[0])) == contents(world.writers[0].expected)
         assert world.gaps(world.partitions[0]) == []
         await worker.stop()
 

@@ -221,6 +221,10 @@ async def test_a_damaged_log_is_reported_until_it_is_fetched_again(tmp_path: Pat
     again.apply(1, epoch=1)
     assert again.replicas.report().offline == {("t", 0)}
     assert code_of(again, 0) is ErrorCode.not_leader_or_follower
+    # Its end says nothing of the partition: a consumer would take that for lost records.
+    with pytest.raises(KafkaError) as refused:
+        again.replicas.get_readable("t", 0)
+    assert refused.value.code is ErrorCode.not_leader_or_follower
     again.apply(2, epoch=2, isr=(2,))
     assert again.fetching.followed == {0}
     assert again.replicas.report().offline == {("t", 0)}
