@@ -93,7 +93,12 @@ class Target(TargetLog):
         return self.start, self.next_offset
 
     async def fetch(
-        self, offset: int, *, bytes_max: int = 0, isolation_level: int = 0
+        self,
+        offset: int,
+        *,
+        bytes_max: int = 0,
+        isolation_level: int = 0,
+        last_fetched_epoch: int = -1,
     ) -> FetchedPartition:
         assert offset >= self.start
         end = self.next_offset
