@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -123,8 +123,11 @@ class Writer(Client):
         seed: str,
         prefix: str = "",
         burst: Callable[[random.Random], int] = burst_size,
+        kept_whole: Collection[State] = KEPT_WHOLE,
     ) -> None:
+        """`kept_whole` are the topics that keep every record until the end."""
         super().__init__(f"writer-{cluster}-{seed}")
+        self._kept_whole = kept_whole
         self._burst_size = burst
         self._prefix = prefix
         self._servers = bootstrap
@@ -157,7 +160,7 @@ class Writer(Client):
 
     def _states_kept_whole(self) -> Sequence[State]:
         """Topics that keep every record: what is written twice can be told there."""
-        return [state for state in self._states if state in KEPT_WHOLE]
+        return [state for state in self._states if state in self._kept_whole]
 
     def _producers(self) -> list[tuple[str, Any]]:
         """Producers with their kinds: patient ones by codec, and one that gives up."""

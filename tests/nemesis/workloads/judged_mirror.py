@@ -31,7 +31,7 @@ from tests.referee.ledger import Ledger
 from tests.referee.modes import State
 from tests.referee.plan import CODECS
 from tests.referee.transactions import TransactionalWriter
-from tests.referee.writers import Writer, burst_size
+from tests.referee.writers import KEPT_WHOLE, Writer, burst_size
 from tests.support.cluster import BrokerProcess, running_broker
 from tests.support.mirror_judging import JudgedTopic, judge_links
 from tests.support.mirror_process import MirrorProcess
@@ -166,6 +166,7 @@ class JudgedMirror(Workload):
                 name,
                 self.prefix,
                 type(self).burst,
+                () if self.deletes_records else KEPT_WHOLE,
             )
             if State.TRANSACTIONAL in self.states:
                 yield TransactionalWriter(
