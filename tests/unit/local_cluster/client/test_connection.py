@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import pytest
 
@@ -14,9 +15,8 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 
 async def test_the_error_of_a_silent_broker_names_its_address_and_the_timeout() -> None:
     """A stopped process: the kernel accepts its connections, and no request is answered."""
-    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    async with server:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
         with pytest.raises(KafkaError) as caught:
             await connect("127.0.0.1", port, client_id="test", timeout_ms=50)
     assert caught.value.code == ErrorCode.network_exception
@@ -24,8 +24,6 @@ async def test_the_error_of_a_silent_broker_names_its_address_and_the_timeout() 
 
 
 async def test_the_error_of_a_broker_that_falls_silent_later_names_it_too() -> None:
-    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
     loop = asyncio.get_running_loop()
 
     async def connect_without_negotiation(host: str, port: int) -> Connection:
@@ -33,11 +31,13 @@ async def test_the_error_of_a_broker_that_falls_silent_later_names_it_too() -> N
         connection.versions = {int(ApiKey.METADATA): (0, 12)}
         return connection
 
-    client = KafkaClient(
-        f"127.0.0.1:{port}", request_timeout_ms=50, connect=connect_without_negotiation
-    )
-    async with server, client:
-        with pytest.raises(KafkaError) as caught:
-            await client.metadata([])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        client = KafkaClient(
+            f"127.0.0.1:{port}", request_timeout_ms=50, connect=connect_without_negotiation
+        )
+        async with client:
+            with pytest.raises(KafkaError) as caught:
+                await client.metadata([])
     assert caught.value.code == ErrorCode.request_timed_out
     assert caught.value.message == f"127.0.0.1:{port} does not answer within 50 ms"
