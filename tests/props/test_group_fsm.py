@@ -216,12 +216,9 @@ class GroupMachine(RuleBasedStateMachine):
     @rule(index=st.integers(0, 4))
     def client_restarts(self, index: int) -> None:
         """A new process has no state, and the responses to the old one are lost."""
-        client = self.clients[index]
-        fresh = Client(client.name, client.instance_id, client.protocols)
-        self.clients[index] = fresh
-        for ticket, (owner, _) in tuple(self.requests.items()):
-            if owner is client:
-                self.requests[ticket] = (Client("gone", None), "gone")
+        # The old one keeps its requests: its responses are checked by what it knew.
+        old = self.clients[index]
+        self.clients[index] = Client(old.name, old.instance_id, old.protocols)
 
     @rule(index=st.integers(0, 4), content=st.sampled_from([b"r", b"r2", b"r3"]))
     def client_resubscribes(self, index: int, content: bytes) -> None:
