@@ -41,16 +41,12 @@ class OffsetRequests:
                 return outcome.respond(ticket, _for_each(request, error))
             errors = state.offsets.commit(request, state.limits, now, outcome.records)
             return outcome.respond(ticket, errors)
-        group = state.classic_groups.get(group_id)
-        if group is None:
-            if request.generation_id >= 0:
-                unknown = ErrorCode.illegal_generation
-                if request.knows_group_not_found:
-                    unknown = ErrorCode.group_id_not_found
-                return outcome.respond(ticket, _for_each(request, unknown))
-            if len(group_id.encode()) > STRING_BYTES_MAX:
-                return outcome.respond(ticket, _for_each(request, ErrorCode.invalid_group_id))
-            group = state.classic_groups[group_id] = ClassicGroup(group_id)
+        unknown = ErrorCode.illegal_generation
+        if request.knows_group_not_found:
+            unknown = ErrorCode.group_id_not_found
+        group = self._find_or_create_group(group_id, request.generation_id, unknown)
+        if isinstance(group, ErrorCode):
+            return outcome.respond(ticket, _for_each(request, group))
         error = _validate_commit(group, request)
         if error is not ErrorCode.none:
             return outcome.respond(ticket, _for_each(request, error))
@@ -80,13 +76,10 @@ class OffsetRequests:
                 return outcome.respond(ticket, _for_each(request, error))
             errors = state.offsets.commit_pending(request, state.limits, now, outcome.records)
             return outcome.respond(ticket, errors)
-        group = state.classic_groups.get(group_id)
-        if group is None:
-            if request.generation_id >= 0:
-                return outcome.respond(ticket, _for_each(request, ErrorCode.illegal_generation))
-            if len(group_id.encode()) > STRING_BYTES_MAX:
-                return outcome.respond(ticket, _for_each(request, ErrorCode.invalid_group_id))
-            group = state.classic_groups[group_id] = ClassicGroup(group_id)
+        unknown = ErrorCode.illegal_generation
+        group = self._find_or_create_group(group_id, request.generation_id, unknown)
+        if isinstance(group, ErrorCode):
+            return outcome.respond(ticket, _for_each(request, group))
         error = _validate_transactional_commit(group, request)
         if error is not ErrorCode.none:
             return outcome.respond(ticket, _for_each(request, error))
@@ -212,6 +205,24 @@ class OffsetRequests:
             subscribed=subscribed,
         )
         outcome.records.extend(offsets.tombstones(group_id, expired))
+
+    def _find_or_create_group(
+        self, group_id: str, generation_id: int, unknown: ErrorCode
+    ) -> ClassicGroup | ErrorCode:
+        """Return the group that commits; `unknown` if a member of a group that is not there does.
+
+        A commit from outside any generation creates the group.
+        """
+        groups = self._state.classic_groups
+        group = groups.get(group_id)
+        if group is not None:
+            return group
+        if generation_id >= 0:
+            return unknown
+        if len(group_id.encode()) > STRING_BYTES_MAX:
+            return ErrorCode.invalid_group_id
+        group = groups[group_id] = ClassicGroup(group_id)
+        return group
 
     def _validate_consumer_commit(
         self, request: CommitRequest | TransactionalCommitRequest
