@@ -9,15 +9,14 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from local_cluster.records.header import SEQUENCE_MASK
 from local_cluster.wire.errors import ErrorCode
 from mirror_maker.rules.trouble import Trouble
 
-SEQUENCE_MASK: Final = 0x7FFF_FFFF
 UNACKED_BATCHES_MAX: Final = 5
 """Batches of a producer that a broker remembers per partition (ProducerStateEntry's
 NUM_BATCHES_TO_RETAIN): the window in which it recognizes a repeated write."""
 
-PRODUCER_EPOCH_MAX: Final = 0x7FFF
 PRODUCER_REFUSED: Final = frozenset(
     {
         ErrorCode.invalid_producer_epoch,

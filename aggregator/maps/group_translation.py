@@ -35,7 +35,6 @@ _FIND_COORDINATOR_VERSION_MAX: Final = 3
 """Last version with one key at the top level."""
 _OFFSET_FETCH_VERSION_MAX: Final = 7
 """Last version with one group at the top level, and topic names."""
-_GROUP_KEY_TYPE: Final = 0
 _NO_OFFSET: Final = -1
 _MOVING: Final = frozenset(
     {

@@ -44,11 +44,6 @@ from local_cluster.wire.produce import encode_request as encode_produce
 
 COMMITS_KNOWN_SECONDS_MAX: Final = 10.0
 """How long ListOffsets is repeated while a new leader does not know what is committed."""
-LATEST_TIMESTAMP: Final = -1
-EARLIEST_TIMESTAMP: Final = -2
-TOPIC_RESOURCE: Final = 2
-TOPIC_CONFIG_SOURCE: Final = 1
-"""ConfigSource of a value that is set on the topic itself."""
 _CLOSING: Final = FetchLimits(wait_ms_max=0, bytes_min=0, bytes_max=0)
 
 

@@ -21,6 +21,7 @@ from local_cluster.client.model import (
     TopicPartition,
 )
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import CONSUMER_REPLICA_ID
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import (
     FINAL_EPOCH,
@@ -32,7 +33,6 @@ from local_cluster.wire.fetch import (
     decode_response,
 )
 
-CONSUMER_REPLICA_ID: Final = -1
 NO_LOG_START: Final = -1
 """Only followers name their log start."""
 THROTTLED_ATTEMPTS_MAX: Final = 20

@@ -21,8 +21,9 @@ from local_cluster.records.header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHe
 
 _KEY: Final = struct.Struct(">hh")
 _VALUE: Final = struct.Struct(">hi")
+# Types of control records (ControlRecordType).
 ABORT: Final = 0
-_COMMIT: Final = 1
+COMMIT: Final = 1
 _VERSION: Final = 0
 
 
@@ -48,7 +49,7 @@ def encode_marker(
     leader_epoch: int = -1,
 ) -> bytearray:
     """Encode the control batch of a marker."""
-    key = _KEY.pack(_VERSION, _COMMIT if marker.is_commit else ABORT)
+    key = _KEY.pack(_VERSION, COMMIT if marker.is_commit else ABORT)
     value = _VALUE.pack(_VERSION, marker.coordinator_epoch)
     return encode_batch(
         [NewRecord(timestamp_ms, key, value)],
@@ -80,8 +81,8 @@ def read_marker(buffer: Buffer, position: int, header: BatchHeader) -> EndMarker
     kind = read_type(record)
     if kind is None:
         raise CorruptRecordError("a control record without a type")
-    if kind not in (ABORT, _COMMIT):
+    if kind not in (ABORT, COMMIT):
         return None
     if record.value is None or len(record.value) < _VALUE.size:
         raise CorruptRecordError("a transaction marker without a coordinator epoch")
-    return EndMarker(kind == _COMMIT, _VALUE.unpack_from(record.value)[1])
+    return EndMarker(kind == COMMIT, _VALUE.unpack_from(record.value)[1])

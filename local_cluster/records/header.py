@@ -36,6 +36,9 @@ DELETE_HORIZON_BIT: Final = 0x40
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
+PRODUCER_EPOCH_MAX: Final = 0x7FFF
+SEQUENCE_MASK: Final = 0x7FFF_FFFF
+"""After the largest sequence comes 0."""
 NO_TIMESTAMP: Final = -1
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")

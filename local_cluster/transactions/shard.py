@@ -33,7 +33,7 @@ from local_cluster.coordinator_runtime.outcome import (
     StoredRecord,
     UnreadableRecordError,
 )
-from local_cluster.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from local_cluster.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, PRODUCER_EPOCH_MAX
 from local_cluster.transactions.end_txn import EndTxnAction, check_end_txn
 from local_cluster.transactions.records import (
     TRANSACTIONAL_ID_BYTES_MAX,
@@ -54,7 +54,6 @@ from local_cluster.transactions.requests import (
 from local_cluster.transactions.transaction import (
     EPOCH_EXHAUSTED,
     EPOCH_RAISED_SINCE,
-    PRODUCER_EPOCH_MAX,
     TopicPartition,
     Transaction,
 )

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from local_cluster.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
+from local_cluster.records.header import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    PRODUCER_EPOCH_MAX,
+)
 from local_cluster.transactions.transaction_fsm import (
     TransactionEvent,
     TransactionState,
@@ -16,7 +21,6 @@ TopicPartition = tuple[str, int]
 
 EPOCH_RAISED_SINCE: Final = 2
 """The transaction.version since which every end raises the producer's epoch (KIP-890)."""
-PRODUCER_EPOCH_MAX: Final = 32_767
 EPOCH_EXHAUSTED: Final = PRODUCER_EPOCH_MAX - 1
 """From this epoch on a producer gets a new id; the last epoch is reserved for fencing."""
 

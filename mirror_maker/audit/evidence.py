@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from local_cluster.records.header import BatchHeader
+from local_cluster.records.header import SEQUENCE_MASK, BatchHeader
 from mirror_maker.formats.receipts import Receipt
 from mirror_maker.formats.verdicts import Verdict
-from mirror_maker.model import SEQUENCE_MASK, advance_sequence
+from mirror_maker.model import advance_sequence
 
 _BACKWARDS: Final = 1 << 30
 """A larger distance between sequences is a step back, modulo 2**31."""

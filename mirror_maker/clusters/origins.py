@@ -48,7 +48,6 @@ NATIVE_IDS_MAX: Final = 100_000
 HEAD_FETCH_BYTES_MAX: Final = 64 * 1024
 _LENGTH: Final = struct.Struct(">8xi")
 _PRODUCER_ID: Final = struct.Struct(">43xq")
-_NO_PRODUCER: Final = -1
 _PROBE: Final = map_topic_name("")
 """A map topic that no link has."""
 

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import logging
 
+from local_cluster.records.header import PRODUCER_EPOCH_MAX
 from mirror_maker.clusters.partition_log import TargetLog
 from mirror_maker.formats import FlowKey, Opening
 from mirror_maker.formats.gaps import REPAIR_FRESH_REASON
-from mirror_maker.model import PRODUCER_EPOCH_MAX, FlowFailedError
+from mirror_maker.model import FlowFailedError
 from mirror_maker.ports import Lease, check_lease
 from mirror_maker.resume.quiet_period import QuietPeriod
 from mirror_maker.stores.journal_store import GapStore

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 from local_cluster.records.batch import CorruptRecordError, decode_batch
 from local_cluster.records.compress import CompressionError
-from local_cluster.records.header import BatchHeader, iter_headers
+from local_cluster.records.header import SEQUENCE_MASK, BatchHeader, iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import Block, Opening
-from mirror_maker.model import SEQUENCE_MASK, DescribedProducer, PairingError, advance_sequence
+from mirror_maker.model import DescribedProducer, PairingError, advance_sequence
 from mirror_maker.tail.places import Copy
 
 MISSING_RECORDS_MAX: Final = 1 << 30

@@ -23,6 +23,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from local_cluster.records.header import PRODUCER_EPOCH_MAX
 from local_cluster.transactions.records import encode_key, encode_value
 from local_cluster.transactions.requests import (
     AddRequest,
@@ -33,7 +34,7 @@ from local_cluster.transactions.requests import (
     TransactionOutcome,
 )
 from local_cluster.transactions.shard import TransactionShard
-from local_cluster.transactions.transaction import EPOCH_EXHAUSTED, PRODUCER_EPOCH_MAX, Transaction
+from local_cluster.transactions.transaction import EPOCH_EXHAUSTED, Transaction
 from local_cluster.transactions.transaction_fsm import IDLE, PREPARED, TransactionState
 from local_cluster.wire.errors import ErrorCode
 

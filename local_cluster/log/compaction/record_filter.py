@@ -47,10 +47,9 @@ from local_cluster.log.compaction.raw_records import (
     rebuild_batch,
 )
 from local_cluster.records.batch import CorruptRecordError
+from local_cluster.records.control import ABORT, COMMIT
 from local_cluster.records.header import BatchHeader, Buffer
 
-ABORT: Final = 0
-COMMIT: Final = 1
 _CONTROL_KEY: Final = struct.Struct(">hh")
 """The key of a control record: version, type."""
 

@@ -28,14 +28,13 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from local_cluster.records.control import EndMarker
-from local_cluster.records.header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
+from local_cluster.records.header import CONTROL_BIT, SEQUENCE_MASK, TRANSACTIONAL_BIT, BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 BATCHES_KEPT: Final = 5
 """Kafka's window: producers have at most 5 requests in flight."""
 PRODUCERS_MAX: Final = 100_000
 """Producer ids kept per log; beyond it the tenth that has been idle longest is forgotten."""
-SEQUENCE_MASK: Final = 0x7FFFFFFF
 NO_OFFSET: Final = -1
 EPOCH_RAISED_SINCE: Final = 2
 """From this transaction.version on, a marker's epoch is above that of the records it ends."""

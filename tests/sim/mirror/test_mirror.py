@@ -12,10 +12,10 @@ import pytest
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
-from local_cluster.records.header import BatchHeader
+from local_cluster.records.header import PRODUCER_EPOCH_MAX, BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats.naming import remote_topic
-from mirror_maker.model import PRODUCER_EPOCH_MAX, FlowState, LinkState
+from mirror_maker.model import FlowState, LinkState
 from mirror_maker.rules.trouble import Trouble
 from tests.sim.kafka_double.client import SimClient
 from tests.sim.kafka_double.log import SimPartition
