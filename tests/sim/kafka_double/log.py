@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -124,17 +125,29 @@ class SimPartition:
         """Return (epoch, its end) if a log that ends at `offset` in `epoch` is no prefix of this
         one
         (KIP-595)."""
+        if epoch == self.leader_epoch and epoch in self.epoch_starts:
+            known, end = epoch, self.log_end_offset
+            return (known, end) if end < offset else None
         known = max((each for each in self.epoch_starts if each <= epoch), default=epoch)
         later = (start for each, start in self.epoch_starts.items() if each > known)
         end = min(later, default=self.log_end_offset)
         return (known, end) if known < epoch or end < offset else None
 
+    def is_at_end(self, offset: int, epoch: int) -> bool:
+        """Tell whether a reader at this position, which last read `epoch`, has to wait."""
+        return (
+            self.high_watermark <= offset <= self.log_end_offset
+            and self.log_start_offset <= offset
+            and (epoch < 0 or self.divergence(offset, epoch) is None)
+        )
+
     def read(self, offset: int, bytes_max: int) -> memoryview:
         """Return whole batches from the one with `offset` on, at least one if there is any."""
         out = bytearray()
-        for header, batch in self.batches:
-            if header.last_offset < offset or header.next_offset > self.high_watermark:
-                continue
+        first = bisect_right(self.batches, offset, key=lambda entry: entry[0].next_offset)
+        for header, batch in self.batches[first:]:
+            if header.next_offset > self.high_watermark:
+                break
             if out and len(out) + len(batch) > bytes_max:
                 break
             out += batch

@@ -118,8 +118,11 @@ class SimSource(SimReader):
                 kept = NO_SESSION if opened[0].session is None else opened[0].session.id
                 answers.append(SessionAnswer(kept, throttle_ms, {}, request.is_by_id))
                 return
+            is_late = loop.time() >= deadline_s
+            if not is_late and all(self._waits(node_id, each) for each in opened[0].partitions):
+                return
             results = [self._read_entry(node_id, entry) for entry in opened[0].partitions]
-            if loop.time() >= deadline_s or any(
+            if is_late or any(
                 each.error_code or each.diverging_epoch or records_size_bytes(each.records)
                 for each in results
             ):
@@ -133,6 +136,20 @@ class SimSource(SimReader):
                     raise answers[0]
                 return answers[0]
             await asyncio.sleep(0.01)
+
+    def _waits(self, node_id: int, entry: FetchPartition) -> bool:
+        """Tell whether a read would give no records and no error: most looks of a long poll."""
+        cluster = self._cluster
+        name = entry.topic or cluster.topic_name(entry.topic_id)
+        topic = cluster.topics.get(name or "")
+        if topic is None or topic.name in cluster.denied or topic.name in cluster.hidden:
+            return False
+        if entry.partition >= len(topic.partitions):
+            return False
+        if cluster.leaders[TopicPartition(topic.name, entry.partition)] != node_id:
+            return False
+        log = topic.partitions[entry.partition]
+        return log.is_at_end(entry.fetch_offset, entry.last_fetched_epoch)
 
     def _read_entry(self, node_id: int, entry: FetchPartition) -> PartitionFetchResponse:
         topic = entry.topic or self._cluster.topic_name(entry.topic_id)
