@@ -45,6 +45,12 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return self.now
 
 
+class ThreadlessLoop(VirtualTimeLoop):
+    """For a program that starts no thread."""
+
+    may_use_threads = False
+
+
 def run_virtually(
     main: Coroutine[Any, Any, Any],
     *,

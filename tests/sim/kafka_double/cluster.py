@@ -72,7 +72,10 @@ class SimCluster:
 
     def topic_name(self, topic_id: uuid.UUID | None) -> str | None:
         """Return the name of the topic with this id."""
-        return next((name for name, each in self.topics.items() if each.topic_id == topic_id), None)
+        for name, each in self.topics.items():
+            if each.topic_id == topic_id:
+                return name
+        return None
 
     def fetch_sessions(self, node_id: int) -> FetchSessionCache:
         """Return the fetch sessions of one broker."""

@@ -12,7 +12,7 @@ from tests.sim.mirror_product.disturbances import Disturbances
 from tests.sim.mirror_product.evidence import Evidence, gather
 from tests.sim.mirror_product.judges import judge
 from tests.sim.mirror_product.world import ProductWorld
-from tests.sim.virtual_time import run_virtually
+from tests.sim.virtual_time import ThreadlessLoop, run_virtually
 
 LATE_SECONDS: Final = 5.0
 """Every message in flight has arrived by then: more than `Network.late_ms_max`."""
@@ -32,7 +32,9 @@ class Played:
 def play(seed: int, cell: Cell | None = None) -> Played:
     """Play one seed. Raises Anomaly, or any other error that was met."""
     cell = cell or cell_of(seed)
-    evidence, happened = run_virtually(run_world(ProductWorld(cell, seed), Random(seed)))
+    evidence, happened = run_virtually(
+        run_world(ProductWorld(cell, seed), Random(seed)), loop_factory=ThreadlessLoop
+    )
     return Played(cell, judge(evidence), happened)
 
 
