@@ -42,6 +42,7 @@ class MapTopic:
         self._blocks: dict[FlowKey, dict[bytes, Block]] = {}
         self._maps: dict[FlowKey, OffsetMap] = {}
         self._latest: dict[tuple[str, int], FlowKey] = {}
+        self._latest_into: dict[tuple[str, int, UUID], FlowKey] = {}
         self._commits: dict[bytes, MirroredCommit] = {}
         self._led: dict[bytes, OwnedCopy] = {}
 
@@ -68,17 +69,29 @@ class MapTopic:
             case OwnedCopy():
                 self._led[key] = record
             case Opening():
-                if key not in self._opened:
+                if key not in self._opened and not self._is_late(record):
                     self._opened.add(key)
                     self._openings.setdefault(record.flow, []).append(record)
-                    self._latest[record.flow.source_topic, record.flow.partition] = record.flow
+                    self._latest[_source(record.flow)] = record.flow
+                    self._latest_into[_source_into(record.flow)] = record.flow
             case Block():
                 self._blocks.setdefault(record.flow, {})[key] = record
-                self._latest.setdefault(
-                    (record.flow.source_topic, record.flow.partition), record.flow
-                )
+                self._latest.setdefault(_source(record.flow), record.flow)
+                self._latest_into.setdefault(_source_into(record.flow), record.flow)
         if isinstance(record, Opening | Block):
             self._maps.pop(record.flow, None)
+
+    def _is_late(self, opening: Opening) -> bool:
+        """Return whether a dead worker's opening arrived after that of a re-created topic.
+
+        Whoever knows of an opening opens the re-created topic at a higher epoch. So the two
+        workers did not know of each other, and only the later one can have copied anything.
+        """
+        latest = self._latest_into.get(_source_into(opening.flow))
+        if latest is None or latest == opening.flow:
+            return False
+        epochs = self._openings_by_epoch(latest)
+        return bool(epochs) and opening.producer_epoch <= max(epochs)
 
     def _delete(self, key: bytes) -> None:
         if self._commits.pop(key, None) or self._led.pop(key, None):
@@ -126,15 +139,7 @@ class MapTopic:
         """
         if target_topic_id is None:
             return self._latest.get((source_topic, partition))
-        found = None
-        for flow in (*self._blocks, *self._openings):
-            if (flow.source_topic, flow.partition, flow.target_topic_id) == (
-                source_topic,
-                partition,
-                target_topic_id,
-            ):
-                found = flow
-        return found
+        return self._latest_into.get((source_topic, partition, target_topic_id))
 
     def target_topic(self, flow: FlowKey) -> str | None:
         """Return the target topic's name, as the flow's records give it."""
@@ -233,6 +238,14 @@ class MapTopic:
             ),
             default=-1,
         )
+
+
+def _source(flow: FlowKey) -> tuple[str, int]:
+    return flow.source_topic, flow.partition
+
+
+def _source_into(flow: FlowKey) -> tuple[str, int, UUID]:
+    return flow.source_topic, flow.partition, flow.target_topic_id
 
 
 def _start_over(replaced: OffsetMap, opening: Opening) -> OffsetMap:

@@ -39,7 +39,9 @@ Meaning:
 - *Opening*: from `source_offset` on, the flow is copied with (producer id, epoch) and sequences
   from 0, to target offsets from `target_offset` on. Per (flow, producer id, epoch) the first in log
   order holds. If a higher epoch opens below what was copied before, the source's log was truncated:
-  from there on, copies of lower epochs belong to records that it no longer has.
+  from there on, copies of lower epochs belong to records that it no longer has. A re-created topic
+  is opened at a higher epoch than the topic before it. An opening of another topic id at no higher
+  epoch arrived late, from a worker that was dead by then, and does not count.
 - *Block*: of the source offsets [source_start, source_next) exactly the runs were copied, to the
   given places, and the next record has sequence `next_sequence`. Every block is true for ever.
   Blocks of one epoch may overlap and then agree.

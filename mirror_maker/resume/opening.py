@@ -7,6 +7,7 @@ wherever there is a batch, an opening explains it.
 
 from __future__ import annotations
 
+from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.clusters.partition_log import TargetLog
 from mirror_maker.formats import FlowKey, Opening
 from mirror_maker.model import FlowFailedError
@@ -92,6 +93,12 @@ class FlowOpener:
             await store.catch_up()
         opening = store.state.opening(flow)
         if opening is None:
+            latest = store.state.latest_flow(
+                flow.source_topic, flow.partition, flow.target_topic_id
+            )
+            if latest is not None:
+                # The opening of an earlier topic arrived first. The next attempt knows of it.
+                raise KafkaError(ErrorCode.unknown_topic_id, f"{latest} was opened meanwhile")
             raise FlowFailedError(f"{store.topic} does not keep what is written to it")
         if opening.producer_id != store.registration.producer_id:
             raise FlowFailedError(

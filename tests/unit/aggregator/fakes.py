@@ -256,13 +256,14 @@ def opening_and_block(
     *,
     source_next: int | None = None,
     source_topic_id: uuid.UUID = SOURCE_TOPIC_ID,
+    producer_epoch: int = 0,
 ) -> list[tuple[bytes, bytes]]:
     """Return two records as a link publishes them: a flow, and its runs (source, target, count)."""
     flow = FlowKey(source_topic, partition, source_topic_id, target_topic_id)
     common: dict[str, Any] = {
         "flow": flow,
         "producer_id": 4_000,
-        "producer_epoch": 0,
+        "producer_epoch": producer_epoch,
         "nonce": partition,
         "target_topic": target_topic,
     }

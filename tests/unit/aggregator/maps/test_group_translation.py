@@ -111,6 +111,7 @@ async def test_positions_in_a_source_topic_made_anew_are_pending() -> None:
         uuid.UUID(int=4),
         [(0, 700, 60)],
         source_topic_id=uuid.UUID(int=9),
+        producer_epoch=1,
     ):
         link_map.apply(Record(0, 0, key, value))
     found = await translate_group(source, maps, JFK, "boards")

@@ -212,3 +212,30 @@ def test_the_last_mark_of_a_link_holds_until_it_is_deleted() -> None:
         topic.replay(encode_key(record), None)
     assert topic.mirrored_commit("g", "t", 3) is None
     assert topic.owned_copy("t") is None
+
+
+def test_a_late_opening_of_a_former_topic_does_not_count() -> None:
+    recreated = replace(OPENING, flow=FLOW._replace(source_topic_id=uuid.UUID(int=77)), nonce=3)
+    topic = topic_of(recreated, OPENING)
+    assert topic.latest_flow(FLOW.source_topic, FLOW.partition) == recreated.flow
+    assert list(topic.flows()) == [recreated.flow]
+    assert topic.latest_flow(*FLOW[:2], FLOW.target_topic_id) == recreated.flow
+    assert topic.opening(FLOW) is None
+
+
+def test_a_recreated_topic_is_opened_at_a_higher_epoch() -> None:
+    recreated = replace(
+        OPENING,
+        flow=FLOW._replace(source_topic_id=uuid.UUID(int=77)),
+        producer_epoch=OPENING.producer_epoch + 1,
+    )
+    topic = topic_of(OPENING, recreated)
+    assert topic.latest_flow(*FLOW[:2], FLOW.target_topic_id) == recreated.flow
+    assert topic.opening(FLOW) == OPENING
+
+
+def test_an_opening_into_another_target_counts_at_any_epoch() -> None:
+    elsewhere = replace(OPENING, flow=FLOW._replace(target_topic_id=uuid.UUID(int=78)))
+    topic = topic_of(OPENING, elsewhere)
+    assert topic.latest_flow(*FLOW[:2]) == elsewhere.flow
+    assert topic.latest_flow(*FLOW[:2], FLOW.target_topic_id) == FLOW
