@@ -40,7 +40,8 @@ A `lost` entry without `source_to` is an order too: the worker that copies the f
 everything below that opening's target offset from the copy (DeleteRecords).
 
 Of several entries of one kind and opening at the same `source_from` (`foreign`: at the same
-`target_offset`), the first in log order holds: two workers may have met the same gap. An entry
+`target_offset`), the first in log order holds: two workers may have met the same gap. Of several
+`copied` ones the largest holds, by `copied_count` and then `source_to`: it is the newest. An entry
 without `source_to` and one with it do not exclude each other. The nonce keeps the entries of
 different writers apart, so compaction cannot replace one by the other. Nothing beyond a gap is
 copied before its entry was written and read back.
@@ -111,9 +112,14 @@ class Gap:
 
     @property
     def place(self) -> tuple[FlowKey, int, GapKind, int, bool]:
-        """Return the place; of several entries with the same place the first in log order holds."""
+        """Return the place; of several entries with the same place one holds."""
         begin = self.target_offset if self.kind is GapKind.FOREIGN else self.source_from
         return self.flow, self.producer_epoch, self.kind, begin, self.source_to is None
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Return the size of a `copied` entry. Of two at one place the larger was noted later."""
+        return self.copied_count or 0, self.source_to or 0
 
 
 def encode_gap(gap: Gap) -> tuple[bytes, bytes]:
@@ -250,7 +256,7 @@ class GapJournal:
                 entries.pop(key, None)
             return
         gap = decode_gap(key, value)
-        # A repeated entry keeps its place, because the first in log order holds.
+        # A repeated entry keeps its place, because of equals the first in log order holds.
         at = gap.flow.source_topic, gap.flow.partition
         self._entries.setdefault(at, {}).setdefault(key, gap)
         if gap.reason in REPAIR_REASONS:
@@ -265,7 +271,9 @@ class GapJournal:
         """Return the entries of a source partition that hold, sorted by target offset."""
         holding: dict[tuple[FlowKey, int, GapKind, int, bool], Gap] = {}
         for gap in self._entries.get((source_topic, partition), {}).values():
-            holding.setdefault(gap.place, gap)
+            known = holding.setdefault(gap.place, gap)
+            if gap.kind is GapKind.COPIED and gap.extent > known.extent:
+                holding[gap.place] = gap
         return sorted(holding.values(), key=lambda gap: (gap.target_offset, gap.source_from))
 
     def partition_gaps(self, source_topic: str, partition: int) -> list[Gap]:

@@ -141,7 +141,7 @@ class GapStore:
         if holding is None:
             return [gap]
         # The new entry includes the copies of the older one.
-        grows = gap.kind is GapKind.COPIED and _extent(gap) > _extent(holding)
+        grows = gap.kind is GapKind.COPIED and gap.extent > holding.extent
         return [gap] if grows else []
 
     def _holding(self, gap: Gap) -> Gap | None:
@@ -156,8 +156,3 @@ class GapStore:
             ):
                 return each
         return None
-
-
-def _extent(gap: Gap) -> tuple[int, int]:
-    """Return the size of a `copied` entry; of two, the larger one was noted later."""
-    return gap.copied_count or 0, gap.source_to or 0

@@ -24,6 +24,10 @@ SEEDS_PER_TEST = 12
 """Small, so that several pytest workers share the seeds."""
 SEEDS_FOR_VARIANTS = 3
 """Seeds that are played for a broken variant, from its own on; one of them must notice it."""
+SEEDS_THAT_FOUND = {
+    4730: "an opening of a former topic arrives late",
+    5235: "a copied entry is written twice and then grows",
+}
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.timeout(900)
 
@@ -52,6 +56,12 @@ def test_no_anomaly(first: int) -> None:
     assert result["anomalies"] == {}
     assert result["played"] == len(seeds)
     assert result["copies"] > 30 * len(seeds)
+
+
+@pytest.mark.skipif(ONE is not None, reason="SIM_SEED names one seed")
+@pytest.mark.parametrize("seed", SEEDS_THAT_FOUND, ids=SEEDS_THAT_FOUND.values())
+def test_seeds_that_found_an_error(seed: int) -> None:
+    assert played("--seeds", f"{seed}:{seed + 1}")["anomalies"] == {}
 
 
 @pytest.mark.skipif(ONE is None, reason="SIM_SEED names no seed")

@@ -280,6 +280,7 @@ class ProductWorld:
             for process in self.processes:
                 for link in process.links.values():
                     assert link.auditor is not None
+                    await link.auditor.read_back()  # or it is due after this world's end
                     await link.auditor.publish()
         except KafkaError:
             return False

@@ -138,6 +138,22 @@ def test_the_first_entry_of_a_place_holds() -> None:
     assert journal.gaps(FLOW._replace(partition=4), 2) == []
 
 
+@pytest.mark.parametrize(
+    "grown",
+    [replace(COPIED, nonce=9, source_to=130), replace(COPIED, nonce=9, copied_count=8)],
+    ids=["the source lost more", "more copies were found"],
+)
+def test_the_largest_copied_entry_of_a_place_holds(grown: Gap) -> None:
+    """A worker wrote the smaller one twice, and only one of the two was taken back."""
+    again = replace(COPIED, nonce=8)
+    for order in ((COPIED, again, grown), (grown, again)):
+        journal = GapJournal()
+        for gap in order:
+            journal.replay(*encode_gap(gap))
+        journal.replay(encode_gap_key(COPIED), None)
+        assert journal.entries(FLOW, 2, GapKind.COPIED) == [grown]
+
+
 def test_a_gap_holds_for_the_opening_that_met_it() -> None:
     journal = GapJournal()
     anew = replace(GAP, producer_epoch=3, target_offset=200)
