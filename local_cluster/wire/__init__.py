@@ -4,8 +4,9 @@ In reading order:
 
 - `constants`, `api` (API keys), `errors` (error codes): numbers with a meaning;
 - `frame`, `header`, `primitives`: what every message has;
-- `messages`: every message through kio. `kio_schema` checks lengths first, `kio_fixes` replaces
-  classes of kio that are wrong, `responses/` has the fields of the handlers' responses as types;
+- `messages`: every message through kio. `kio_schema` checks lengths first. `kio_fixes` replaces
+  classes of kio that are wrong, and `kafka_4_4_messages` adds versions that kio lacks;
+- `responses/`: the fields of the handlers' responses as types;
 - by hand, because they are hot: `produce`, `fetch/`, `offset_commit` (the broker's side),
   `metadata` (a client's side);
 - shared by these: `topics` (by name or id), `current_leader` (KIP-951).

@@ -26,12 +26,13 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
 
-from local_cluster.wire import kio_fixes, kio_schema
+from local_cluster.wire import kafka_4_4_messages, kio_fixes, kio_schema
 from local_cluster.wire.errors import ErrorCode, PeerError
 
 Fields = Mapping[str, Any]
 T = TypeVar("T")
 
+_OUR_RESPONSES: Final = kio_fixes.RESPONSES | kafka_4_4_messages.RESPONSES
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MILLISECOND: Final = datetime.timedelta(milliseconds=1)
 
@@ -75,11 +76,11 @@ def encode_response(api_key: int, version: int, values: Fields) -> bytes:
 
 
 def load_schema(api_key: int, version: int, response: bool) -> Any:
-    """Return kio's class of a message, or ours where kio's is wrong."""
-    if not response:
-        return load_request_schema(api_key, version)
-    fixed = kio_fixes.RESPONSES.get((api_key, version))
-    return fixed or load_response_schema(api_key, version)
+    """Return kio's class of a message, or ours where kio's is wrong or missing."""
+    ours = (kafka_4_4_messages.REQUESTS, _OUR_RESPONSES)[response].get((api_key, version))
+    if ours is not None:
+        return ours
+    return (load_response_schema if response else load_request_schema)(api_key, version)
 
 
 @lru_cache(maxsize=512)
@@ -188,7 +189,9 @@ def _converter(
 
 def _require_known(api_key: int, response: bool, path: tuple[str, ...], names: set[str]) -> None:
     """Raise TypeError unless each field exists at `path` in some version of the message."""
-    for version in sorted(schema_name_map[api_key_map[api_key]], reverse=True):
+    ours = (kafka_4_4_messages.REQUESTS, _OUR_RESPONSES)[response]
+    versions = {version for key, version in ours if key == api_key}
+    for version in sorted(versions.union(schema_name_map[api_key_map[api_key]]), reverse=True):
         schema: Any = load_schema(api_key, version, response)
         for field in path:
             hint = get_type_hints(schema).get(field)

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from tests.bench import machine, rows_mirror
 from tests.bench.bench import progress
-from tests.bench.command import common_options, kafka_version, run
+from tests.bench.command import common_options, kafka_version, run, tools_version
 from tests.bench.mirror_model import (
     BATCH_KINDS,
     FULL,
@@ -110,7 +110,7 @@ def _settings(scale: MirrorScale) -> dict[str, str]:
     return {
         "brokers": f"Apache Kafka {kafka_version()}, one on each side, "
         f"{' '.join(KAFKA_JAVA_OPTIONS)}; ours with flush: page_cache",
-        "MM2": f"{kafka_version()}, dedicated, {listed(MM2_SETTINGS)}; all else is its default "
+        "MM2": f"{tools_version()}, dedicated, {listed(MM2_SETTINGS)}; all else is its default "
         f"(new topics are looked for every 600 s); {' '.join(MM2_JAVA_OPTIONS)}",
         "MM2 tuned": listed(MM2_TUNING),
         "ours": "one worker, defaults, group offsets synced",

@@ -19,7 +19,7 @@ import pytest
 from tests.bench import machine
 from tests.bench.model import FULL, QUICK, Row, Scale
 from tests.bench.report import Report
-from tests.support.kafka_from_maven import kafka_jars
+from tests.support.kafka_from_maven import broker_jars, tool_jars
 
 Measure = Callable[[Path, Scale, Sequence[str], str], Awaitable[Report]]
 """(directory for everything, sizes, parts of rows' names, the command) -> what was found"""
@@ -34,7 +34,16 @@ def chosen(rows: Sequence[Row], parts: Sequence[str]) -> list[Row]:
 
 
 def kafka_version() -> str:
-    return next(kafka_jars().glob("kafka_2.13-*.jar")).stem.removeprefix("kafka_2.13-")
+    return _version(broker_jars(), "kafka_2.13-")
+
+
+def tools_version() -> str:
+    """The version of Kafka's tools and of MirrorMaker 2."""
+    return _version(tool_jars(), "kafka-tools-")
+
+
+def _version(jars: Path, name: str) -> str:
+    return next(jars.glob(f"{name}[0-9]*.jar")).stem.removeprefix(name)
 
 
 def common_options(module: str, docstring: str | None) -> argparse.ArgumentParser:
@@ -62,7 +71,7 @@ def run(
     command = shlex.join(["python", "-m", module, *sys.argv[1:]])
     parts = [part for part in arguments.rows.split(",") if part]
     try:
-        kafka_jars()
+        broker_jars()
     except pytest.skip.Exception as reason:
         print(f"Apache Kafka is not here: {reason}", file=sys.stderr)
         return None

@@ -10,7 +10,7 @@ from typing import Protocol
 import pytest
 
 from tests.support.cluster import running_broker
-from tests.support.kafka_from_maven import kafka_jars, running_kafka
+from tests.support.kafka_from_maven import broker_jars, running_kafka
 from tests.support.quiet_ports import quiet_port
 
 
@@ -30,12 +30,12 @@ def kafka_is_there(request: pytest.FixtureRequest) -> None:
     """Skip tests that need Kafka's classes before anything else of them runs."""
     asks = request.node.get_closest_marker
     if asks("oracle") and not asks("docker"):
-        kafka_jars()
+        broker_jars()
 
 
 @pytest.fixture(params=["heliograph", pytest.param("kafka", marks=pytest.mark.long)])
 async def either_broker(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Broker]:
-    """Our broker; with --long also Apache Kafka 4.3.0, which proves the test."""
+    """Our broker; with --long also Apache Kafka 4.4.0, which proves the test."""
     if request.param == "kafka":
         async with running_kafka(tmp_path / "kafka") as kafka:
             yield kafka

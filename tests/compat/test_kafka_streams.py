@@ -16,6 +16,7 @@ import pytest
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from tests.support.java_process import JavaProcess
+from tests.support.kafka_from_maven import tool_jars
 from tests.support.replicas import bootstrap, running_cluster
 
 if TYPE_CHECKING:
@@ -62,7 +63,10 @@ async def count_words(
         new = [NewTopic(name=name, partitions=PARTITIONS) for name in ("words", "counts")]
         assert set((await client.create_topics(new)).values()) == {None}
     application = JavaProcess(
-        PROGRAM, (bootstrap, str(directory / "state")), directory / "application.log"
+        PROGRAM,
+        (bootstrap, str(directory / "state")),
+        directory / "application.log",
+        jars=tool_jars(),
     )
     counted = Counts(bootstrap)
     producing = asyncio.create_task(asyncio.to_thread(produce, bootstrap))

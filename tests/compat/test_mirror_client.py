@@ -27,7 +27,7 @@ from mirror_maker.formats.receipts import receipts_topic_name
 from mirror_maker.formats.verdicts import verdicts_topic_name
 from tests.real.mirror.test_mirror_links import COPY, T0, create, until_copied, write
 from tests.support.cluster import BrokerProcess, running_broker
-from tests.support.kafka_from_maven import java_command, kafka_jars
+from tests.support.kafka_from_maven import java_command, tool_jars
 from tests.support.mirror_process import mirror
 
 pytestmark = pytest.mark.real
@@ -45,7 +45,7 @@ STATE_TOPICS = sorted(
 async def brokers(
     zookeeper: str, tmp_path: Path
 ) -> AsyncIterator[tuple[BrokerProcess, BrokerProcess]]:
-    kafka_jars()
+    tool_jars()
     async with (
         running_broker(zookeeper, tmp_path / "source", cluster="source") as source,
         running_broker(zookeeper, tmp_path / "target", cluster="target") as target,
@@ -100,7 +100,10 @@ async def test_mirror_client_answers(
             answers = dict(
                 line.split(" ", 1)
                 for line in (
-                    await run(*java_command(str(PROGRAM)), target_broker.bootstrap, "a", "app")
+                    await run(
+                        *java_command(str(PROGRAM), jars=tool_jars()),
+                        *(target_broker.bootstrap, "a", "app"),
+                    )
                 ).splitlines()
             )
             assert answers == {

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a request, our answer is Apache Kafka 4.3's, field by field.
+"""Whatever is wrong with a request, our answer is Apache Kafka 4.4's, field by field.
 
 The same bytes go to a real Kafka from Maven and to our broker. What is known to differ stands in
 `same_answers/deviations.py` with the reason, and must really differ.

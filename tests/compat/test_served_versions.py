@@ -1,4 +1,4 @@
-"""What ApiVersions advertises, ours against Apache Kafka 4.3's own answer.
+"""What ApiVersions advertises, ours against Apache Kafka 4.4's own answer.
 
 Nothing of ours goes beyond Kafka's, and what we lack stands in a table with the reason.
 """
@@ -42,10 +42,16 @@ NOT_SERVED: Final[Mapping[int, str]] = {
     **dict.fromkeys((83, 84, 85, 86, 87), NO_SHARES),
     **dict.fromkeys((88, 89), NO_STREAMS),
     **dict.fromkeys((90, 91, 92), NO_SHARES),
+    93: NO_STREAMS,
+    94: NO_KRAFT,
 }
-"""API keys of Kafka 4.3 that we do not advertise at all."""
+"""API keys of Kafka 4.4 that we do not advertise at all."""
 
-LOWER: Final[Mapping[int, tuple[int, str]]] = {}
+NO_SCHEMA = "kio 0.6.5 has no schema of Kafka 4.4's version"
+
+LOWER: Final[Mapping[int, tuple[int, str]]] = {
+    28: (5, f"{NO_SCHEMA}: topic ids (KIP-1319)"),
+}
 """API keys whose newest version here is an older one: (ours, why)."""
 
 

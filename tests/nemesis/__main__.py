@@ -33,7 +33,7 @@ from tests.nemesis.life import live
 from tests.nemesis.outcome import FAILED, NOT_RUN, OK, Outcome, from_json, merged, table
 from tests.nemesis.plan import CALM_SECONDS, Step, mix
 from tests.nemesis.workloads.table import WORKLOADS
-from tests.support.kafka_from_maven import kafka_jars
+from tests.support.kafka_from_maven import broker_jars
 
 MIX: dict[str, str] = {"mix": "faults at random, some in pairs"}
 
@@ -162,7 +162,7 @@ def _why_not(system: str, fault: Fault) -> str | None:
         return f"does not apply to {system}"
     if system == KAFKA:
         try:
-            kafka_jars()
+            broker_jars()
         except pytest.skip.Exception as reason:
             return str(reason)
     return fault.why_not()

@@ -1,4 +1,4 @@
-"""Three brokers of Apache Kafka 4.3 (KRaft, broker and controller in one) behind the proxy.
+"""Three brokers of Apache Kafka 4.4 (KRaft, broker and controller in one) behind the proxy.
 
 The same faults and workloads as against ours, to show that the checkers are right. There is no
 ZooKeeper; what is between controllers goes through the proxy like what is between brokers.

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.referee.clients import LIBRDKAFKA
 
-POM: Final = Path(__file__).parents[1] / "compat" / "pom.xml"
+POM: Final = Path(__file__).parents[1] / "compat" / "broker" / "pom.xml"
 JARS_VARIABLE: Final = "HELIOGRAPH_KAFKA_JARS"
 """Names a directory that has Kafka's jars already."""
 FETCH_SECONDS_MAX: Final = 600.0

@@ -18,12 +18,16 @@ class JavaProcess:
     """A class of Kafka's, or the path of a source file."""
     arguments: tuple[str, ...]
     output: Path
+    jars: Path | None = None
+    """Its class path, if `java_command` does not know it."""
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
-                [*java_command(self.program), *self.arguments], stdout=output, stderr=output
+                [*java_command(self.program, jars=self.jars), *self.arguments],
+                stdout=output,
+                stderr=output,
             )
 
     def text(self) -> str:

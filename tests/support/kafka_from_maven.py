@@ -1,7 +1,9 @@
 """A real Apache Kafka as a peer of tests: its jars by Maven, one broker as a process.
 
-The jars are fetched once into the user's cache directory; `HELIOGRAPH_KAFKA_JARS` names a
-directory that has them already. Where neither works, the tests that ask are skipped, and say why.
+Broker and clients are of the newest release; tools, Streams and Connect may be of an older one. The
+jars are fetched once into the user's cache directory. `HELIOGRAPH_KAFKA_JARS` and
+`HELIOGRAPH_KAFKA_TOOL_JARS` name directories that have them already. Where neither works, the tests
+that ask are skipped, and say why.
 """
 
 from __future__ import annotations
@@ -25,8 +27,12 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.wire.errors import KafkaError
 from tests.support.quiet_ports import quiet_ports
 
-POM = Path(__file__).parents[1] / "compat" / "pom.xml"
-JARS_VARIABLE = "HELIOGRAPH_KAFKA_JARS"
+_COMPAT = Path(__file__).parents[1] / "compat"
+BROKER_POM = _COMPAT / "broker" / "pom.xml"
+BROKER_JARS_VARIABLE = "HELIOGRAPH_KAFKA_JARS"
+TOOLS_POM = _COMPAT / "pom.xml"
+TOOL_JARS_VARIABLE = "HELIOGRAPH_KAFKA_TOOL_JARS"
+TOOL_PACKAGES = ("org.apache.kafka.tools.", "org.apache.kafka.connect.")
 FETCH_SECONDS_MAX = 600.0
 START_SECONDS_MAX = 240.0
 HEAP = ("-Xmx512m", "-Xms256m")
@@ -35,16 +41,25 @@ TOOL_OPTIONS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 LOG_WARNINGS = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",)
 
 
-def kafka_jars() -> Path:
-    """The directory of Kafka's jars; skips the test where they cannot be had."""
+def broker_jars() -> Path:
+    """The directory of Kafka's broker and clients; skips the test where they cannot be had."""
+    return _jars(BROKER_JARS_VARIABLE, "kafka_2.13-*.jar", BROKER_POM)
+
+
+def tool_jars() -> Path:
+    """The directory of its tools, Streams and Connect, with the clients of their release."""
+    return _jars(TOOL_JARS_VARIABLE, "kafka-tools-*.jar", TOOLS_POM)
+
+
+def _jars(variable: str, pattern: str, pom: Path) -> Path:
     if shutil.which("java") is None:
         pytest.skip("no java on this machine")
-    named = os.environ.get(JARS_VARIABLE)
+    named = os.environ.get(variable)
     if named:
-        if any(Path(named).glob("kafka_2.13-*.jar")):
+        if any(Path(named).glob(pattern)):
             return Path(named)
-        pytest.skip(f"{JARS_VARIABLE} names a directory without Kafka's jars")
-    return fetched_jars(POM)
+        pytest.skip(f"{variable} names a directory without {pattern}")
+    return fetched_jars(pom)
 
 
 def fetched_jars(pom: Path, *properties: str) -> Path:
@@ -82,9 +97,16 @@ def fetched_jars(pom: Path, *properties: str) -> Path:
     return jars
 
 
-def java_command(program: str, *, options: Sequence[str] = TOOL_OPTIONS) -> list[str]:
-    """The command that runs a class of Kafka's, or the source file of a program, with its jars."""
-    return ["java", *options, *LOG_WARNINGS, "-cp", f"{kafka_jars()}/*", program]
+def java_command(
+    program: str, *, options: Sequence[str] = TOOL_OPTIONS, jars: Path | None = None
+) -> list[str]:
+    """The command that runs a class of Kafka's, or the source file of a program.
+
+    Without `jars` a class of the tools gets theirs, and everything else those of the broker.
+    """
+    if jars is None:
+        jars = tool_jars() if program.startswith(TOOL_PACKAGES) else broker_jars()
+    return ["java", *options, *LOG_WARNINGS, "-cp", f"{jars}/*", program]
 
 
 def new_cluster_id() -> str:

@@ -1,4 +1,4 @@
-"""Both sides of a mirror, of any kind: our broker, Apache Kafka 4.3, Kafka 2.8.2 with ZooKeeper.
+"""Both sides of a mirror, of any kind: our broker, Apache Kafka 4.4, Kafka 2.8.2 with ZooKeeper.
 
 A pair is written "own->kafka". `kafka-2.7` is a 2.8.2 whose protocol between brokers is that of
 2.7, so that its topics have no ids, as in any older release.

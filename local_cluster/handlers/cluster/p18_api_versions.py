@@ -1,12 +1,12 @@
-"""ApiVersions v0-v4.
+"""ApiVersions v0-v5.
 
 v3 (KIP-511) is flexible and names the client software, which must match a pattern. A version that
 is not served gets the v0 body with error 35 and the range of ApiVersions. v3 also has supported and
 finalized features (KIP-584, `features.py`). Before v4 a lowest level of 0 is sent as 1, because
-older clients cannot read it (KAFKA-17011). Produce is advertised from version 0 although v0-v2 are
-refused: otherwise librdkafka turns compression off (KAFKA-18659).
-
-Deviations: v5 (KIP-1242) is not served.
+older clients cannot read it (KAFKA-17011). v5 (KIP-1242) names the cluster and broker that the
+client means. If it has reached another one, REBOOTSTRAP_REQUIRED lets it start from its bootstrap
+servers again. Produce is advertised from version 0 although v0-v2 are refused: otherwise librdkafka
+turns compression off (KAFKA-18659).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from kio.schema.api_versions.v4.request import ApiVersionsRequest
-
+    from local_cluster.wire.kafka_4_4_messages import ApiVersionsRequest
     from local_cluster.wire.responses.cluster import ApiVersionsResponse
 
+DESTINATION_SINCE: Final = 5
 LEVEL_ZERO_SINCE: Final = 4
 SOFTWARE_NAME_SINCE: Final = 3
 UNKNOWN_EPOCH: Final = -1
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-@handles(ApiKey.API_VERSIONS, min_version=0, max_version=4)
+@handles(ApiKey.API_VERSIONS, min_version=0, max_version=5)
 def api_versions(
     broker: BrokerServices, context: RequestContext, request: ApiVersionsRequest | None
 ) -> ApiVersionsResponse:
@@ -39,15 +39,10 @@ def api_versions(
     error = ErrorCode.none
     if request is None:
         error = ErrorCode.unsupported_version
-    elif context.api_version >= SOFTWARE_NAME_SINCE and not (
-        _SOFTWARE.fullmatch(request.client_software_name)
-        and _SOFTWARE.fullmatch(request.client_software_version)
-    ):
-        return {
-            "error_code": ErrorCode.invalid_request,
-            "api_keys": (),
-            "finalized_features_epoch": UNKNOWN_EPOCH,
-        }
+    elif not _is_valid(context.api_version, request):
+        return _refused(ErrorCode.invalid_request)
+    elif context.api_version >= DESTINATION_SINCE and not _is_meant(broker, request):
+        return _refused(ErrorCode.rebootstrap_required)
     apis = advertised_apis()
     if error is ErrorCode.unsupported_version:
         apis = [api for api in apis if api.api_key == ApiKey.API_VERSIONS]
@@ -82,3 +77,22 @@ def api_versions(
             if feature.level_finalized > 0
         ],
     }
+
+
+def _is_valid(version: int, request: ApiVersionsRequest) -> bool:
+    if version >= DESTINATION_SINCE and (request.cluster_id is None) != (request.node_id == -1):
+        return False  # both or none are known
+    return version < SOFTWARE_NAME_SINCE or bool(
+        _SOFTWARE.fullmatch(request.client_software_name)
+        and _SOFTWARE.fullmatch(request.client_software_version)
+    )
+
+
+def _is_meant(broker: BrokerServices, request: ApiVersionsRequest) -> bool:
+    """Return whether the client means this broker, or does not say which one it means."""
+    meant = request.cluster_id, request.node_id
+    return meant in ((None, -1), (broker.metadata.cluster_id, broker.settings.broker_id))
+
+
+def _refused(error: ErrorCode) -> ApiVersionsResponse:
+    return {"error_code": error, "api_keys": (), "finalized_features_epoch": UNKNOWN_EPOCH}

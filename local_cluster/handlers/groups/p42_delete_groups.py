@@ -1,7 +1,7 @@
-"""DeleteGroups v0-v2 (KIP-229): delete empty groups and their committed offsets.
+"""DeleteGroups v0-v3 (KIP-229): delete empty groups and their committed offsets.
 
 A group with members is NON_EMPTY_GROUP, an unknown one GROUP_ID_NOT_FOUND. Each group has a result
-of its own. v2 is flexible.
+of its own. v2 is flexible. v3 has an error message per group.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from local_cluster.wire.responses.groups import DeletableGroupResult, DeleteGroupsResponse
 
 
-@handles(ApiKey.DELETE_GROUPS, min_version=0, max_version=2)
+@handles(ApiKey.DELETE_GROUPS, min_version=0, max_version=3)
 def delete_groups(
     broker: BrokerServices, context: RequestContext, request: DeleteGroupsRequest
 ) -> Awaitable[DeleteGroupsResponse]:

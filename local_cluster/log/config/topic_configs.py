@@ -116,6 +116,13 @@ _ALL: Final = (
         "How long a compacted topic keeps tombstones.",
         0,
     ),
+    TopicConfig(
+        name="errors.deadletterqueue.group.enable",
+        type=ConfigType.BOOLEAN,
+        default="false",
+        synonyms=(),
+        doc="Has no effect: there are no share groups.",
+    ),
     _number(
         _L,
         "file.delete.delay.ms",
@@ -188,6 +195,13 @@ _ALL: Final = (
         "The longest time that a record may stay uncompacted.",
         1,
     ),
+    TopicConfig(
+        name="max.decompressed.message.bytes",
+        type=ConfigType.INT,
+        default="2147483639",
+        synonyms=(),
+        doc="Has no effect: the size of a batch limits what is decompressed.",
+    ),
     _number(
         _I,
         "max.message.bytes",
@@ -247,6 +261,16 @@ _ALL: Final = (
     ),
     _boolean(
         "preallocate", False, "log.preallocate", "Has no effect: files are never preallocated."
+    ),
+    *(
+        TopicConfig(
+            name=name,
+            type=ConfigType.LONG,
+            default=default,
+            synonyms=(),
+            doc="Has no effect: there is no tiered storage.",
+        )
+        for name, default in (("remote.copy.lag.bytes", "-1"), ("remote.copy.lag.ms", "0"))
     ),
     *(
         TopicConfig(

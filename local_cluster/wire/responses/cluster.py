@@ -69,7 +69,7 @@ class FinalizedFeatureKey(TypedDict):
 
 
 class ApiVersionsResponse(TypedDict):
-    """ApiVersions v0-v4."""
+    """ApiVersions v0-v5."""
 
     error_code: ErrorCode
     api_keys: Sequence[ApiVersion]

@@ -171,10 +171,11 @@ class ListGroupsResponse(TypedDict):
 class DeletableGroupResult(TypedDict):
     group_id: str
     error_code: ErrorCode
+    error_message: NotRequired[str | None]
 
 
 class DeleteGroupsResponse(TypedDict):
-    """DeleteGroups v0-v2."""
+    """DeleteGroups v0-v3."""
 
     throttle_time: NotRequired[int]
     results: Sequence[DeletableGroupResult]

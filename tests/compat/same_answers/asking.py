@@ -128,7 +128,7 @@ class Peer:
 
     def _decode(self, request: Ask, frame: memoryview) -> Any:
         version = request.version
-        if request.api == ApiKey.API_VERSIONS and version not in range(5):
+        if request.api == ApiKey.API_VERSIONS and version not in range(6):
             version = 0
         _, position = read_response_header(request.api, version, frame)
         message = messages.decode_response(request.api, version, frame, position)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import struct
 import time
 import uuid
@@ -105,13 +106,20 @@ def software(name: str, version: str) -> dict[str, str]:
 
 def api_versions_cases() -> Iterator[Case]:
     names = ("", "-", "a-", "-a", "a b", "h\u00f6", "a_b", "a\n")
-    for version in (3, 4):
+    for version in (3, 4, 5):
         for name in names:
             asks = (
                 Ask(ApiKey.API_VERSIONS, version, software(name, "1")),
                 Ask(ApiKey.API_VERSIONS, version, software("a", name)),
             )
             yield case(f"api versions v{version} {name!r}", *asks)
+    for cluster, node in itertools.product((None, "", "another"), (-1, 0, 1, 77)):
+        if (cluster, node) == (None, -1):
+            continue  # that is answered with what each serves
+        meant = {**software("a", "1"), "cluster_id": cluster, "node_id": node}
+        yield case(
+            f"api versions v5 cluster {cluster} node {node}", Ask(ApiKey.API_VERSIONS, 5, meant)
+        )
 
 
 # -- Produce ----------------------------------------------------------------------------------

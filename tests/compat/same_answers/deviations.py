@@ -1,4 +1,4 @@
-"""Where our answers differ from Kafka 4.3's, and why: the only differences that pass.
+"""Where our answers differ from Kafka 4.4's, and why: the only differences that pass.
 
 Left out of the cases, because Kafka never answers them: null records in Produce (ours:
 INVALID_RECORD), and a resource that AlterConfigs names twice (ours: INVALID_REQUEST, as

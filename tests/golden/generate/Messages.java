@@ -1,5 +1,5 @@
 // Writes tests/golden/messages/*.txt with Kafka's own Java classes: a request and a response of
-// every version of every API that brokers of 4.3 serve to clients, as whole frames (header too);
+// every version of every API that brokers of 4.4 serve to clients, as whole frames (header too);
 // those that Heliograph will not have (share and streams groups, KRaft) are left out. AlterPartition,
 // which brokers ask each other, is there as well.
 //   java -cp "$KAFKA_LIBS/*" tests/golden/generate/Messages.java tests/golden/messages

@@ -41,7 +41,7 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.support.cluster import BrokerProcess, running_broker
 from tests.support.java_process import JavaProcess
-from tests.support.kafka_from_maven import kafka_jars
+from tests.support.kafka_from_maven import broker_jars
 
 pytestmark = pytest.mark.real
 
@@ -290,7 +290,7 @@ def read_committed(bootstrap: str, topic: str) -> Counter[str]:
 
 @pytest.mark.timeout(2 * SETTLE_SECONDS + KILLS * 30)
 async def test_exactly_once_over_kill_9(zookeeper: str, tmp_path: Path) -> None:
-    kafka_jars()
+    broker_jars()
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     randomly = random.Random(seed)

@@ -20,7 +20,7 @@ from local_cluster.records.control import EndMarker
 from local_cluster.records.header import DELETE_HORIZON_BIT, TRANSACTIONAL_BIT, iter_headers
 from local_cluster.wire.errors import ErrorCode
 from tests.support.cluster import running_broker
-from tests.support.kafka_from_maven import kafka_jars, running_kafka
+from tests.support.kafka_from_maven import running_kafka, tool_jars
 from tests.support.producing import produce_once
 from tests.unit.local_cluster.log.compaction.compaction_samples import compact, put
 from tests.unit.local_cluster.log.samples import NOW_MS, append, batch, create, offsets_of, read_all
@@ -117,7 +117,7 @@ def with_transactions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def dump(files: list[Path], *options: str) -> str:
     names = ",".join(map(str, files))
-    command = ["java", "-cp", f"{kafka_jars()}/*", "org.apache.kafka.tools.DumpLogSegments"]
+    command = ["java", "-cp", f"{tool_jars()}/*", "org.apache.kafka.tools.DumpLogSegments"]
     done = subprocess.run(
         [*command, *options, "--files", names], capture_output=True, text=True, check=False
     )

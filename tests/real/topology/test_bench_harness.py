@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.kafka_from_maven import kafka_jars
+from tests.support.kafka_from_maven import broker_jars
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle]
 
@@ -18,7 +18,7 @@ ROWS = "start,java-produce-256k-lz4,java-consume,raw-single,commits,cold-cold"
 
 
 def test_rows_of_each_kind_are_measured_on_both_sides(tmp_path: Path) -> None:
-    kafka_jars()  # skips where they cannot be had
+    broker_jars()  # skips where they cannot be had
     found = tmp_path / "bench.json"
     command = [sys.executable, "-m", "tests.bench.bench_broker", "--quick", "--rows", ROWS]
     done = subprocess.run(
@@ -33,7 +33,7 @@ def test_rows_of_each_kind_are_measured_on_both_sides(tmp_path: Path) -> None:
     measured = {(line["row"], side) for line in report["lines"] for side in line["values"]}
     for row in ROWS.split(","):
         assert {(row, "kafka"), (row, "ours")} <= measured
-    assert report["settings"]["Kafka"].startswith("4.3.0")
+    assert report["settings"]["Kafka"].startswith("4.4.0")
     assert "| ConsumerPerformance, warm" in done.stdout
     counted = [line for line in report["lines"] if not line["figure"].endswith("_ms")]
     assert all(value > 0 for line in counted for value in line["values"].values())
@@ -42,7 +42,7 @@ def test_rows_of_each_kind_are_measured_on_both_sides(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_the_bench_of_the_mirror_measures_every_side(tmp_path: Path) -> None:
-    kafka_jars()
+    broker_jars()
     found = tmp_path / "mirror.json"
     command = [sys.executable, "-m", "tests.bench.bench_mirror", "--quick", "--rows"]
     done = subprocess.run(

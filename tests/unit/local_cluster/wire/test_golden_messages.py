@@ -12,7 +12,6 @@ from dataclasses import is_dataclass
 from typing import Any
 
 import pytest
-from kio.index import load_request_schema, load_response_schema
 
 import local_cluster.handlers.all  # noqa: F401  (registers what is served)
 from local_cluster.handlers.registry import advertised_apis
@@ -46,7 +45,7 @@ def test_as_java_writes_it(line: Golden) -> None:
     position = check_header(line, frame)
     body = bytes(frame[position:])
     request = line.kind == "request"
-    schema = (load_request_schema if request else load_response_schema)(line.api_key, line.version)
+    schema = messages.load_schema(line.api_key, line.version, response=not request)
     encode = messages.encode_request if request else messages.encode_response
     decode = messages.decode_request if request else messages.decode_response
     values = fields_of(schema, line.body)

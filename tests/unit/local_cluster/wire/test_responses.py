@@ -10,6 +10,7 @@ import pytest
 import local_cluster.handlers.all  # noqa: F401  (registers what is served)
 from local_cluster.handlers.registry import Handler, all_apis
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.messages import load_schema
 from tests.golden.generate import response_types
 
 WITH_FIELDS = [handler for handler in all_apis() if not handler.raw]
@@ -48,5 +49,5 @@ def test_a_handler_names_the_classes_of_its_newest_version(handler: Handler) -> 
         for alias in node.names
     }
     assert request == f"{api_name(handler)}Request"
-    kio_api = ApiKey(handler.api_key).name.lower()
-    assert imports[request] == f"kio.schema.{kio_api}.v{handler.max_version}.request"
+    newest = load_schema(handler.api_key, handler.max_version, response=False)
+    assert imports[request] == newest.__module__
