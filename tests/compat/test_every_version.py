@@ -12,7 +12,6 @@ from typing import Any
 
 import confluent_kafka
 import pytest
-from kio.index import load_request_schema
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
@@ -149,7 +148,7 @@ def encode(request: Golden, topic_id: str) -> bytes:
             }
         return value
 
-    schema = load_request_schema(request.api_key, request.version)
+    schema = messages.load_schema(request.api_key, request.version, response=False)
     values = fields_of(schema, override(request.body, asked))
     return messages.encode_request(request.api_key, request.version, values)
 

@@ -97,7 +97,7 @@ async def test_unknown_api_versions_version_gets_a_v0_response_with_the_range(pe
     frame = await peer.receive()
     answer = messages.decode_response(ApiKey.API_VERSIONS, 0, frame, 4)
     assert answer.error_code == ErrorCode.unsupported_version
-    assert [(a.api_key, a.min_version, a.max_version) for a in answer.api_keys] == [(18, 0, 4)]
+    assert [(a.api_key, a.min_version, a.max_version) for a in answer.api_keys] == [(18, 0, 5)]
 
 
 async def test_api_versions_checks_the_software_name(peer: Peer) -> None:
