@@ -14,6 +14,8 @@ from mirror_maker.ports import Clock, DataSink
 from mirror_maker.rules.gap_ranges import GapRanges
 from mirror_maker.stores.state_topic import StateTopic
 
+NOTE_ATTEMPTS_MAX: Final = 4
+"""Writes of one note. Each after the first follows an entry of another worker."""
 ENTRIES_PER_WRITE_MAX: Final = 250
 """Entries that fit into one batch (`state_topic.WRITE_BYTES_MAX`): each has less than 2 kB."""
 
@@ -109,18 +111,27 @@ class GapStore:
         """Write at most `ENTRIES_PER_WRITE_MAX` gaps in one write: all or none of them."""
         assert len(gaps) <= ENTRIES_PER_WRITE_MAX, len(gaps)
         await self.catch_up()
-        missing = [part for gap in gaps for part in self._missing(gap)]
+        missing = self._all_missing(gaps)
+        for _ in range(NOTE_ATTEMPTS_MAX):
+            if not missing:
+                break
+            await self._write(missing)
+            # Another worker's shorter entry may have come first, and hold: the rest is due.
+            missing = self._all_missing(gaps)
         if missing:
-            replaced = [self._holding(gap) for gap in missing if gap.kind is GapKind.COPIED]
-            await self.records.append([encode_gap(part) for part in missing])
-            gone = [(encode_gap_key(each), None) for each in replaced if each is not None]
-            if gone:
-                await self.records.append(gone)
-            await self.catch_up()
-        holding = [found for found in map(self._holding, gaps) if found is not None]
-        if len(holding) < len(gaps):
             raise FlowFailedError(f"{self.records.name} does not keep what is written to it")
-        return holding
+        return [found for found in map(self._holding, gaps) if found is not None]
+
+    def _all_missing(self, gaps: Sequence[Gap]) -> list[Gap]:
+        return [part for gap in gaps for part in self._missing(gap)]
+
+    async def _write(self, missing: Sequence[Gap]) -> None:
+        replaced = [self._holding(gap) for gap in missing if gap.kind is GapKind.COPIED]
+        await self.records.append([encode_gap(part) for part in missing])
+        gone = [(encode_gap_key(each), None) for each in replaced if each is not None]
+        if gone:
+            await self.records.append(gone)
+        await self.catch_up()
 
     def _missing(self, gap: Gap) -> list[Gap]:
         """Return the parts of an entry that the journal does not say yet."""

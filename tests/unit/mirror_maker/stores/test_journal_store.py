@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -21,20 +22,23 @@ COPIED = replace(
 )
 
 
+def new_store(cluster: SimCluster) -> GapStore:
+    return GapStore(
+        SimClient(cluster, Network(Random(1))),
+        link="a-b",
+        worker_id="w",
+        replication_factor=-1,
+        clock=VirtualClock(),
+        random=Random(1),
+    )
+
+
 def noted(*gaps: Gap) -> list[Gap]:
     """Return the entries that hold after these were noted in turn."""
 
     async def scenario() -> list[Gap]:
         cluster = SimCluster("b", Random(1))
-        client = SimClient(cluster, Network(Random(1)))
-        store = GapStore(
-            client,
-            link="a-b",
-            worker_id="w",
-            replication_factor=-1,
-            clock=VirtualClock(),
-            random=Random(1),
-        )
+        store = new_store(cluster)
         cluster.create(store.records.name, 1)
         for number, gap in enumerate(gaps):
             await store.note(replace(gap, nonce=number))
@@ -70,3 +74,25 @@ def test_an_entry_with_more_copies_replaces_one_with_fewer() -> None:
     more = replace(COPIED, source_to=130, copied_count=7, target_to=97)
     assert noted(COPIED, more) == [replace(more, nonce=1)]
     assert noted(more, COPIED) == [replace(more, nonce=0)], "a stale worker knows less"
+
+
+def test_what_another_workers_entry_leaves_out_is_noted_too() -> None:
+    """Both begin at one offset, and the shorter one of the other worker comes first."""
+    longer = replace(LOST, source_to=150, nonce=1)
+
+    async def scenario() -> list[Gap]:
+        cluster = SimCluster("b", Random(1))
+        store, other = new_store(cluster), new_store(cluster)
+        cluster.create(store.records.name, 1)
+        write = store.records.append
+
+        async def write_late(records: Sequence[tuple[bytes | None, bytes | None]]) -> None:
+            await other.note(LOST)
+            await write(records)
+
+        store.records.append = write_late  # type: ignore[method-assign]
+        await store.note(longer)
+        return store.state.partition_entries(FLOW.source_topic, FLOW.partition)
+
+    entries: list[Gap] = run_virtually(scenario())
+    assert [(each.source_from, each.source_to) for each in entries] == [(100, 120), (120, 150)]
