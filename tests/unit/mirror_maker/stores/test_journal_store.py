@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
+from unittest import mock
 
 from mirror_maker.formats import Gap
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.stores.journal_store import GapStore
+from mirror_maker.stores.state_topic import Pair
 from tests.sim.kafka_double.client import SimClient
 from tests.sim.kafka_double.cluster import SimCluster
 from tests.sim.kafka_double.network import Network
@@ -86,12 +88,12 @@ def test_what_another_workers_entry_leaves_out_is_noted_too() -> None:
         cluster.create(store.records.name, 1)
         write = store.records.append
 
-        async def write_late(records: Sequence[tuple[bytes | None, bytes | None]]) -> None:
+        async def write_late(pairs: Sequence[Pair]) -> None:
             await other.note(LOST)
-            await write(records)
+            await write(pairs)
 
-        store.records.append = write_late  # type: ignore[method-assign]
-        await store.note(longer)
+        with mock.patch.object(store.records, "append", write_late):
+            await store.note(longer)
         return store.state.partition_entries(FLOW.source_topic, FLOW.partition)
 
     entries: list[Gap] = run_virtually(scenario())
