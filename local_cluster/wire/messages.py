@@ -32,7 +32,11 @@ from local_cluster.wire.errors import ErrorCode, PeerError
 Fields = Mapping[str, Any]
 T = TypeVar("T")
 
-_OUR_RESPONSES: Final = kio_fixes.RESPONSES | kafka_4_4_messages.RESPONSES
+_OURS: Final = {
+    False: kafka_4_4_messages.REQUESTS,
+    True: kio_fixes.RESPONSES | kafka_4_4_messages.RESPONSES,
+}
+"""Is it a response? -> our classes by (api key, version)."""
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MILLISECOND: Final = datetime.timedelta(milliseconds=1)
 
@@ -77,7 +81,7 @@ def encode_response(api_key: int, version: int, values: Fields) -> bytes:
 
 def load_schema(api_key: int, version: int, response: bool) -> Any:
     """Return kio's class of a message, or ours where kio's is wrong or missing."""
-    ours = (kafka_4_4_messages.REQUESTS, _OUR_RESPONSES)[response].get((api_key, version))
+    ours = _OURS[response].get((api_key, version))
     if ours is not None:
         return ours
     return (load_response_schema if response else load_request_schema)(api_key, version)
@@ -189,8 +193,7 @@ def _converter(
 
 def _require_known(api_key: int, response: bool, path: tuple[str, ...], names: set[str]) -> None:
     """Raise TypeError unless each field exists at `path` in some version of the message."""
-    ours = (kafka_4_4_messages.REQUESTS, _OUR_RESPONSES)[response]
-    versions = {version for key, version in ours if key == api_key}
+    versions = {version for key, version in _OURS[response] if key == api_key}
     for version in sorted(versions.union(schema_name_map[api_key_map[api_key]]), reverse=True):
         schema: Any = load_schema(api_key, version, response)
         for field in path:

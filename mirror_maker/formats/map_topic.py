@@ -90,8 +90,7 @@ class MapTopic:
         latest = self._latest_into.get(_source_into(opening.flow))
         if latest is None or latest == opening.flow:
             return False
-        epochs = self._openings_by_epoch(latest)
-        return bool(epochs) and opening.producer_epoch <= max(epochs)
+        return opening.producer_epoch <= self.highest_epoch(opening.flow)
 
     def _delete(self, key: bytes) -> None:
         if self._commits.pop(key, None) or self._led.pop(key, None):
@@ -229,15 +228,8 @@ class MapTopic:
         """Return the highest epoch of all openings of this source partition's name into this target
         topic; -1 without any.
         """
-        return max(
-            (
-                opening.producer_epoch
-                for known, openings in self._openings.items()
-                for opening in openings
-                if known._replace(source_topic_id=flow.source_topic_id) == flow
-            ),
-            default=-1,
-        )
+        latest = self._latest_into.get(_source_into(flow))
+        return -1 if latest is None else max(self._openings_by_epoch(latest), default=-1)
 
 
 def _source(flow: FlowKey) -> tuple[str, int]:

@@ -72,6 +72,12 @@ def _choice(
     )
 
 
+def _ignored(kind: ConfigType, name: str, default: str, why: str) -> TopicConfig:
+    return TopicConfig(
+        name=name, type=kind, default=default, synonyms=(), doc=f"Has no effect: {why}."
+    )
+
+
 _I, _L = ConfigType.INT, ConfigType.LONG
 
 _ALL: Final = (
@@ -116,12 +122,11 @@ _ALL: Final = (
         "How long a compacted topic keeps tombstones.",
         0,
     ),
-    TopicConfig(
-        name="errors.deadletterqueue.group.enable",
-        type=ConfigType.BOOLEAN,
-        default="false",
-        synonyms=(),
-        doc="Has no effect: there are no share groups.",
+    _ignored(
+        ConfigType.BOOLEAN,
+        "errors.deadletterqueue.group.enable",
+        "false",
+        "there are no share groups",
     ),
     _number(
         _L,
@@ -195,12 +200,8 @@ _ALL: Final = (
         "The longest time that a record may stay uncompacted.",
         1,
     ),
-    TopicConfig(
-        name="max.decompressed.message.bytes",
-        type=ConfigType.INT,
-        default="2147483639",
-        synonyms=(),
-        doc="Has no effect: the size of a batch limits what is decompressed.",
+    _ignored(
+        _I, "max.decompressed.message.bytes", "2147483639", "decompression has a limit of its own"
     ),
     _number(
         _I,
@@ -263,27 +264,13 @@ _ALL: Final = (
         "preallocate", False, "log.preallocate", "Has no effect: files are never preallocated."
     ),
     *(
-        TopicConfig(
-            name=name,
-            type=ConfigType.LONG,
-            default=default,
-            synonyms=(),
-            doc="Has no effect: there is no tiered storage.",
-        )
-        for name, default in (("remote.copy.lag.bytes", "-1"), ("remote.copy.lag.ms", "0"))
-    ),
-    *(
-        TopicConfig(
-            name=name,
-            type=ConfigType.BOOLEAN,
-            default="false",
-            synonyms=(),
-            doc="Has no effect: there is no tiered storage.",
-        )
-        for name in (
-            "remote.log.copy.disable",
-            "remote.log.delete.on.disable",
-            "remote.storage.enable",
+        _ignored(kind, name, default, "there is no tiered storage")
+        for kind, name, default in (
+            (_L, "remote.copy.lag.bytes", "-1"),
+            (_L, "remote.copy.lag.ms", "0"),
+            (ConfigType.BOOLEAN, "remote.log.copy.disable", "false"),
+            (ConfigType.BOOLEAN, "remote.log.delete.on.disable", "false"),
+            (ConfigType.BOOLEAN, "remote.storage.enable", "false"),
         )
     ),
     _number(

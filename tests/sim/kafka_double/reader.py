@@ -21,6 +21,7 @@ from local_cluster.client.model import (
 )
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import NO_SESSION
+from tests.sim.kafka_double.log import SimPartition
 from tests.sim.kafka_double.network import SimConnections
 
 
@@ -157,14 +158,18 @@ class SimReader(SimConnections):
                 return SessionAnswer(NO_SESSION, throttled_ms[0], answer)
             await asyncio.sleep(0.01)
 
+    def _find_readable(self, node_id: int, at: TopicPartition) -> SimPartition:
+        """Return the partition. Raises KafkaError as the broker would."""
+        if at.topic in self._cluster.denied or at.topic in self._cluster.hidden:
+            raise KafkaError(ErrorCode.topic_authorization_failed, str(at))
+        return self._cluster.find(at, node_id)
+
     def _read(
         self, node_id: int, at: TopicPartition, position: FetchPosition, bytes_max: int
     ) -> FetchedPartition:
         offset = position.offset
         try:
-            if at.topic in self._cluster.denied | self._cluster.hidden:
-                raise KafkaError(ErrorCode.topic_authorization_failed, str(at))
-            partition = self._cluster.find(at, node_id)
+            partition = self._find_readable(node_id, at)
         except KafkaError as error:
             return FetchedPartition(error.code, -1, -1, -1, (), memoryview(b""))
         code = ErrorCode.none

@@ -139,16 +139,11 @@ class SimSource(SimReader):
 
     def _waits(self, node_id: int, entry: FetchPartition) -> bool:
         """Tell whether a read would give no records and no error: most looks of a long poll."""
-        cluster = self._cluster
-        name = entry.topic or cluster.topic_name(entry.topic_id)
-        topic = cluster.topics.get(name or "")
-        if topic is None or topic.name in cluster.denied or topic.name in cluster.hidden:
+        topic = entry.topic or self._cluster.topic_name(entry.topic_id) or ""
+        try:
+            log = self._find_readable(node_id, TopicPartition(topic, entry.partition))
+        except KafkaError:
             return False
-        if entry.partition >= len(topic.partitions):
-            return False
-        if cluster.leaders[TopicPartition(topic.name, entry.partition)] != node_id:
-            return False
-        log = topic.partitions[entry.partition]
         return log.is_at_end(entry.fetch_offset, entry.last_fetched_epoch)
 
     def _read_entry(self, node_id: int, entry: FetchPartition) -> PartitionFetchResponse:
