@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from local_cluster.clock import Clock
     from local_cluster.controller.member.control_plane import ControlPlane
+    from local_cluster.controller.model.encoded_topics import EncodedTopics
     from local_cluster.controller.model.metadata_cache import MetadataCache
     from local_cluster.fetch_sessions.follower_sessions import FollowerSessions
     from local_cluster.fetch_sessions.session_cache import FetchSessionCache
@@ -52,6 +53,9 @@ class BrokerServices(Protocol):
 
     @property
     def metadata(self) -> MetadataCache: ...
+
+    @property
+    def encoded_topics(self) -> EncodedTopics: ...
 
     @property
     def replicas(self) -> ReplicaSet: ...

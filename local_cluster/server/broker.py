@@ -23,6 +23,7 @@ from typing import Final
 import local_cluster.handlers.all
 from local_cluster.clock import Clock, SystemClock
 from local_cluster.controller.member.control_plane import ControlPlane
+from local_cluster.controller.model.encoded_topics import EncodedTopics
 from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.fetch_sessions.follower_sessions import FollowerSessions
 from local_cluster.fetch_sessions.session_cache import SLOTS_MAX_DEFAULT, FetchSessionCache
@@ -67,6 +68,7 @@ class Broker:
         self.settings = settings
         self.clock: Clock = clock or SystemClock()
         self.metadata = MetadataCache()
+        self.encoded_topics = EncodedTopics(self.metadata)
         self.fatal: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.log_directories = LogStore(
             [Path(each) for each in settings.log_dirs],

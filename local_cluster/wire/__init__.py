@@ -8,7 +8,7 @@ In reading order:
   classes of kio that are wrong, and `kafka_4_4_messages` adds versions that kio lacks;
 - `responses/`: the fields of the handlers' responses as types;
 - by hand, because they are hot: `produce`, `fetch/`, `offset_commit` (the broker's side),
-  `metadata` (a client's side);
+  `metadata` (a client's side), `metadata_response` (the broker's side);
 - shared by these: `topics` (by name or id), `current_leader` (KIP-951).
 """
 

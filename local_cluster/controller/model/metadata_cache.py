@@ -84,7 +84,11 @@ class Changes:
 
 
 class MetadataCache:
-    """Read by handlers on the loop; only the control plane writes it, through `apply`."""
+    """Read by handlers on the loop; only the control plane writes it, through `apply`.
+
+    `brokers` and `offline` stay the same objects while they are equal, so a reader may keep what it
+    has derived from them.
+    """
 
     def __init__(self) -> None:
         self.cluster_id: str | None = None
@@ -186,10 +190,12 @@ class MetadataCache:
         self.controller_id = delta.controller_id
         self.controller_epoch = delta.controller_epoch
         self._sequence = delta.sequence
-        self.brokers = frozen_mapping(brokers)
+        if changes.brokers:
+            self.brokers = frozen_mapping(brokers)
         self.topics = frozen_mapping(topics)
         self.broker_configs = frozen_mapping(configs)
-        self.offline = frozen_mapping(offline)
+        if dict(self.offline) != offline:
+            self.offline = frozen_mapping(offline)
         self.is_whole = delta.is_whole
         self._names_by_id = {topic.topic_id.int: name for name, topic in topics.items()}
         return changes

@@ -32,7 +32,7 @@ from local_cluster.controller.model.topic_requests import topic_name_problem
 from local_cluster.handlers.authorized_operations import cluster_operations, topic_operations
 from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
-from local_cluster.wire import messages
+from local_cluster.wire import messages, metadata_response
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import OPERATIONS_NOT_REQUESTED
 from local_cluster.wire.errors import ErrorCode
@@ -40,11 +40,7 @@ from local_cluster.wire.errors import ErrorCode
 if TYPE_CHECKING:
     from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 
-    from local_cluster.wire.responses.cluster import (
-        MetadataResponse,
-        MetadataResponsePartition,
-        MetadataResponseTopic,
-    )
+    from local_cluster.wire.responses.cluster import MetadataResponsePartition
 
 TOPIC_IDS_SINCE: Final = 12
 LISTENER_NOT_FOUND_SINCE: Final = 6
@@ -55,11 +51,11 @@ FIRST_IMAGE_WAIT_MS_MAX: Final = 5_000
 @handles(ApiKey.METADATA, min_version=0, max_version=13)
 def metadata(
     broker: BrokerServices, context: RequestContext, request: MetadataRequest
-) -> MetadataResponse | Awaitable[MetadataResponse]:
+) -> bytes | Awaitable[bytes]:
     """Return brokers, controller and the requested topics."""
     topics = request.topics or ()
     if _is_malformed(context, topics):
-        return _refuse_all(topics)
+        return _refuse_all(context.api_version, topics)
     if not broker.metadata.brokers:
         return _wait_for_image(broker, context, request)
     missing = _topics_to_create(broker, context, request)
@@ -75,23 +71,26 @@ def _is_malformed(context: RequestContext, topics: Sequence[MetadataRequestTopic
     )
 
 
-def _refuse_all(topics: Sequence[MetadataRequestTopic]) -> MetadataResponse:
+def _refuse_all(version: int, topics: Sequence[MetadataRequestTopic]) -> bytes:
     """Respond as Kafka does to a malformed request: an error for each topic, nothing else."""
-    return {
-        "error_code": ErrorCode.none,
-        "brokers": (),
-        "cluster_id": None,
-        "controller_id": NO_LEADER,
-        "topics": [
-            _refuse(ErrorCode.invalid_request, topic.name or "", topic.topic_id) for topic in topics
-        ],
-        "cluster_authorized_operations": OPERATIONS_NOT_REQUESTED,
-    }
+    refused = [
+        _refuse(version, ErrorCode.invalid_request, topic.name or "", topic.topic_id)
+        for topic in topics
+    ]
+    head = metadata_response.encode_head(
+        version,
+        brokers=(),
+        cluster_id=None,
+        controller_id=NO_LEADER,
+        topics_count=len(refused),
+    )
+    end = metadata_response.encode_end(version, OPERATIONS_NOT_REQUESTED)
+    return b"".join((head, *refused, end))
 
 
 async def _wait_for_image(
     broker: BrokerServices, context: RequestContext, request: MetadataRequest
-) -> MetadataResponse:
+) -> bytes:
     await broker.control_plane.wait_informed(FIRST_IMAGE_WAIT_MS_MAX)
     missing = _topics_to_create(broker, context, request)
     return await _create_topics(broker, context, request, missing)
@@ -99,7 +98,7 @@ async def _wait_for_image(
 
 async def _create_topics(
     broker: BrokerServices, context: RequestContext, request: MetadataRequest, names: Sequence[str]
-) -> MetadataResponse:
+) -> bytes:
     errors = await asyncio.gather(*(broker.control_plane.auto_create_topic(n) for n in names))
     failed = {
         name: error.code for name, error in zip(names, errors, strict=True) if error is not None
@@ -136,28 +135,30 @@ def _response(
     context: RequestContext,
     request: MetadataRequest,
     failed: Mapping[str, ErrorCode],
-) -> MetadataResponse:
+) -> bytes:
     """`failed` has the errors of topics that could not be created."""
-    cache = broker.metadata
+    version, cache = context.api_version, broker.metadata
     reachable = {
         node_id: each.listeners[context.listener]
         for node_id, each in sorted(cache.brokers.items())
         if context.listener in each.listeners
     }
     wants_operations = messages.get(request, "include_cluster_authorized_operations", False)
-    return {
-        "error_code": ErrorCode.none,
-        "brokers": [
+    topics = _topics(broker, context, request, failed)
+    head = metadata_response.encode_head(
+        version,
+        brokers=[
             {"node_id": node_id, "host": host, "port": port, "rack": cache.brokers[node_id].rack}
             for node_id, (host, port) in reachable.items()
         ],
-        "cluster_id": cache.cluster_id,
-        "controller_id": cache.controller_id if cache.controller_id in reachable else NO_LEADER,
-        "topics": _topics(broker, context, request, failed),
-        "cluster_authorized_operations": (
-            cluster_operations(broker, context) if wants_operations else OPERATIONS_NOT_REQUESTED
-        ),
-    }
+        cluster_id=cache.cluster_id,
+        controller_id=cache.controller_id if cache.controller_id in reachable else NO_LEADER,
+        topics_count=len(topics),
+    )
+    operations = (
+        cluster_operations(broker, context) if wants_operations else OPERATIONS_NOT_REQUESTED
+    )
+    return b"".join((head, *topics, metadata_response.encode_end(version, operations)))
 
 
 def _topics(
@@ -165,7 +166,8 @@ def _topics(
     context: RequestContext,
     request: MetadataRequest,
     failed: Mapping[str, ErrorCode],
-) -> list[MetadataResponseTopic]:
+) -> list[bytes]:
+    """Return the encoded topics."""
     cache = broker.metadata
     requested = request.topics
     wants_operations = messages.get(request, "include_topic_authorized_operations", False)
@@ -192,10 +194,10 @@ def _topics(
 
 def _describe_by_id(
     broker: BrokerServices, context: RequestContext, topic_id: uuid.UUID, wants_operations: bool
-) -> MetadataResponseTopic:
+) -> bytes:
     found = broker.metadata.topic_by_id(topic_id)
     if found is None or not broker.authorize(context, "DESCRIBE", "TOPIC", found.name):
-        return _refuse(ErrorCode.unknown_topic_id, None, topic_id)
+        return _refuse(context.api_version, ErrorCode.unknown_topic_id, None, topic_id)
     return _describe(broker, context, found, wants_operations)
 
 
@@ -205,11 +207,11 @@ def _describe_by_name(
     name: str | None,
     wants_operations: bool,
     failed: Mapping[str, ErrorCode],
-) -> MetadataResponseTopic:
+) -> bytes:
     if name is None:
-        return _refuse(ErrorCode.unknown_topic_id, None, None)
+        return _refuse(context.api_version, ErrorCode.unknown_topic_id, None, None)
     if not broker.authorize(context, "DESCRIBE", "TOPIC", name):
-        return _refuse(ErrorCode.topic_authorization_failed, name, None)
+        return _refuse(context.api_version, ErrorCode.topic_authorization_failed, name, None)
     topic = broker.metadata.topics.get(name)
     if topic is not None:
         return _describe(broker, context, topic, wants_operations)
@@ -220,41 +222,49 @@ def _describe_by_name(
     operations = OPERATIONS_NOT_REQUESTED
     if wants_operations:
         operations = topic_operations(broker, context, name)
-    return _refuse(code, name, None, operations)
+    return _refuse(context.api_version, code, name, None, operations)
 
 
 def _refuse(
+    version: int,
     code: ErrorCode,
     name: str | None,
     topic_id: uuid.UUID | None,
     operations: int = OPERATIONS_NOT_REQUESTED,
-) -> MetadataResponseTopic:
-    return {
-        "error_code": code,
-        "name": name,
-        "topic_id": topic_id,
-        "partitions": (),
-        "topic_authorized_operations": operations,
-    }
+) -> bytes:
+    refused = metadata_response.encode_topic(
+        version, {"error_code": code, "name": name, "topic_id": topic_id, "partitions": ()}
+    )
+    return refused + metadata_response.encode_topic_end(version, operations)
 
 
 def _describe(
     broker: BrokerServices, context: RequestContext, topic: TopicState, wants_operations: bool
-) -> MetadataResponseTopic:
+) -> bytes:
+    version = context.api_version
     operations = OPERATIONS_NOT_REQUESTED
     if wants_operations:
         operations = topic_operations(broker, context, topic.name)
-    return {
-        "error_code": ErrorCode.none,
-        "name": topic.name,
-        "topic_id": topic.topic_id,
-        "is_internal": topic.is_internal,
-        "partitions": [
-            describe_partition(broker, context, topic.name, partition)
-            for _, partition in sorted(topic.partitions.items())
-        ],
-        "topic_authorized_operations": operations,
-    }
+    described = broker.encoded_topics.get(
+        (context.listener, version), topic, lambda: _encode_topic(broker, context, topic)
+    )
+    return described + metadata_response.encode_topic_end(version, operations)
+
+
+def _encode_topic(broker: BrokerServices, context: RequestContext, topic: TopicState) -> bytes:
+    return metadata_response.encode_topic(
+        context.api_version,
+        {
+            "error_code": ErrorCode.none,
+            "name": topic.name,
+            "topic_id": topic.topic_id,
+            "is_internal": topic.is_internal,
+            "partitions": [
+                describe_partition(broker, context, topic.name, partition)
+                for _, partition in sorted(topic.partitions.items())
+            ],
+        },
+    )
 
 
 def describe_partition(

@@ -16,6 +16,7 @@ from random import Random
 from typing import Any, Literal, TypeVar, cast
 
 from local_cluster.controller.member.control_plane import ControlPlane
+from local_cluster.controller.model.encoded_topics import EncodedTopics
 from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.controller.zk.coordination import CoordinationUnavailable
 from local_cluster.fetch_sessions.follower_sessions import FollowerSessions
@@ -147,6 +148,7 @@ class SimBroker(SimProcess):
     def _build(self) -> None:
         self.clock = SimClock(self._random.randint(-500, 500))
         self.metadata = MetadataCache()
+        self.encoded_topics = EncodedTopics(self.metadata)
         self.log_directories = LogStore(
             [Path(each) for each in self.settings.log_dirs],
             self.disk,

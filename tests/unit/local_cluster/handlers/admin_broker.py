@@ -12,6 +12,7 @@ from local_cluster.controller.model.cluster_image import (
     TopicState,
     difference,
 )
+from local_cluster.controller.model.encoded_topics import EncodedTopics
 from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.handlers.cluster.p03_metadata import metadata
 from local_cluster.handlers.services import BrokerServices, RequestContext
@@ -29,6 +30,7 @@ class Broker:
         self.settings = self.member.plane._settings
         self.control_plane = self.member.plane
         self.metadata: MetadataCache = self.member.cache
+        self.encoded_topics = EncodedTopics(self.metadata)
         self.denied: set[tuple[str, str]] = set()
 
     def authorize(
@@ -60,7 +62,8 @@ async def ask(
     reply = function(cast(BrokerServices, broker), context, request)
     if asyncio.iscoroutine(reply):
         reply = await reply
-    answer = messages.encode_response(api, version, reply)
+    is_encoded = isinstance(reply, bytes)
+    answer = reply if is_encoded else messages.encode_response(api, version, reply)
     return messages.decode_response(api, version, memoryview(answer), 0)
 
 

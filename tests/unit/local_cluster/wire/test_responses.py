@@ -41,7 +41,8 @@ def test_a_handler_names_the_classes_of_its_newest_version(handler: Handler) -> 
     assert annotation is not None and returns is not None
     request = ast.unparse(annotation).removesuffix(" | None")
     response = ast.unparse(returns)
-    assert f"{api_name(handler)}Response" in response
+    encodes_itself = "bytes" in response
+    assert encodes_itself or f"{api_name(handler)}Response" in response
     imports = {
         alias.name: node.module
         for node in ast.walk(tree)
