@@ -13,7 +13,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types unit unit-every-python compat docs wheel \
-	bench-broker bench-cluster bench-mirror bench-controller bench-offsets-load mirror-proofs \
+	bench-broker bench-quick bench-cluster bench-mirror bench-controller bench-offsets-load mirror-proofs \
 	nemesis nemesis-table referee exactly-once simulate simulate-mirror lock clean
 
 help:  ## list the targets
@@ -51,6 +51,9 @@ types: $(STAMP)  ## mypy, strict
 
 bench-broker: $(STAMP)  ## our broker and Apache Kafka side by side, in about 25 minutes
 	$(BIN)/python -m tests.bench.bench_broker $(BENCH_OPTIONS)
+
+bench-quick: $(STAMP)  ## ten ratios to Apache Kafka beside the committed ones, in three minutes
+	$(BIN)/python -m tests.bench.bench_quick $(BENCH_OPTIONS)
 
 bench-cluster: $(STAMP)  ## three of our brokers and three of Apache Kafka's
 	$(BIN)/python -m tests.bench.bench_cluster $(BENCH_OPTIONS)

@@ -12,42 +12,61 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from tests.bench import java_tools, machine, rows_curves, rows_disk, rows_java, rows_raw
+from tests.bench import (
+    java_tools,
+    machine,
+    rows_curves,
+    rows_disk,
+    rows_java,
+    rows_raw,
+    rows_transactions,
+)
 from tests.bench.bench import Bench, progress
 from tests.bench.command import chosen, kafka_version, main
 from tests.bench.model import Row, Sample, Scale, Work
 from tests.bench.report import Report
 from tests.bench.rows_process import IDLE, START, start_and_idle
 from tests.bench.run import run_works, warm_up
-from tests.bench.starting import running_kafka, running_ours, running_zookeeper
+from tests.bench.starting import (
+    FLUSH_EACH_MESSAGE,
+    running_kafka,
+    running_ours,
+    running_zookeeper,
+)
 from tests.bench.systems import KAFKA_JAVA_OPTIONS, SETTINGS, System
+
+
+def rows(scale: Scale) -> list[Row]:
+    """Return every row, in the order of the table."""
+    return [
+        START,
+        IDLE,
+        *rows_java.works(),
+        *rows_raw.works(),
+        *rows_transactions.works(),
+        *rows_disk.works(),
+        *rows_curves.works(scale.curve_points),
+    ]
 
 
 async def measure(directory: Path, scale: Scale, parts: Sequence[str], command: str) -> Report:
     """Start the systems, warm them up, do the works in turn."""
     say = progress()
     bench = Bench(scale, directory, java_tools.write_payload(directory / "payload.txt"))
-    rows: list[Row] = [
-        START,
-        IDLE,
-        *rows_java.works(),
-        *rows_raw.works(),
-        *rows_disk.works(),
-        *rows_curves.works(scale.curve_points),
-    ]
-    rows = chosen(rows, parts)
+    chosen_rows = chosen(rows(scale), parts)
     described = machine.describe(directory)
     samples: list[Sample] = []
     warmed: dict[str, int] = {}
     async with AsyncExitStack() as stack:
         zookeeper = await stack.enter_async_context(running_zookeeper(directory / "zookeeper"))
-        if START in rows or IDLE in rows:
+        if START in chosen_rows or IDLE in chosen_rows:
             samples += await start_and_idle(bench, zookeeper, say)
-        works = [row for row in rows if isinstance(row, Work)]
+        works = [row for row in chosen_rows if isinstance(row, Work)]
         if works:
             systems: list[System] = []
             for running in (
                 running_kafka(directory / "kafka"),
+                running_kafka(directory / "kafka-fsync", flush="fsync"),
                 running_ours(directory / "ours", zookeeper, flush="page_cache"),
                 running_ours(directory / "ours-fsync", zookeeper, flush="fsync"),
             ):
@@ -61,7 +80,7 @@ async def measure(directory: Path, scale: Scale, parts: Sequence[str], command: 
         [command],
         described,
         _settings(scale, warmed),
-        rows,
+        chosen_rows,
         samples,
     )
 
@@ -70,7 +89,8 @@ def _settings(scale: Scale, warmed: dict[str, int]) -> dict[str, str]:
     requests = ", ".join(f"{side} {count:,}" for side, count in warmed.items())
     return {
         "Kafka": f"{kafka_version()}, KRaft, broker and controller in one; "
-        f"{' '.join(KAFKA_JAVA_OPTIONS)}",
+        f"{' '.join(KAFKA_JAVA_OPTIONS)}; once as it comes, once with "
+        + ", ".join(f"{name}={value}" for name, value in FLUSH_EACH_MESSAGE.items()),
         "ours": "flush: page_cache (Kafka's own promise), and flush: fsync (group commit); "
         "the CPU of ZooKeeper counts as ours",
         "both": ", ".join(f"{name}={value}" for name, value in SETTINGS.items())

@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from tests.bench.bench import Bench
     from tests.bench.systems import System
 
-Side = Literal["kafka", "ours", "ours fsync", "mm2", "mm2 tuned", "ours on ours"]
+Side = Literal["kafka", "kafka fsync", "ours", "ours fsync", "mm2", "mm2 tuned", "ours on ours"]
 """Who does the work; the last three are of the bench of the mirror, see `mirror_model.py`."""
 KAFKA: Final[Side] = "kafka"
+KAFKA_FSYNC: Final[Side] = "kafka fsync"
+"""Kafka with log.flush.interval.messages=1: the promise of `flush: fsync`."""
 OURS: Final[Side] = "ours"
 OURS_FSYNC: Final[Side] = "ours fsync"
 
-NO_FSYNC: Final[Mapping[Side, str]] = {OURS_FSYNC: ""}
+NO_FSYNC: Final[Mapping[Side, str]] = {KAFKA_FSYNC: "", OURS_FSYNC: ""}
 """What a row leaves out that writes nothing."""
 
 Figures = Mapping[str, float]
@@ -37,6 +39,7 @@ class Figure:
 
 CPU_PER_GB: Final = "cpu_seconds_per_gb"
 CPU_PER_REQUESTS: Final = "cpu_seconds_per_100k_requests"
+CPU_MS_PER_REQUEST: Final = "cpu_ms_per_request"
 CPU_CORE: Final = "cpu_percent_of_a_core"
 CPU_PRODUCE: Final = "cpu_us_per_produce"
 CPU_FETCH: Final = "cpu_us_per_fetch"
@@ -59,6 +62,7 @@ CPU_SECONDS: Final = "cpu_seconds"
 FIGURES: Final[Mapping[str, Figure]] = {
     CPU_PER_GB: Figure("broker CPU-s/GB"),
     CPU_PER_REQUESTS: Figure("broker CPU-s/100k requests"),
+    CPU_MS_PER_REQUEST: Figure("broker CPU-ms/request", digits=3),
     CPU_CORE: Figure("broker CPU, % of a core"),
     CPU_PRODUCE: Figure("broker CPU-us/produce", digits=1),
     CPU_FETCH: Figure("broker CPU-us/fetch", digits=1),
@@ -85,11 +89,11 @@ class Wanted:
     """A bound; a figure whose higher values are better has it as a lower bound.
 
     `ratio`: ours through the rival's. `absolute`: ours alone. `share`: ours with fsync through ours
-    without.
+    without. `fsync`: ours with fsync through Kafka's with fsync.
     """
 
     limit: float
-    of: Literal["ratio", "absolute", "share"] = "ratio"
+    of: Literal["ratio", "absolute", "share", "fsync"] = "ratio"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +142,9 @@ class Scale:
     latency_records: int
     curve_requests: int
     curve_points: tuple[int, ...]
+    transactions: int
+    metadata_partitions: int
+    metadata_requests: int
     commit_seconds: float
     idle_seconds: float
     warm_up_seconds: float
@@ -156,6 +163,9 @@ FULL: Final = Scale(
     latency_records=10_000,
     curve_requests=20_000,
     curve_points=(10, 100, 500, 2_000),
+    transactions=500,
+    metadata_partitions=2_000,
+    metadata_requests=500,
     commit_seconds=8.0,
     idle_seconds=8.0,
     warm_up_seconds=40.0,
@@ -173,6 +183,9 @@ QUICK: Final = Scale(
     latency_records=200,
     curve_requests=500,
     curve_points=(5, 20),
+    transactions=10,
+    metadata_partitions=20,
+    metadata_requests=10,
     commit_seconds=0.5,
     idle_seconds=0.5,
     warm_up_seconds=0.5,

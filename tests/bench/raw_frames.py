@@ -139,8 +139,17 @@ def api_versions_frame() -> bytes:
 
 def metadata_frame() -> bytes:
     """Metadata of the brokers alone."""
+    return _metadata_frame([])
+
+
+def all_topics_frame() -> bytes:
+    """Metadata of every topic."""
+    return _metadata_frame(None)
+
+
+def _metadata_frame(topics: Sequence[str] | None) -> bytes:
     fields = {
-        "topics": [],
+        "topics": topics,
         "allow_auto_topic_creation": False,
         "include_topic_authorized_operations": False,
     }
@@ -191,6 +200,16 @@ def brokers_named(answer: memoryview) -> int:
     _, position = headers.read_response_header(ApiKey.METADATA, METADATA_VERSION, answer)
     response = messages.decode_response(ApiKey.METADATA, METADATA_VERSION, answer, position)
     return len(response.brokers)
+
+
+def check_topics(answer: memoryview) -> None:
+    """Raises RuntimeError if a topic or a partition of a Metadata answer has an error."""
+    _, position = headers.read_response_header(ApiKey.METADATA, METADATA_VERSION, answer)
+    response = messages.decode_response(ApiKey.METADATA, METADATA_VERSION, answer, position)
+    for topic in response.topics:
+        _refuse(topic.error_code, "Metadata")
+        for partition in topic.partitions:
+            _refuse(partition.error_code, "Metadata")
 
 
 def _frame(api: ApiKey, version: int, body: bytes) -> bytes:

@@ -9,6 +9,7 @@ from tests.bench.bench import Bench
 from tests.bench.filled import BATCH_BYTES, PARTITIONS, filled_topic
 from tests.bench.model import (
     CPU_CORE,
+    CPU_MS_PER_REQUEST,
     CPU_PER_GB,
     CPU_PER_REQUESTS,
     MB_PER_SECOND,
@@ -26,6 +27,8 @@ from tests.bench.systems import System
 
 CONNECTIONS: Final = 4
 IN_FLIGHT: Final = 8
+SINGLE_IN_FLIGHT: Final = (1, 8, 64)
+"""Requests in flight over all connections, of the rows with one record per request."""
 FETCH_CONNECTIONS: Final = 2
 COMMIT_GROUPS: Final = 50
 COMMITS_PER_SECOND: Final = 1_000
@@ -42,12 +45,7 @@ def works() -> list[Work]:
             "raw-produce-256k-lz4", f"{raw}, 256 KiB batches, lz4", BATCH_BYTES, raw_frames.LZ4, 0.6
         ),
         _produce("raw-produce-16k", f"{raw}, 16 KiB batches", 16_384, raw_frames.NONE, 0.8),
-        Work(
-            name="raw-single",
-            title=f"{raw}, one per request",
-            measure=_single,
-            wanted={CPU_PER_REQUESTS: [Wanted(0.6)], REQUESTS_PER_SECOND: [Wanted(1.0)]},
-        ),
+        *(_single(raw, in_flight) for in_flight in SINGLE_IN_FLIGHT),
         _fetch("raw-fetch-1m", "Raw fetch, warm, 1 MiB per partition", 1 << 20),
         _fetch("raw-fetch-4m", "Raw fetch, warm, 4 MiB per partition", 4 << 20),
         Work(
@@ -61,6 +59,13 @@ def works() -> list[Work]:
             title=f"{COMMITS_PER_SECOND:,} OffsetCommits/s of {COMMIT_GROUPS} groups",
             measure=_commits,
             wanted={CPU_PER_REQUESTS: [Wanted(1.0)]},
+        ),
+        Work(
+            name="raw-metadata",
+            title="Metadata of all topics: one of 2,000 partitions",
+            measure=_metadata,
+            wanted={CPU_MS_PER_REQUEST: [Wanted(0.5, "absolute")]},
+            left_out=NO_FSYNC,
         ),
     ]
 
@@ -84,17 +89,30 @@ def _produce(name: str, title: str, batch_bytes: int, codec: int, cpu_ratio_max:
     return Work(name=name, title=title, measure=measure, wanted=wanted)
 
 
-async def _single(bench: Bench, system: System) -> Figures:
-    count = bench.scale.single_requests
-    batch = raw_frames.make_batch(1)
-    async with system.topic(bench.new_name("raw-single"), PARTITIONS) as topic:
-        frames = [raw_frames.produce_frame(topic, {i: batch}) for i in range(PARTITIONS)]
-        with system.connected(CONNECTIONS) as connections, system.cost() as cost:
-            raw_loops.produce(connections, topic, frames, count, IN_FLIGHT)
-    return {
-        CPU_PER_REQUESTS: cost.per_100k(count),
-        REQUESTS_PER_SECOND: count / cost.seconds,
+def _single(raw: str, in_flight: int) -> Work:
+    async def measure(bench: Bench, system: System) -> Figures:
+        count = max(in_flight, bench.scale.single_requests * min(in_flight, IN_FLIGHT) // IN_FLIGHT)
+        batch = raw_frames.make_batch(1)
+        async with system.topic(bench.new_name("raw-single"), PARTITIONS) as topic:
+            frames = [raw_frames.produce_frame(topic, {i: batch}) for i in range(PARTITIONS)]
+            connected = system.connected(min(CONNECTIONS, in_flight))
+            with connected as connections, system.cost() as cost:
+                raw_loops.produce(connections, topic, frames, count, in_flight)
+        return {
+            CPU_PER_REQUESTS: cost.per_100k(count),
+            REQUESTS_PER_SECOND: count / cost.seconds,
+        }
+
+    wanted = {
+        CPU_PER_REQUESTS: [Wanted(0.4), Wanted(0.4, "fsync")],
+        REQUESTS_PER_SECOND: [Wanted(1.0), Wanted(0.6, "share")],
     }
+    return Work(
+        name=f"raw-single-{in_flight}",
+        title=f"{raw}, one per request, {in_flight} in flight",
+        measure=measure,
+        wanted=wanted if in_flight > 1 else {},
+    )
 
 
 def _fetch(name: str, title: str, partition_bytes_max: int) -> Work:
@@ -150,5 +168,19 @@ async def _commits(bench: Bench, system: System) -> Figures:
     return {
         CPU_PER_REQUESTS: cost.per_100k(count),
         CPU_CORE: cost.cpu_seconds / cost.seconds * 100,
+        REQUESTS_PER_SECOND: count / cost.seconds,
+    }
+
+
+async def _metadata(bench: Bench, system: System) -> Figures:
+    count = bench.scale.metadata_requests
+    async with system.topic(bench.new_name("metadata"), bench.scale.metadata_partitions):
+        with system.connected() as (connection,):
+            raw_frames.check_topics(connection.call(raw_frames.all_topics_frame()))
+            with system.cost() as cost:
+                for _ in range(count):
+                    connection.call(raw_frames.all_topics_frame())
+    return {
+        CPU_MS_PER_REQUEST: cost.cpu_seconds / count * 1e3,
         REQUESTS_PER_SECOND: count / cost.seconds,
     }

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from local_cluster.settings import BrokerSettings, FlushMode, Listener
-from tests.bench.model import KAFKA, OURS, OURS_FSYNC
+from tests.bench.model import KAFKA, KAFKA_FSYNC, OURS, OURS_FSYNC
 from tests.bench.systems import KAFKA_JAVA_OPTIONS, SETTINGS, System, seconds_until_ready
 from tests.support.cluster import BrokerProcess
 from tests.support.kafka_from_maven import KafkaProcess, new_cluster_id
@@ -21,6 +21,8 @@ from topology.deployment.zookeeper import EmbeddedZooKeeper
 
 SESSION_TIMEOUT_MS: Final = 9_000
 """Of our brokers with ZooKeeper; the default of Kafka's broker.session.timeout.ms."""
+FLUSH_EACH_MESSAGE: Final = {"log.flush.interval.messages": "1"}
+"""Kafka's setting for the promise of `flush: fsync`: no answer before the disk has the records."""
 ListenerProtocol = Literal["PLAINTEXT", "SSL"]
 
 
@@ -131,6 +133,7 @@ async def running_ours(
 async def running_kafka(
     directory: Path,
     *,
+    flush: FlushMode = "page_cache",
     brokers: int = 1,
     config: Mapping[str, str] | None = None,
     extra: Sequence[ExtraListener] = (),
@@ -151,6 +154,7 @@ async def running_kafka(
             "controller.quorum.voters": voters,
             "broker.session.timeout.ms": str(SESSION_TIMEOUT_MS),
             **_kafka_listeners(port, controller_port, extra),
+            **({} if flush == "page_cache" else FLUSH_EACH_MESSAGE),
             **(config or {}),
         }
         processes.append(
@@ -167,7 +171,8 @@ async def running_kafka(
             process.spawn()
         seconds = max([await seconds_until_ready(each.port, start) for each in processes])
         data = [each.directory / "data" for each in processes]
-        yield System(KAFKA, ports, processes, [], data, replicas=brokers), seconds
+        side = KAFKA if flush == "page_cache" else KAFKA_FSYNC
+        yield System(side, ports, processes, [], data, replicas=brokers), seconds
     finally:
         for process in processes:
             await process.kill()
