@@ -14,7 +14,7 @@ STAMP := $(VENV)/.installed
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types unit unit-every-python compat docs wheel \
 	bench-broker bench-quick bench-cluster bench-mirror bench-controller bench-offsets-load mirror-proofs \
-	nemesis nemesis-table referee exactly-once simulate simulate-mirror lock clean
+	nemesis nemesis-table referee acl-oracle exactly-once simulate simulate-mirror lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -64,6 +64,9 @@ bench-mirror: $(STAMP)  ## our mirror and MirrorMaker 2 side by side; pieces by 
 mirror-proofs: $(STAMP)  ## kills, replaced sources, MirrorMaker 2 taken over; Kafka on either side
 	$(BIN)/python -m pytest --long tests/real/mirror/test_mirror_*.py \
 		tests/compat/test_mirror_maker_2_taken_over.py $(PYTEST_OPTIONS)
+
+acl-oracle: $(STAMP)  ## 100,000 random questions to our ACLs and to Kafka's authorizer
+	ACL_CASES=$(or $(CASES),100000) $(BIN)/python -m pytest -q -s tests/compat/test_acl_oracle.py
 
 exactly-once: $(STAMP)  ## kill -9 in a loop under transactional producers, for some minutes
 	EXACTLY_ONCE_KILLS=$(or $(KILLS),60) $(BIN)/python -m pytest -s tests/real/broker/test_exactly_once.py

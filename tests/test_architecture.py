@@ -31,6 +31,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     LOG: ("local_cluster.clock", *WIRE),
     SETTINGS: ("local_cluster.broker_configs",),
     "local_cluster.fetch_sessions": WIRE,
+    "local_cluster.security.authorization": WIRE,
     f"{CONTROLLER}.model": WIRE,
     f"{CONTROLLER}.zk": (f"{CONTROLLER}.model", *WIRE),
     f"{CONTROLLER}.decisions": (f"{CONTROLLER}.model", f"{LOG}.config", SETTINGS, *WIRE),

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from local_cluster.client.admin.acls import Acl, PatternType, Permission, ResourceType
 from local_cluster.client.model import TopicConfigs
+from local_cluster.wire.acls import Acl, PatternType, Permission, ResourceType
 from local_cluster.wire.constants import AclOperation
 from mirror_maker.formats.naming import SEPARATOR
 from mirror_maker.link.topic_plan import FORCED_CONFIGS

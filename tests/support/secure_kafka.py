@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from local_cluster.client.admin.acls import Acl, PatternType, Permission, ResourceType, create_acls
+from local_cluster.client.admin.acls import create_acls
 from local_cluster.client.auth.scram import HASHES, salted_password
 from local_cluster.client.auth.security import ClientSecurity, Secret
 from local_cluster.client.client import KafkaClient
+from local_cluster.wire.acls import Acl, PatternType, Permission, ResourceType
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import AclOperation
 from tests.support.kafka_from_maven import KafkaProcess

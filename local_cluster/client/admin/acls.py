@@ -1,74 +1,17 @@
-"""Describes, creates and deletes the ACLs of a cluster.
-
-The numbers are Kafka's (ResourceType, PatternType, AclOperation, AclPermissionType).
-"""
+"""Describes, creates and deletes the ACLs of a cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 from local_cluster.client.calls import ClusterCalls
+from local_cluster.wire.acls import Acl, PatternType, Permission, ResourceType
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import AclOperation
 from local_cluster.wire.errors import KafkaError
 
 ACLS_PER_REQUEST_MAX: Final = 1_000
-
-
-class ResourceType(IntEnum):
-    """The kind of resource that an ACL protects."""
-
-    ANY = 1
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-
-
-class PatternType(IntEnum):
-    """How an ACL names the resource."""
-
-    ANY = 1
-    LITERAL = 3
-    PREFIXED = 4
-
-
-class Permission(IntEnum):
-    """Whether an ACL allows or denies."""
-
-    ANY = 1
-    DENY = 2
-    ALLOW = 3
-
-
-class Acl(NamedTuple):
-    """One ACL binding. Its numbers may be newer than the enumerations here."""
-
-    resource_type: int
-    resource_name: str
-    pattern_type: int
-    principal: str
-    host: str
-    operation: int
-    permission: int
-
-    def __str__(self) -> str:
-        named = (
-            _name(Permission, self.permission),
-            self.principal,
-            f"from {self.host}",
-            _name(AclOperation, self.operation),
-            _name(ResourceType, self.resource_type),
-            f"{self.resource_name!r}",
-            _name(PatternType, self.pattern_type),
-        )
-        return " ".join(named)
-
-
-def _name(kind: type[IntEnum], value: int) -> str:
-    return kind(value).name if value in {int(known) for known in kind} else str(value)
 
 
 async def describe_acls(client: ClusterCalls, resource_type: int = ResourceType.ANY) -> set[Acl]:

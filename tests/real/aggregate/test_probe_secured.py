@@ -15,9 +15,9 @@ from aggregator.probe.link_probe import LinkProbe, ProbeState, link_probes
 from aggregator.probe.prober import Prober
 from aggregator.probe.settings import ProbeSettings
 from aggregator.settings import AggregatorSettings, LinkSettings
-from local_cluster.client.admin.acls import ResourceType
 from local_cluster.client.auth.security import Secret
 from local_cluster.client.client import KafkaClient
+from local_cluster.wire.acls import ResourceType
 from local_cluster.wire.constants import AclOperation
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.formats.probe import probe_topic_name

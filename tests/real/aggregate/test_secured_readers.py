@@ -15,11 +15,11 @@ from uuid import UUID
 import pytest
 from pyspark.sql import SparkSession
 
-from local_cluster.client.admin.acls import PatternType, ResourceType
 from local_cluster.client.auth.security import Secret
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
+from local_cluster.wire.acls import PatternType, ResourceType
 from local_cluster.wire.constants import AclOperation
 from mirror_maker.formats import Block, FlowKey, Run, encode_record, map_topic_name
 from spark_global.audit import audit_topic

@@ -12,17 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.client.admin.acls import (
-    Acl,
-    PatternType,
-    Permission,
-    ResourceType,
-    create_acls,
-    delete_acls,
-)
+from local_cluster.client.admin.acls import create_acls, delete_acls
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
+from local_cluster.wire.acls import Acl, PatternType, Permission, ResourceType
 from local_cluster.wire.constants import AclOperation
 from mirror_maker.formats import gaps_topic_name
 from mirror_maker.settings import Limits

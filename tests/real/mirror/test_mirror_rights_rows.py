@@ -17,13 +17,7 @@ from typing import Any, Final
 import pytest
 from aiohttp import ClientError
 
-from local_cluster.client.admin.acls import (
-    Acl,
-    ResourceType,
-    create_acls,
-    delete_acls,
-    describe_acls,
-)
+from local_cluster.client.admin.acls import create_acls, delete_acls, describe_acls
 from local_cluster.client.admin.configs import alter_topic_configs
 from local_cluster.client.admin.group_offsets import (
     CommittedOffset,
@@ -33,6 +27,7 @@ from local_cluster.client.admin.group_offsets import (
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
+from local_cluster.wire.acls import Acl, ResourceType
 from local_cluster.wire.constants import AclOperation
 from local_cluster.wire.errors import ErrorCode
 from mirror_maker.formats import gaps_topic_name, map_topic_name

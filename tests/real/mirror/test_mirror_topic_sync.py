@@ -8,17 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.client.admin.acls import (
-    Acl,
-    PatternType,
-    Permission,
-    ResourceType,
-    create_acls,
-    delete_acls,
-    describe_acls,
-)
+from local_cluster.client.admin.acls import create_acls, delete_acls, describe_acls
 from local_cluster.client.admin.configs import alter_topic_configs
 from local_cluster.client.client import KafkaClient
+from local_cluster.wire.acls import Acl, PatternType, Permission, ResourceType
 from local_cluster.wire.constants import AclOperation
 from mirror_maker.settings import dump_settings
 from mirror_maker.topic_sync.topic_syncer import plan_acls, plan_configs

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from local_cluster.client.admin.acls import Acl, PatternType, Permission, ResourceType
+from local_cluster.wire.acls import Acl, PatternType, Permission, ResourceType
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import AclOperation
 from mirror_maker.backoff import Backoff
