@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from local_cluster.client.auth.security import SecurityError
 from local_cluster.controller.zk.coordination import CoordinationUnavailable
 from local_cluster.server.broker import Broker
 from local_cluster.settings import BrokerSettings, SettingsError, load_settings
@@ -49,7 +50,11 @@ async def _run(settings: BrokerSettings) -> int:
     stop: asyncio.Future[None] = loop.create_future()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _set, stop)
-    broker = Broker(settings)
+    try:
+        broker = Broker(settings)
+    except (OSError, SecurityError) as error:
+        log.critical("the broker cannot start: %s", error)
+        return EXIT_FAILED
     starting = asyncio.create_task(broker.start())
     ends: list[asyncio.Future[Any]] = [stop, broker.fatal]
     try:

@@ -8,7 +8,7 @@ and so is a value of the wrong type: a typing error must not silently leave a de
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
@@ -16,6 +16,13 @@ from typing import Any, ClassVar, Final, Literal
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from local_cluster.broker_configs import KNOWN_BROKER_CONFIGS, find_problem
+from local_cluster.client.auth.security import Secret
+from local_cluster.security.authentication.listener_security import (
+    SaslSettings,
+    SecurityProtocol,
+    TlsSettings,
+    check_listener,
+)
 
 FlushMode = Literal["fsync", "page_cache"]
 _STRICT: Final = ConfigDict(extra="forbid")
@@ -40,7 +47,15 @@ class Listener:
     """The host in Metadata responses; empty means `host`."""
     advertised_port: int = 0
     """The port in Metadata responses; 0 means the port that was bound."""
-    security_protocol: str = "PLAINTEXT"
+    security_protocol: SecurityProtocol = "PLAINTEXT"
+    """As in Kafka's listener.security.protocol.map."""
+    tls: TlsSettings | None = None
+    """For SSL and SASL_SSL."""
+    sasl: SaslSettings | None = None
+    """For SASL_PLAINTEXT and SASL_SSL."""
+
+    def __post_init__(self) -> None:
+        check_listener(self.security_protocol, self.tls, self.sasl)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +89,13 @@ class BrokerSettings:
 
 
 _ADAPTER: Final = TypeAdapter(BrokerSettings)
+_OWNERS: Final[Mapping[Any, type[Any]]] = {
+    "tls": TlsSettings,
+    "sasl": SaslSettings,
+    "keystore_password": Secret,
+    "truststore_password": Secret,
+}
+"""Who has an unknown key, by the key above it; numbers are those of listeners."""
 
 
 def load_settings(path: Path) -> BrokerSettings:
@@ -98,7 +120,7 @@ def _describe(location: tuple[Any, ...], error_type: str, message: str) -> str:
     key = ".".join(map(str, location)) or "the whole file"
     if error_type != _UNKNOWN_KEY:
         return f"{key}: {message}"
-    owner = Listener if location[0] == "listeners" else BrokerSettings
+    owner = _OWNERS.get(location[-2], Listener) if len(location) > 2 else BrokerSettings
     known = [each.name for each in fields(owner)]
     return f"{key}: unknown key; expected one of {', '.join(known)}{_hint(location[-1], known)}"
 

@@ -29,7 +29,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "local_cluster.records": (),
     CLIENT: WIRE,
     LOG: ("local_cluster.clock", *WIRE),
-    SETTINGS: ("local_cluster.broker_configs",),
+    "local_cluster.security.authentication": (f"{CLIENT}.auth", *WIRE),
+    SETTINGS: (
+        "local_cluster.broker_configs",
+        "local_cluster.security.authentication",
+        f"{CLIENT}.auth",
+    ),
     "local_cluster.fetch_sessions": WIRE,
     "local_cluster.security.authorization": WIRE,
     f"{CONTROLLER}.model": WIRE,

@@ -17,6 +17,7 @@ from aiokafka.errors import (
 )
 
 from aggregator.probe.settings import ProbeSettings
+from local_cluster.client.auth.credentials import read_secret, tls_context
 from local_cluster.client.auth.security import ClientSecurity
 
 CLIENT_ID: Final = "heliograph-probe"
@@ -46,13 +47,13 @@ def client_options(bootstrap: str, security: ClientSecurity) -> dict[str, Any]:
         "request_timeout_ms": REQUEST_TIMEOUT_MS,
         "retry_backoff_ms": RETRY_BACKOFF_MS,
         "security_protocol": security.protocol,
-        "ssl_context": security.tls_context(),
+        "ssl_context": tls_context(security),
     }
     if security.uses_sasl:
         assert security.password is not None, "`ClientSecurity` checks it"
         options["sasl_mechanism"] = security.mechanism
         options["sasl_plain_username"] = security.username
-        options["sasl_plain_password"] = security.password.read()
+        options["sasl_plain_password"] = read_secret(security.password)
     return options
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from local_cluster.client.auth.credentials import tls_context
 from local_cluster.client.auth.sasl import authenticate
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity, SecurityError
 from local_cluster.client.versions import choose_version
@@ -264,7 +265,7 @@ async def connect(
     connection: Connection | None = None
     try:
         async with asyncio.timeout(timeout_ms / 1000):
-            tls = security.tls_context()
+            tls = tls_context(security)
             _, connection = await loop.create_connection(
                 lambda: Connection(client_id),
                 host,

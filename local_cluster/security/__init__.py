@@ -1,1 +1,1 @@
-"""Who may do what: the rights of principals on resources (`authorization/`)."""
+"""Who a client is (`authentication/`), and what it may do on which resources (`authorization/`)."""

@@ -15,6 +15,7 @@ import itertools
 import logging
 import os
 import socket
+from asyncio.trsock import TransportSocket
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -27,7 +28,8 @@ from local_cluster.handlers.services import RequestContext
 from local_cluster.log.disk.cold_reads import ColdReads
 from local_cluster.log.partition.partition_log import LogSlice
 from local_cluster.server.outbox import Outbox, Part
-from local_cluster.server.request_dispatch import RequestDispatcher
+from local_cluster.server.request_dispatch import ANONYMOUS, RequestDispatcher
+from local_cluster.server.secure.tls_outbox import TlsOutbox
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
@@ -94,7 +96,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         *,
         on_open: Callable[[ClientConnection], None],
         on_close: Callable[[ClientConnection], None],
+        principal: str = ANONYMOUS,
     ) -> None:
+        """`principal` is that of a client certificate, if the handshake found one."""
         self._dispatcher = dispatcher
         self._cold_reads = cold_reads
         self._send_buffer_bytes = settings.send_buffer_bytes
@@ -110,23 +114,37 @@ class ClientConnection(asyncio.BufferedProtocol):
         """The part of them that the outbox has taken."""
         self._tasks: set[asyncio.Future[Any]] = set()
         self._transport: asyncio.Transport | None = None
-        self._outbox: Outbox | None = None
+        self._outbox: Outbox | TlsOutbox | None = None
         self._client_host = ""
+        self._principal = principal
         self._id = next(_connection_ids)
         self._is_paused = False
         self._flush_is_due = False
         self._closing = False
 
+    @property
+    def is_closing(self) -> bool:
+        return self._closing
+
     # -- asyncio's side ---------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
         sock = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+        self._begin(transport, Outbox(sock, self._cold_reads, self._flush, self._on_broken))
+
+    def take_over(self, transport: asyncio.Transport, outbox: TlsOutbox) -> None:
+        """Begin on a TLS session instead of `connection_made`."""
+        outbox.attach(self._flush, self._on_broken)
+        self._begin(transport, outbox)
+
+    def _begin(self, transport: asyncio.Transport, outbox: Outbox | TlsOutbox) -> None:
+        self._transport = transport
+        self._outbox = outbox
+        sock = transport.get_extra_info("socket")
         if self._send_buffer_bytes > 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
         _keep_alive(sock)
-        self._outbox = Outbox(sock, self._cold_reads, self._flush, self._on_broken)
         peer = transport.get_extra_info("peername")
         self._client_host = peer[0] if peer else ""
         self._on_open(self)
@@ -186,7 +204,9 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _dispatch(self, frame: memoryview) -> None:
         slot = _Slot()
         self._slots.append(slot)
-        context, reply = self._dispatcher.dispatch(frame, self._client_host, self._id)
+        context, reply = self._dispatcher.dispatch(
+            frame, self._client_host, self._id, self._principal
+        )
         if type(reply) is bytes or type(reply) is list:
             self._finish(slot, context, reply)
         elif isinstance(reply, Deferred):
@@ -306,7 +326,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._close("the broker stops")
 
 
-def _keep_alive(sock: socket.socket) -> None:
+def _keep_alive(sock: TransportSocket) -> None:
     """Have the system end a connection whose peer is silent and answers no probes."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (

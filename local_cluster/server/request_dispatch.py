@@ -28,7 +28,7 @@ class RequestDispatcher:
         self._find_handler = find_handler
 
     def dispatch(
-        self, frame: memoryview, client_host: str, connection_id: int
+        self, frame: memoryview, client_host: str, connection_id: int, principal: str = ANONYMOUS
     ) -> tuple[RequestContext, Reply]:
         """Call the handler of the request in a frame, and return what it returns.
 
@@ -51,7 +51,7 @@ class RequestDispatcher:
             version,
             header.correlation_id,
             header.client_id,
-            ANONYMOUS,
+            principal,
             self._listener,
             client_host,
             connection_id,

@@ -139,11 +139,12 @@ async def running_broker(
     log_dirs: Sequence[str] = ("log",),
     session_timeout_ms: int = SESSION_TIMEOUT_MS,
     advertised_port: int = 0,
+    listeners: Sequence[Listener] = (),
 ) -> AsyncIterator[BrokerProcess]:
     """A broker under `zookeeper_connect` ("host:port", a fresh chroot is added when absent).
 
     It keeps everything under `directory`/broker-ID, its logs in the `log_dirs` there. Clients are
-    told `advertised_port`, unless it is 0.
+    told `advertised_port`, unless it is 0. `listeners` are beside the first, PLAINTEXT.
     """
     if "/" not in zookeeper_connect:
         zookeeper_connect += f"/t{uuid.uuid4().hex[:8]}"
@@ -160,6 +161,7 @@ async def running_broker(
                     port=quiet_port(),
                     advertised_port=advertised_port,
                 ),
+                *listeners,
             ),
             inter_broker_listener="PLAINTEXT",
             zookeeper_connect=zookeeper_connect,

@@ -1,1 +1,2 @@
-"""How a client authenticates: settings and TLS (security), SASL (sasl), SCRAM (scram, pure)."""
+"""How a client authenticates: its settings (security, pure), secrets and TLS (credentials), SASL
+(sasl), and SCRAM (scram, pure)."""

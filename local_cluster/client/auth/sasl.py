@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from typing import Any, Protocol
 
+from local_cluster.client.auth.credentials import read_secret
 from local_cluster.client.auth.scram import ScramClient, ScramError
 from local_cluster.client.auth.security import ClientSecurity
 from local_cluster.wire.api import ApiKey
@@ -27,7 +28,7 @@ async def authenticate(connection: SaslConnection, security: ClientSecurity) -> 
     assert security.mechanism is not None
     assert security.username is not None
     assert security.password is not None
-    password = security.password.read()
+    password = read_secret(security.password)
     answer = await connection.call(
         ApiKey.SASL_HANDSHAKE, {"mechanism": security.mechanism}, version_max=1
     )

@@ -1,21 +1,16 @@
 """How a client authenticates itself and its brokers: TLS, and SASL's PLAIN and SCRAM.
 
 Settings name a file or an environment variable that holds a secret, and never hold it themselves.
-So settings can lie on disk, be compared and be shown. A secret is read for every new connection,
-so a new password needs no restart.
+So settings can lie on disk, be compared and be shown. Pure; credentials.py reads the files.
 """
 
 from __future__ import annotations
 
-import os
-import ssl
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
-SECRET_BYTES_MAX: Final = 64 * 1024
 _STRICT: Final = ConfigDict(extra="forbid")
 
 
@@ -37,21 +32,6 @@ class Secret:
     def __post_init__(self) -> None:
         if (self.file is None) == (self.env is None):
             raise ValueError("a secret is either in `file` or in `env`")
-
-    def read(self) -> str:
-        """Return the secret itself. Raises SecurityError."""
-        if self.env is not None:
-            value = os.environ.get(self.env)
-            if value is None:
-                raise SecurityError(f"environment variable {self.env} is not set")
-            return value
-        assert self.file is not None
-        try:
-            with Path(self.file).open("rb") as file:
-                content = file.read(SECRET_BYTES_MAX).decode()
-        except (OSError, UnicodeDecodeError) as error:
-            raise SecurityError(f"secret in {self.file}: {error}") from error
-        return content.removesuffix("\n").removesuffix("\r")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,22 +73,6 @@ class ClientSecurity:
     @property
     def uses_tls(self) -> bool:
         return self.protocol in ("SSL", "SASL_SSL")
-
-    def tls_context(self) -> ssl.SSLContext | None:
-        """Return the context of a new connection, None for plain text. Raises SecurityError."""
-        if not self.uses_tls:
-            return None
-        try:
-            context = ssl.create_default_context(cafile=self.ca_file)
-            context.minimum_version = ssl.TLSVersion.TLSv1_2
-            context.check_hostname = self.check_hostname
-            if self.certificate_file is not None:
-                password = self.key_password.read() if self.key_password else ""
-                # Without a function OpenSSL would ask for a key's password on the terminal.
-                context.load_cert_chain(self.certificate_file, self.key_file, lambda: password)
-        except (OSError, ValueError) as error:
-            raise SecurityError(f"certificates and keys: {error}") from error
-        return context
 
 
 PLAINTEXT: Final = ClientSecurity()

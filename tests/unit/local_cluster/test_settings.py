@@ -66,7 +66,8 @@ def test_what_was_dumped_is_loaded(tmp_path: Path) -> None:
             {"listeners/0/ports": 1},
             [
                 "listeners.0.ports: unknown key; expected one of name, host, port, "
-                "advertised_host, advertised_port, security_protocol; did you mean 'port'?"
+                "advertised_host, advertised_port, security_protocol, tls, sasl; "
+                "did you mean 'port'?"
             ],
         ),
         (

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from local_cluster.client.auth.credentials import read_secret, tls_context
 from local_cluster.client.auth.scram import ITERATIONS_MAX, ScramClient, ScramError
 from local_cluster.client.auth.security import ClientSecurity, Secret, SecurityError
 
@@ -64,15 +65,15 @@ def test_a_secret_is_read_from_its_file_or_variable(
 ) -> None:
     file = tmp_path / "secret"
     file.write_text(" with spaces \n")
-    assert Secret(file=str(file)).read() == " with spaces "
+    assert read_secret(Secret(file=str(file))) == " with spaces "
     file.write_text("another\n")
-    assert Secret(file=str(file)).read() == "another"
+    assert read_secret(Secret(file=str(file))) == "another"
     monkeypatch.setenv("A_SECRET", "from the environment")
-    assert Secret(env="A_SECRET").read() == "from the environment"
+    assert read_secret(Secret(env="A_SECRET")) == "from the environment"
     monkeypatch.delenv("A_SECRET")
     for missing in (Secret(env="A_SECRET"), Secret(file=str(tmp_path / "none"))):
         with pytest.raises(SecurityError):
-            missing.read()
+            read_secret(missing)
     with pytest.raises(ValueError, match="either in `file` or in `env`"):
         Secret(file="a", env="b")
 
@@ -100,5 +101,5 @@ def test_unreadable_certificates_raise_a_security_error(tmp_path: Path) -> None:
     broken.write_text("no certificate")
     for name in (str(broken), str(tmp_path / "none")):
         with pytest.raises(SecurityError):
-            ClientSecurity(protocol="SSL", ca_file=name).tls_context()
-    assert ClientSecurity().tls_context() is None
+            tls_context(ClientSecurity(protocol="SSL", ca_file=name))
+    assert tls_context(ClientSecurity()) is None
