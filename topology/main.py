@@ -6,7 +6,7 @@ Exit codes:
     1    the command failed
     2    wrong usage, or an invalid topology file
     3    `plan --exit-code` found changes, or `mirror repair` without --how found something wrong
-    4    `status` or `audit` found a problem, or links wait for an operator after `up`
+    4    `status`, `link` or `audit` found a problem, or links wait for an operator after `up`
     130  interrupted by Ctrl-C
 """
 
@@ -18,11 +18,18 @@ from typing import Annotated, Final
 
 import typer
 
+from topology.admin.broker_command import broker_app
+from topology.admin.config_command import config_app
+from topology.admin.link_command import link_app
+from topology.admin.topic_command import topic_app
+from topology.admin.trim_command import trim_topic
 from topology.audit.command import audit
 from topology.cli.command_line import EXIT_ERROR
 from topology.cli.data_commands import demo, gaps, sql
 from topology.cli.deployment_commands import down, plan, status, up
 from topology.cli.file_commands import schema, validate
+from topology.coordinators.group_command import group_app
+from topology.coordinators.transaction_command import transaction_app
 from topology.mirror.command import mirror_app
 from topology.rebalance.command import rebalance
 from topology.version import show_version
@@ -58,7 +65,18 @@ COMMANDS: Final[tuple[Callable[..., None], ...]] = (
 )
 for command in COMMANDS:
     app.command()(command)
-app.add_typer(mirror_app, name="mirror")
+topic_app.command("trim")(trim_topic)
+NOUNS: Final[dict[str, typer.Typer]] = {
+    "topic": topic_app,
+    "group": group_app,
+    "config": config_app,
+    "broker": broker_app,
+    "transaction": transaction_app,
+    "link": link_app,
+    "mirror": mirror_app,
+}
+for name, noun in NOUNS.items():
+    app.add_typer(noun, name=name)
 
 
 def main() -> None:

@@ -57,12 +57,20 @@ class KafkaClient(ClusterCalls):
     # -- topics -----------------------------------------------------------------------------
 
     async def create_topics(
-        self, topics: Sequence[NewTopic], *, timeout_ms: int = 30_000
+        self,
+        topics: Sequence[NewTopic],
+        *,
+        timeout_ms: int = 30_000,
+        validate_only: bool = False,
     ) -> dict[str, KafkaError | None]:
-        """Create topics. Return the error of each by name, None after a success."""
+        """Create topics, or only let the broker check them. Return the error of each by name."""
         response = await self.call_controller(
             ApiKey.CREATE_TOPICS,
-            {"topics": [_new_topic(topic) for topic in topics], "timeout": timeout_ms},
+            {
+                "topics": [_new_topic(topic) for topic in topics],
+                "timeout": timeout_ms,
+                "validate_only": validate_only,
+            },
         )
         return _errors(response.topics)
 
@@ -76,9 +84,12 @@ class KafkaClient(ClusterCalls):
         return _errors(response.responses)
 
     async def create_partitions(
-        self, counts: Mapping[str, int], *, timeout_ms: int = 30_000
+        self, counts: Mapping[str, int], *, timeout_ms: int = 30_000, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
-        """Raise topics to the given numbers of partitions. Return the error of each by name."""
+        """Raise topics to the given numbers of partitions. Return the error of each by name.
+
+        With `validate_only` the broker only checks the request.
+        """
         response = await self.call_controller(
             ApiKey.CREATE_PARTITIONS,
             {
@@ -87,7 +98,7 @@ class KafkaClient(ClusterCalls):
                     for name, count in counts.items()
                 ],
                 "timeout": timeout_ms,
-                "validate_only": False,
+                "validate_only": validate_only,
             },
         )
         return _errors(response.results)

@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from local_cluster.wire.constants import AlterOperation
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.metadata import BrokerAddress, PartitionMetadata, TopicMetadata
 
 __all__ = [
     "BrokerAddress",
     "ClusterMetadata",
+    "ConfigChange",
+    "ConfigEntry",
     "FetchLimits",
     "FetchPosition",
     "FetchedPartition",
@@ -131,3 +134,24 @@ class NewTopic:
     configs: Mapping[str, str] = field(default_factory=dict)
     assignments: Mapping[int, tuple[int, ...]] | None = None
     """Broker ids by partition, instead of the two numbers."""
+
+
+class ConfigEntry(NamedTuple):
+    """One config of a resource, as a broker describes it."""
+
+    name: str
+    value: str | None
+    """None if it has no value, or if it is sensitive."""
+    source: int
+    """A number of ConfigSource; -1 if the broker does not report it."""
+    is_sensitive: bool
+    is_read_only: bool
+    documentation: str | None
+
+
+class ConfigChange(NamedTuple):
+    """One change of a config. `value` is None for DELETE."""
+
+    name: str
+    operation: AlterOperation
+    value: str | None = None
