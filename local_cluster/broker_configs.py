@@ -7,8 +7,10 @@ log.retention.ms, see log/config/topic_configs.py).
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
+from local_cluster.kafka_configs.definition import ConfigType
 from local_cluster.log.config.topic_configs import TOPIC_CONFIGS
 
 _BOOLEANS: Final = frozenset(
@@ -29,7 +31,13 @@ _INTEGERS: Final = frozenset(
         "default.replication.factor",
         "group.consumer.assignment.interval.ms",
         "group.consumer.heartbeat.interval.ms",
+        "group.consumer.max.assignment.interval.ms",
+        "group.consumer.max.heartbeat.interval.ms",
+        "group.consumer.max.session.timeout.ms",
         "group.consumer.max.size",
+        "group.consumer.min.assignment.interval.ms",
+        "group.consumer.min.heartbeat.interval.ms",
+        "group.consumer.min.session.timeout.ms",
         "group.consumer.regex.refresh.interval.ms",
         "group.consumer.session.timeout.ms",
         "group.initial.rebalance.delay.ms",
@@ -88,6 +96,25 @@ _TOPIC_DEFAULTS: Final = {
 }
 KNOWN_BROKER_CONFIGS: Final = _BOOLEANS | _INTEGERS | _NUMBERS | _TEXTS | _TOPIC_DEFAULTS.keys()
 """Every broker config that a settings file or a topology may set."""
+
+DEFAULTS: Final[Mapping[str, str]] = {
+    "group.consumer.max.size": "10000",
+    "group.max.size": "10000",
+    "offsets.topic.replication.factor": "1",
+    "replica.fetch.backoff.ms": "100",
+    "socket.send.buffer.bytes": "262144",
+    "transaction.state.log.replication.factor": "1",
+}
+"""The defaults that differ from Kafka's."""
+
+
+def type_of_own(name: str) -> ConfigType:
+    """Return the type of a config that Kafka does not have, or does not show."""
+    if name in _BOOLEANS:
+        return ConfigType.BOOLEAN
+    if name in _INTEGERS:
+        return ConfigType.LONG
+    return ConfigType.DOUBLE if name in _NUMBERS else ConfigType.STRING
 
 
 def find_problem(name: str, value: str) -> str | None:

@@ -19,6 +19,7 @@ CONTROLLER_CORE = tuple(f"{CONTROLLER}.{room}" for room in ("model", "zk", "deci
 COORDINATORS = "local_cluster.coordinator_runtime"
 FORMATS = "mirror_maker.formats"
 LOG = "local_cluster.log"
+CONFIGS = "local_cluster.kafka_configs"
 REPLICATION = "local_cluster.replication"
 SETTINGS = "local_cluster.settings"
 BASE = tuple(f"local_cluster.{name}" for name in ("backoff", "clock", "network", "periodic"))
@@ -28,7 +29,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "local_cluster.wire": (),
     "local_cluster.records": (),
     CLIENT: WIRE,
-    LOG: ("local_cluster.clock", *WIRE),
+    CONFIGS: WIRE,
+    LOG: ("local_cluster.clock", CONFIGS, *WIRE),
     "local_cluster.security.authentication": (f"{CLIENT}.auth", *WIRE),
     SETTINGS: (
         "local_cluster.broker_configs",
@@ -39,18 +41,20 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "local_cluster.security.authorization": WIRE,
     f"{CONTROLLER}.model": WIRE,
     f"{CONTROLLER}.zk": (f"{CONTROLLER}.model", *WIRE),
-    f"{CONTROLLER}.decisions": (f"{CONTROLLER}.model", f"{LOG}.config", SETTINGS, *WIRE),
+    f"{CONTROLLER}.decisions": (f"{CONTROLLER}.model", f"{LOG}.config", CONFIGS, SETTINGS, *WIRE),
     f"{CONTROLLER}.active": (*CONTROLLER_CORE, SETTINGS, CLIENT, *WIRE),
     CONTROLLER: (SETTINGS, CLIENT, f"{LOG}.config", *BASE, *WIRE),
     REPLICATION: (CONTROLLER, LOG, SETTINGS, *BASE, *WIRE),
     COORDINATORS: (CONTROLLER, LOG, REPLICATION, SETTINGS, *BASE, *WIRE),
-    "local_cluster.groups": (COORDINATORS, CONTROLLER, REPLICATION, SETTINGS, *WIRE),
+    "local_cluster.groups": (COORDINATORS, CONFIGS, CONTROLLER, REPLICATION, SETTINGS, *WIRE),
     "local_cluster.transactions": (COORDINATORS, CONTROLLER, SETTINGS, *BASE, *WIRE),
     "local_cluster.handlers": (
+        "local_cluster.broker_configs",
         "local_cluster.features",
         "local_cluster.fetch_sessions",
         "local_cluster.groups",
         "local_cluster.transactions",
+        CONFIGS,
         CONTROLLER,
         LOG,
         REPLICATION,

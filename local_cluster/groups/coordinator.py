@@ -20,6 +20,7 @@ from local_cluster.coordinator_runtime.coordinated_topic import CoordinatedTopic
 from local_cluster.coordinator_runtime.partition_runtime import RequestStep
 from local_cluster.coordinator_runtime.ports import CoordinatorBroker
 from local_cluster.groups.consumer.assignors import ASSIGNORS
+from local_cluster.groups.consumer.group_configs import GroupConfigs
 from local_cluster.groups.consumer.requests import (
     ConsumerGroupLimits,
     DescribedConsumerGroup,
@@ -114,7 +115,10 @@ class GroupCoordinator:
         self._new_uuid = new_uuid
         self._topic_deletions = TopicDeletions()
         topics = ClusterTopics(broker.metadata)
-        self._topic = CoordinatedTopic(broker, OFFSETS_TOPIC, lambda: GroupShard(limits, topics))
+        configs = GroupConfigs(limits.consumer, broker.settings.config, broker.metadata)
+        self._topic = CoordinatedTopic(
+            broker, OFFSETS_TOPIC, lambda: GroupShard(limits, topics, configs.limits_of)
+        )
         self.find_coordinator = self._topic.find_coordinator
         self.partition_of = self._topic.partition_of
 

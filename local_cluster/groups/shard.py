@@ -34,7 +34,7 @@ from local_cluster.groups.consumer import records as consumer_records
 from local_cluster.groups.consumer.heartbeat import validate
 from local_cluster.groups.consumer.model import JOIN_EPOCH
 from local_cluster.groups.consumer.requests import HeartbeatRequest as ConsumerHeartbeatRequest
-from local_cluster.groups.consumer.requests import HeartbeatResponse
+from local_cluster.groups.consumer.requests import HeartbeatResponse, LimitsOf
 from local_cluster.groups.consumer.shard_groups import CONSUMER_TIMER_KINDS
 from local_cluster.groups.consumer.topics import Topics
 from local_cluster.groups.offset_requests import OffsetRequests
@@ -70,8 +70,14 @@ class GroupShard:
 
     __slots__ = ("_offset_requests", "state")
 
-    def __init__(self, limits: GroupLimits, topics: Topics | None = None) -> None:
-        self.state = ShardState(limits, topics)
+    def __init__(
+        self,
+        limits: GroupLimits,
+        topics: Topics | None = None,
+        limits_of: LimitsOf | None = None,
+    ) -> None:
+        """`limits_of`: the settings of single groups; those of `limits` without it."""
+        self.state = ShardState(limits, topics, limits_of)
         self._offset_requests = OffsetRequests(self.state)
 
     # -- loading ----------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from local_cluster.coordinator_runtime.outcome import Now, Outcome, StoredRecord
 from local_cluster.groups.classic.classic_fsm import GroupEvent, GroupState
 from local_cluster.groups.classic.group import ClassicGroup
 from local_cluster.groups.classic.rebalance import JOIN, SESSION, SYNC, Step
+from local_cluster.groups.consumer.requests import LimitsOf
 from local_cluster.groups.consumer.shard_groups import ConsumerGroups
 from local_cluster.groups.consumer.topics import NoTopics, Topics
 from local_cluster.groups.offsets import CommittedOffsets
@@ -22,12 +23,19 @@ class ShardState:
 
     __slots__ = ("classic_groups", "consumer_groups", "limits", "offsets", "timers")
 
-    def __init__(self, limits: GroupLimits, topics: Topics | None = None) -> None:
+    def __init__(
+        self,
+        limits: GroupLimits,
+        topics: Topics | None = None,
+        limits_of: LimitsOf | None = None,
+    ) -> None:
         self.limits = limits
         self.classic_groups: dict[str, ClassicGroup] = {}
         self.offsets = CommittedOffsets()
         self.timers = TimerQueue()
-        self.consumer_groups = ConsumerGroups(limits.consumer, topics or NoTopics(), self.timers)
+        self.consumer_groups = ConsumerGroups(
+            limits_of or (lambda _: limits.consumer), topics or NoTopics(), self.timers
+        )
 
     def step(self, now: Now) -> Step:
         """Start a step on a classic group."""

@@ -207,25 +207,32 @@ class ChangeProcessor:
 
     async def _process_config_changes(self) -> None:
         topics: set[str] = set()
+        brokers: set[str] = set()
         entities: set[str] = set()
         for payload in await self._drain(znode_paths.CONFIG_CHANGES):
             try:
-                entity = config_znodes.decode_config_change(payload)
+                changed = config_znodes.decode_config_change(payload)
             except ValueError as error:
                 log.error("a config change notification is unreadable: %s", error)
                 continue
-            if entity is None:
+            if changed is None:
                 continue
-            kind, name = entity
+            kind, name = changed
             if kind == "topics" and name in self._applier.state.topics:
                 topics.add(name)
             elif kind == "brokers":
-                entities.add(name)
+                brokers.add(name)
+            elif kind in znode_paths.ENTITY_KINDS:
+                entities.add(f"{kind}/{name}")
         for name in sorted(topics):
             await self._applier.apply(events.ConfigsSeen(name, await self._reader.configs(name)))
-        for name in sorted(entities):
+        for name in sorted(brokers):
             await self._applier.apply(
                 events.BrokerConfigsSeen(name, await self._reader.broker_configs(name))
+            )
+        for entity in sorted(entities):
+            await self._applier.apply(
+                events.EntityConfigsSeen(entity, await self._reader.entity_configs(entity))
             )
 
     async def _process_isr_changes(self) -> None:

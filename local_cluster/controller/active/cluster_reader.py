@@ -72,6 +72,7 @@ class ClusterReader:
         brokers = await self.brokers()
         marked = frozenset(await self._coordination.children(znode_paths.DELETE_TOPICS, watch=True))
         broker_configs = await self._broker_configs()
+        entity_configs = await self._entity_configs()
         names = await self._coordination.children(znode_paths.TOPICS, watch=True)
         found = await self.topics(names)
         seen = {name: topic for name, topic in found.items() if topic is not None}
@@ -109,6 +110,7 @@ class ClusterReader:
             frozenset() if self._keeps_tails else frozenset(restarted),
             reassigning,
             broker_configs,
+            entity_configs,
             # A topic that vanished between the two reads may not have been deleted.
             is_whole=len(seen) == len(names),
         )
@@ -167,6 +169,10 @@ class ClusterReader:
         """Return the dynamic configs of a broker, or of "<default>"; none without a znode."""
         return await self._configs(znode_paths.broker_config_path(entity))
 
+    async def entity_configs(self, entity: str) -> dict[str, str]:
+        """Return the configs of a group or client metrics subscription; none without a znode."""
+        return await self._configs(znode_paths.entity_config_path(entity))
+
     # -- inside -----------------------------------------------------------------------------
 
     async def _configs(self, path: str) -> dict[str, str]:
@@ -175,6 +181,15 @@ class ClusterReader:
     async def _broker_configs(self) -> dict[str, dict[str, str]]:
         names = await self._coordination.children(znode_paths.BROKER_CONFIGS)
         found = await gather_bounded(names, self.broker_configs)
+        return {entity: configs for entity, configs in found if configs}
+
+    async def _entity_configs(self) -> dict[str, dict[str, str]]:
+        entities = [
+            f"{kind}/{name}"
+            for kind in znode_paths.ENTITY_KINDS
+            for name in await self._coordination.children(znode_paths.entity_config_path(kind))
+        ]
+        found = await gather_bounded(entities, self.entity_configs)
         return {entity: configs for entity, configs in found if configs}
 
     async def _broker(self, broker_id: int) -> BrokerEndpoints | None:

@@ -140,6 +140,7 @@ class EventApplier:
             topics=self.state.topics,
             deletions={n: each.topic.topic_id for n, each in self.state.deletions.items()},
             broker_configs=self.state.broker_configs,
+            entity_configs=self.state.entity_configs,
             offline=self.state.offline,
             is_whole=self.is_whole,
         )

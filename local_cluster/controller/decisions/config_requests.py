@@ -1,4 +1,4 @@
-"""Changes of topic and broker configs, checked and applied as Kafka 4.3 does. Pure."""
+"""Changes of configs, checked and applied as Kafka 4.3 does. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from local_cluster.controller.decisions.dynamic_broker_configs import (
     DYNAMIC_BROKER_CONFIGS,
     check_broker_configs,
 )
-from local_cluster.log.config.definition import ConfigType, TopicConfig
+from local_cluster.kafka_configs.client_metrics import check_client_metrics
+from local_cluster.kafka_configs.definition import ConfigDefinition, ConfigType
+from local_cluster.kafka_configs.groups import check_group_configs
+from local_cluster.kafka_configs.table import kafka_configs
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.config.topic_configs import TOPIC_CONFIGS
 from local_cluster.wire.constants import AlterOperation
@@ -27,7 +30,7 @@ class ConfigChange(NamedTuple):
 class ConfigRules(NamedTuple):
     """The configs of a kind of resource, and the check of their values."""
 
-    known: Mapping[str, TopicConfig]
+    known: Mapping[str, ConfigDefinition]
     check: Callable[[Mapping[str, str]], object]
     """Raises KafkaError for invalid overrides."""
 
@@ -37,6 +40,15 @@ def topic_rules(broker_config: Mapping[str, str]) -> ConfigRules:
     return ConfigRules(TOPIC_CONFIGS, lambda overrides: LogConfig.of(overrides, broker_config))
 
 
+def group_rules(broker_config: Mapping[str, str]) -> ConfigRules:
+    """Return the rules for groups; the broker's own configs give defaults and bounds."""
+    return ConfigRules(
+        kafka_configs("group"), lambda overrides: check_group_configs(overrides, broker_config)
+    )
+
+
+CLIENT_METRICS_RULES: Final = ConfigRules(kafka_configs("client_metrics"), check_client_metrics)
+"""The rules for client metrics subscriptions."""
 BROKER_RULES: Final = ConfigRules(DYNAMIC_BROKER_CONFIGS, check_broker_configs)
 """The rules for running brokers."""
 
@@ -94,14 +106,18 @@ def changed_configs(
 
 
 def _changed_list(
-    configs: Mapping[str, str], known: TopicConfig | None, name: str, operation: int, value: str
+    configs: Mapping[str, str],
+    known: ConfigDefinition | None,
+    name: str,
+    operation: int,
+    value: str,
 ) -> str:
     if known is None or known.type is not ConfigType.LIST:
         verb = "APPEND" if operation == AlterOperation.APPEND else "SUBTRACT"
         raise KafkaError(
             ErrorCode.invalid_config, f"Can't {verb} to key {name} because its type is not LIST."
         )
-    before = [part for part in configs.get(name, known.default).split(",") if part]
+    before = [part for part in configs.get(name, known.default or "").split(",") if part]
     given = value.split(",")
     if operation == AlterOperation.APPEND:
         return ",".join([*before, *(part for part in given if part not in before)])

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from local_cluster.log.config.definition import LONG_MAX, ConfigType, TopicConfig
-from local_cluster.log.config.description import ConfigEntry, ConfigSynonym
-from local_cluster.wire.constants import ConfigSource
+from local_cluster.kafka_configs.definition import LONG_MAX, ConfigDefinition, ConfigType
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 DEFAULT_ENTITY: Final = "<default>"
@@ -23,18 +21,13 @@ FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
 LOG_DIRS_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
-def _rate(name: str, doc: str) -> TopicConfig:
-    return TopicConfig(
-        name=name,
-        type=ConfigType.LONG,
-        default=str(LONG_MAX),
-        synonyms=(),
-        doc=doc,
-        minimum=0,
+def _rate(name: str, doc: str) -> ConfigDefinition:
+    return ConfigDefinition(
+        name=name, type=ConfigType.LONG, default=str(LONG_MAX), doc=doc, minimum=0
     )
 
 
-DYNAMIC_BROKER_CONFIGS: Final[Mapping[str, TopicConfig]] = {
+DYNAMIC_BROKER_CONFIGS: Final[Mapping[str, ConfigDefinition]] = {
     config.name: config
     for config in (
         _rate(LEADER_RATE, "Bytes per second sent to throttled replicas that are not in sync."),
@@ -42,6 +35,7 @@ DYNAMIC_BROKER_CONFIGS: Final[Mapping[str, TopicConfig]] = {
         _rate(LOG_DIRS_RATE, "Bytes per second copied between log directories."),
     )
 }
+"""DescribeConfigs shows them only while they are set, as Kafka does."""
 
 
 def check_broker_configs(configs: Mapping[str, str]) -> None:
@@ -70,34 +64,3 @@ def broker_overrides(entities: Mapping[str, Mapping[str, str]], broker_id: int) 
         for name, value in entities.get(entity, {}).items()
         if name in DYNAMIC_BROKER_CONFIGS and DYNAMIC_BROKER_CONFIGS[name].problem(value) is None
     }
-
-
-def describe_dynamic(
-    entities: Mapping[str, Mapping[str, str]], broker_id: int | None
-) -> list[ConfigEntry]:
-    """Return the set configs of a broker, or (None) of all brokers, as DescribeConfigs entries."""
-    sources = [(DEFAULT_ENTITY, ConfigSource.DYNAMIC_DEFAULT_BROKER)]
-    if broker_id is not None:
-        sources.insert(0, (str(broker_id), ConfigSource.DYNAMIC_BROKER))
-    entries = []
-    for name, config in sorted(DYNAMIC_BROKER_CONFIGS.items()):
-        places = tuple(
-            ConfigSynonym(name, entities[entity][name], source)
-            for entity, source in sources
-            if name in entities.get(entity, {})
-        )
-        if places:
-            entries.append(
-                ConfigEntry(
-                    name=name,
-                    value=places[0].value,
-                    source=places[0].source,
-                    synonyms=places,
-                    type=config.type,
-                    doc=config.doc,
-                    is_default=False,
-                    read_only=False,
-                    is_sensitive=False,
-                )
-            )
-    return entries

@@ -6,6 +6,7 @@
     TopicsSeen               adopt new topics and partitions and elect; forget vanished topics
     ConfigsSeen              replace a topic's configs; elect if they allow an unclean leader
     BrokerConfigsSeen        replace the dynamic configs of a broker
+    EntityConfigsSeen        replace the configs of a group or a client metrics subscription
     StatesWritten            adopt the leaders that are in ZooKeeper
     StatesRead               adopt another writer's states; elect again where needed
     BrokerShuttingDown       move leadership off the broker; take it out of each ISR with others
@@ -69,6 +70,7 @@ from local_cluster.controller.model.events import (
     DeletionsMarked,
     Effect,
     ElectionsRequested,
+    EntityConfigsSeen,
     Event,
     Loaded,
     OfflineReplicasReported,
@@ -108,8 +110,8 @@ def _decide(state: ClusterState, event: Event) -> Step:
             return _see_topics(state, topics)
         case ConfigsSeen(name, configs):
             return _see_configs(state, name, configs)
-        case BrokerConfigsSeen(entity, configs):
-            return _see_broker_configs(state, entity, configs)
+        case BrokerConfigsSeen() | EntityConfigsSeen():
+            return Step(_see_other_configs(state, event))
         case StatesWritten(states):
             adopted = _adopt(state, states)
             restarted_replicas = {
@@ -149,10 +151,21 @@ def _see_configs(state: ClusterState, name: str, configs: Mapping[str, str]) -> 
     return Step(after, elect(after, [(name, index) for index in topic.partitions]))
 
 
-def _see_broker_configs(state: ClusterState, entity: str, configs: Mapping[str, str]) -> Step:
-    others = {key: each for key, each in state.broker_configs.items() if key != entity}
-    set_now = {entity: dict(configs)} if configs else {}
-    return Step(replace(state, broker_configs={**others, **set_now}))
+def _see_other_configs(
+    state: ClusterState, event: BrokerConfigsSeen | EntityConfigsSeen
+) -> ClusterState:
+    if isinstance(event, BrokerConfigsSeen):
+        changed = _with_configs(state.broker_configs, event.entity, event.configs)
+        return replace(state, broker_configs=changed)
+    changed = _with_configs(state.entity_configs, event.entity, event.configs)
+    return replace(state, entity_configs=changed)
+
+
+def _with_configs(
+    known: Mapping[str, Mapping[str, str]], entity: str, configs: Mapping[str, str]
+) -> dict[str, Mapping[str, str]]:
+    others = {key: each for key, each in known.items() if key != entity}
+    return {**others, entity: dict(configs)} if configs else others
 
 
 def _touched_reassignments(state: ClusterState, event: Event) -> Collection[TopicPartition]:
@@ -203,6 +216,7 @@ def _load(state: ClusterState, event: Loaded) -> Step:
         & event.brokers.keys(),
         reassigning=event.reassigning,
         broker_configs=event.broker_configs,
+        entity_configs=event.entity_configs,
     )
     marked = start_deletions(loaded, event.marked)
     everything = [(n, p) for n, topic in marked.state.topics.items() for p in topic.partitions]

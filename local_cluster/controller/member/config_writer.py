@@ -66,6 +66,25 @@ async def write_broker_configs(
     raise KafkaError(ErrorCode.request_timed_out, f"other writers keep changing {path}")
 
 
+async def write_entity_configs(
+    coordination: Coordination, entity: str, plan: ConfigPlan, *, validate_only: bool
+) -> dict[str, str]:
+    """Change the configs of an entity such as "groups/etl"; return the result.
+
+    Raises KafkaError, CoordinationUnavailable.
+    """
+    kind, _, name = entity.partition("/")
+    path = znode_paths.entity_config_path(entity)
+    parent = znode_paths.entity_config_path(kind)
+    notice = config_znodes.encode_config_change(kind, name)
+    for _ in range(CONFLICTS_MAX):
+        parents = () if await coordination.read(parent) is not None else (Create(parent),)
+        wanted, ops = await _planned(coordination, path, notice, plan)
+        if validate_only or await _is_committed(coordination, (*parents, *ops)):
+            return wanted
+    raise KafkaError(ErrorCode.request_timed_out, f"other writers keep changing {path}")
+
+
 async def _planned(
     coordination: Coordination, path: str, notice: bytes, plan: ConfigPlan
 ) -> tuple[dict[str, str], tuple[ZkOp, ...]]:

@@ -21,6 +21,7 @@ from local_cluster.controller.member.cluster_member import ClusterMember
 from local_cluster.controller.member.config_writer import (
     ConfigPlan,
     write_broker_configs,
+    write_entity_configs,
     write_topic_configs,
 )
 from local_cluster.controller.member.controlled_shutdown import ControlledShutdown
@@ -232,6 +233,25 @@ class ControlPlane:
         if not validate_only:
             await self._member.updates.wait_until(
                 lambda: self._cache.broker_configs.get(entity, {}) == wanted, PUBLISH_WAIT_MS_MAX
+            )
+
+    async def alter_entity_configs(
+        self,
+        entity: str,
+        plan: ConfigPlan,
+        *,
+        validate_only: bool = False,
+        timeout_ms: int = 30_000,
+    ) -> None:
+        """Change the configs of an entity such as "groups/etl", in the same way.
+
+        Raises KafkaError: what `plan` raises, request_timed_out.
+        """
+        write = write_entity_configs(self._coordination, entity, plan, validate_only=validate_only)
+        wanted = await self._tasks.run_write(write, timeout_ms)
+        if not validate_only:
+            await self._member.updates.wait_until(
+                lambda: self._cache.entity_configs.get(entity, {}) == wanted, PUBLISH_WAIT_MS_MAX
             )
 
     async def auto_create_topic(self, name: str) -> KafkaError | None:

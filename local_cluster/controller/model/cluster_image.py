@@ -94,6 +94,8 @@ class ClusterImage:
     """Delete records: brokers delete their replicas of these topic ids."""
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Dynamic configs by broker id, as text, or "<default>"."""
+    entity_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Configs of groups and client metrics by path below /config, such as "groups/etl"."""
     offline: OfflineReplicas = field(default_factory=dict)
     is_whole: bool = False
     """Whether `topics` and `deletions` together name every topic. False after a topic was
@@ -129,6 +131,7 @@ class ClusterDelta:
     topics: Mapping[str, TopicState | None]
     deletions: Mapping[str, uuid.UUID]
     broker_configs: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
+    entity_configs: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
     offline: Mapping[int, frozenset[tuple[str, int]] | None] = field(default_factory=dict)
     is_whole: bool = False
     """`ClusterImage.is_whole` of the image that this leads to."""
@@ -148,6 +151,7 @@ def difference(base: ClusterImage | None, image: ClusterImage, broker_epoch: int
             topics=image.topics,
             deletions=image.deletions,
             broker_configs=image.broker_configs,
+            entity_configs=image.entity_configs,
             offline=image.offline,
             is_whole=image.is_whole,
         )
@@ -166,6 +170,7 @@ def difference(base: ClusterImage | None, image: ClusterImage, broker_epoch: int
             if base.deletions.get(name) != topic_id
         },
         broker_configs=_changed(base.broker_configs, image.broker_configs),
+        entity_configs=_changed(base.entity_configs, image.entity_configs),
         offline=_changed(base.offline, image.offline),
         is_whole=image.is_whole,
     )

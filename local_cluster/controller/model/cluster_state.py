@@ -52,6 +52,8 @@ class ClusterState:
     reassigning: Mapping[TopicPartition, Reassignment] = field(default_factory=dict)
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Dynamic configs by broker id, as text, or "<default>"."""
+    entity_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Configs of groups and client metrics by path below /config, such as "groups/etl"."""
     unclean_default: bool = False
     """unclean.leader.election.enable of topics that do not set it."""
     offline: OfflineReplicas = field(default_factory=dict)

@@ -11,7 +11,7 @@ read in part.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from local_cluster.controller.model.cluster_image import (
@@ -46,10 +46,8 @@ def encode_delta(delta: ClusterDelta) -> bytes:
             for name, topic in delta.topics.items()
         },
         "deletions": {name: encode_uuid(topic_id) for name, topic_id in delta.deletions.items()},
-        "broker_configs": {
-            entity: None if configs is None else dict(configs)
-            for entity, configs in delta.broker_configs.items()
-        },
+        "broker_configs": _configs_body(delta.broker_configs),
+        "entity_configs": _configs_body(delta.entity_configs),
         "offline": {
             str(broker_id): None if partitions is None else _partitions_body(partitions)
             for broker_id, partitions in delta.offline.items()
@@ -81,6 +79,7 @@ def decode_delta(payload: bytes) -> ClusterDelta:
             deletions={name: decode_uuid(text) for name, text in body["deletions"].items()},
             # Controllers of earlier releases send none.
             broker_configs=dict(body.get("broker_configs", {})),
+            entity_configs=dict(body.get("entity_configs", {})),
             offline={
                 int(broker_id): None if partitions is None else _read_partitions(partitions)
                 for broker_id, partitions in body.get("offline", {}).items()
@@ -89,6 +88,14 @@ def decode_delta(payload: bytes) -> ClusterDelta:
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a cluster delta: {error!r}") from error
+
+
+def _configs_body(
+    entities: Mapping[str, Mapping[str, str] | None],
+) -> dict[str, dict[str, str] | None]:
+    return {
+        entity: None if configs is None else dict(configs) for entity, configs in entities.items()
+    }
 
 
 def encode_hand_over(broker_id: int, broker_epoch: int) -> bytes:

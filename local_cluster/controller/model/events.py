@@ -48,6 +48,7 @@ class Loaded:
     """In-sync replicas whose broker did; empty with `flush: fsync`."""
     reassigning: Mapping[TopicPartition, Reassignment] = field(default_factory=dict)
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    entity_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     is_whole: bool = True
     """Whether every listed topic could be read."""
 
@@ -77,6 +78,14 @@ class ConfigsSeen:
 @dataclass(frozen=True, slots=True)
 class BrokerConfigsSeen:
     """The dynamic configs of one broker, or of "<default>"."""
+
+    entity: str
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class EntityConfigsSeen:
+    """The configs of one group or client metrics subscription, by path below /config."""
 
     entity: str
     configs: Mapping[str, str]
@@ -157,6 +166,7 @@ Event = (
     | TopicsSeen
     | ConfigsSeen
     | BrokerConfigsSeen
+    | EntityConfigsSeen
     | StatesWritten
     | StatesRead
     | BrokerShuttingDown

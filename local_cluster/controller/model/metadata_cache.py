@@ -49,6 +49,8 @@ class Changes:
     """The controller changed, or is unknown."""
     broker_configs: bool = False
     """Dynamic configs of brokers changed."""
+    entity_configs: bool = False
+    """Configs of groups or client metrics changed."""
     is_first_of_term: bool = False
     """This is the first image of a controller's term that reaches this broker, a full one."""
 
@@ -60,6 +62,7 @@ class Changes:
             or self.brokers
             or self.controller
             or self.broker_configs
+            or self.entity_configs
             or self.is_first_of_term
         )
 
@@ -79,6 +82,7 @@ class Changes:
             brokers=earlier.brokers or self.brokers,
             controller=earlier.controller or self.controller,
             broker_configs=earlier.broker_configs or self.broker_configs,
+            entity_configs=earlier.entity_configs or self.entity_configs,
             is_first_of_term=earlier.is_first_of_term or self.is_first_of_term,
         )
 
@@ -100,6 +104,8 @@ class MetadataCache:
         self.topics: Mapping[str, TopicState] = frozen_mapping({})
         self.broker_configs: Mapping[str, Mapping[str, str]] = frozen_mapping({})
         """Dynamic configs by broker id, as text, or "<default>"."""
+        self.entity_configs: Mapping[str, Mapping[str, str]] = frozen_mapping({})
+        """Configs of groups and client metrics by path below /config, such as "groups/etl"."""
         self.offline: OfflineReplicas = frozen_mapping({})
         self.is_whole = False
         """Whether the controller knows for sure that `topics` names every topic."""
@@ -149,7 +155,10 @@ class MetadataCache:
         self._check(delta)
         brokers = {} if delta.full else dict(self.brokers)
         topics = {} if delta.full else dict(self.topics)
-        configs = {} if delta.full else dict(self.broker_configs)
+        base = {} if delta.full else self.broker_configs
+        configs = _updated(base, delta.broker_configs)
+        base = {} if delta.full else self.entity_configs
+        entity_configs = _updated(base, delta.entity_configs)
         for broker_id, broker in delta.brokers.items():
             if broker is None:
                 brokers.pop(broker_id, None)
@@ -160,11 +169,6 @@ class MetadataCache:
                 topics.pop(name, None)
             else:
                 topics[name] = topic
-        for entity, values in delta.broker_configs.items():
-            if values is None:
-                configs.pop(entity, None)
-            else:
-                configs[entity] = values
         offline = {} if delta.full else dict(self.offline)
         for broker_id, partitions in delta.offline.items():
             if partitions is None:
@@ -184,6 +188,7 @@ class MetadataCache:
             brokers=dict(self.brokers) != brokers,
             controller=delta.controller_id != self.controller_id,
             broker_configs=dict(self.broker_configs) != configs,
+            entity_configs=dict(self.entity_configs) != entity_configs,
             is_first_of_term=delta.full
             and (delta.controller_epoch != self.controller_epoch or self._sequence < 0),
         )
@@ -194,6 +199,8 @@ class MetadataCache:
             self.brokers = frozen_mapping(brokers)
         self.topics = frozen_mapping(topics)
         self.broker_configs = frozen_mapping(configs)
+        if changes.entity_configs:
+            self.entity_configs = frozen_mapping(entity_configs)
         if dict(self.offline) != offline:
             self.offline = frozen_mapping(offline)
         self.is_whole = delta.is_whole
@@ -226,3 +233,10 @@ class MetadataCache:
                 f"{delta.controller_epoch}, this broker has image {self._sequence} of "
                 f"{self.controller_epoch}",
             )
+
+
+def _updated(
+    base: Mapping[str, Mapping[str, str]], changed: Mapping[str, Mapping[str, str] | None]
+) -> dict[str, Mapping[str, str]]:
+    """Return configs by entity after a delta; None stands for an entity without configs."""
+    return {key: value for key, value in {**base, **changed}.items() if value is not None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 BROKER_IDS: Final = "/brokers/ids"
@@ -11,7 +12,12 @@ CONTROLLER_EPOCH: Final = "/controller_epoch"
 CLUSTER_ID: Final = "/cluster/id"
 FEATURE: Final = "/feature"
 DELETE_TOPICS: Final = "/admin/delete_topics"
+CONFIGS: Final = "/config"
 BROKER_CONFIGS: Final = "/config/brokers"
+GROUP_CONFIGS: Final = "groups"
+CLIENT_METRICS_CONFIGS: Final = "client-metrics"
+ENTITY_KINDS: Final = (GROUP_CONFIGS, CLIENT_METRICS_CONFIGS)
+"""Kinds of entities other than topics and brokers; their parents exist once one has configs."""
 CONFIG_CHANGES: Final = "/config/changes"
 CONFIG_CHANGE_PREFIX: Final = "/config/changes/config_change_"
 ISR_CHANGE_NOTIFICATION: Final = "/isr_change_notification"
@@ -70,6 +76,39 @@ def topic_config_path(topic: str) -> str:
 
 def broker_config_path(entity: str) -> str:
     return f"{BROKER_CONFIGS}/{entity}"
+
+
+def entity_of(kind: str, name: str) -> str:
+    """Return the path of an entity below /config."""
+    return f"{kind}/{sanitize(name)}"
+
+
+def kind_and_name(entity: str) -> tuple[str, str]:
+    """Return the inverse of `entity_of`."""
+    kind, _, name = entity.partition("/")
+    return kind, desanitize(name)
+
+
+def sanitize(name: str) -> str:
+    """Return any name as the name of a znode, as Kafka's Sanitizer does.
+
+    A name of dots alone is one path element in no other way.
+    """
+    if not name.strip("."):
+        return "%2E" * len(name)
+    return re.sub(
+        rb"[^A-Za-z0-9._-]", lambda found: b"%%%02X" % found[0][0], name.encode()
+    ).decode()
+
+
+def desanitize(name: str) -> str:
+    """Return the inverse of `sanitize`."""
+    encoded = re.sub(rb"%([0-9A-F]{2})", lambda found: bytes([int(found[1], 16)]), name.encode())
+    return encoded.decode()
+
+
+def entity_config_path(entity: str) -> str:
+    return f"{CONFIGS}/{entity}"
 
 
 def delete_topic_path(topic: str) -> str:

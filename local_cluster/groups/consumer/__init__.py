@@ -4,6 +4,7 @@ Reading order:
 
 - `model`: members, assignments, epochs
 - `requests`, `records`: heartbeats, and the stored records
+- `group_configs`: the settings of single groups
 - `topics`: the topics of the cluster
 - `consumer_group`: one group, changed by records alone
 - `assignors`: `uniform` and `range`

@@ -25,6 +25,10 @@ class ConsumerGroupLimits:
     group_consumer_regex_refresh_interval_ms: int = 600_000
 
 
+LimitsOf = Callable[[str], ConsumerGroupLimits]
+"""The settings of one group: those of the broker, with the group's own configs."""
+
+
 class HeartbeatRequest(NamedTuple):
     """One ConsumerGroupHeartbeat; None means unchanged (-1 for the timeout)."""
 

@@ -10,10 +10,10 @@ from local_cluster.groups.consumer.consumer_group import ConsumerGroup
 from local_cluster.groups.consumer.model import JOIN_EPOCH, ConsumerGroupState, MemberState
 from local_cluster.groups.consumer.records import GroupEpochKey, Key, Value
 from local_cluster.groups.consumer.requests import (
-    ConsumerGroupLimits,
     DescribedConsumerGroup,
     HeartbeatRequest,
     HeartbeatResponse,
+    LimitsOf,
 )
 from local_cluster.groups.consumer.step import CONSUMER_REBALANCE, CONSUMER_SESSION, ConsumerStep
 from local_cluster.groups.consumer.topics import Topics
@@ -24,8 +24,8 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 class ConsumerGroups:
     """All KIP-848 groups of a shard, by id."""
 
-    def __init__(self, limits: ConsumerGroupLimits, topics: Topics, timers: TimerQueue) -> None:
-        self._limits = limits
+    def __init__(self, limits_of: LimitsOf, topics: Topics, timers: TimerQueue) -> None:
+        self._limits_of = limits_of
         self._topics = topics
         self._timers = timers
         self._groups: dict[str, ConsumerGroup] = {}
@@ -96,7 +96,7 @@ class ConsumerGroups:
             group.state.value,
             group.epoch,
             group.target_epoch,
-            group.preferred_assignor(self._limits.group_consumer_assignors[0]),
+            group.preferred_assignor(self._limits_of(group_id).group_consumer_assignors[0]),
             tuple(group.members.values()),
             dict(group.targets),
         )
@@ -163,7 +163,8 @@ class ConsumerGroups:
     # -- inside -----------------------------------------------------------------------------
 
     def _step(self, group: ConsumerGroup, now: Now, outcome: Outcome) -> ConsumerStep:
-        return ConsumerStep(group, self._limits, self._timers, self._topics, now, outcome)
+        limits = self._limits_of(group.group_id)
+        return ConsumerStep(group, limits, self._timers, self._topics, now, outcome)
 
 
 CONSUMER_TIMER_KINDS = frozenset({CONSUMER_SESSION, CONSUMER_REBALANCE})

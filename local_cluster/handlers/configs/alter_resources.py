@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from local_cluster.controller.decisions.config_requests import (
     BROKER_RULES,
+    CLIENT_METRICS_RULES,
     ConfigChange,
     ConfigRules,
+    group_rules,
     topic_rules,
 )
 from local_cluster.controller.decisions.dynamic_broker_configs import DEFAULT_ENTITY
 from local_cluster.controller.member.config_writer import ConfigPlan
+from local_cluster.controller.model import znode_paths
 from local_cluster.controller.model.topic_requests import topic_name_problem
 from local_cluster.handlers.configs.broker_loggers import alter_loggers
 from local_cluster.handlers.services import BrokerServices, RequestContext
@@ -94,10 +97,12 @@ async def _alter(
             _require_node_id(name, broker, "Unexpected node id. Expected {}, but received {}")
             _authorize_cluster(broker, context)
             alter_loggers(resource.changes, validate_only=validate_only)
-        case ConfigResourceType.CLIENT_METRICS | ConfigResourceType.GROUP as kind:
-            raise KafkaError(
-                ErrorCode.invalid_request, f"Configs of resource type {kind} cannot be altered."
-            )
+        case ConfigResourceType.GROUP:
+            plan = planner.plan(resource.changes, group_rules(broker.settings.config))
+            await _alter_group(broker, context, name, plan, validate_only)
+        case ConfigResourceType.CLIENT_METRICS:
+            plan = planner.plan(resource.changes, CLIENT_METRICS_RULES)
+            await _alter_client_metrics(broker, context, name, plan, validate_only)
         case unknown:
             raise KafkaError(ErrorCode.invalid_request, f"Unknown resource type {unknown}")
 
@@ -134,6 +139,39 @@ async def _alter_broker(
         _require_node_id(name, broker, "Unexpected broker id, expected {}, but received {}")
     await broker.control_plane.alter_broker_configs(
         name or DEFAULT_ENTITY, plan, validate_only=validate_only, timeout_ms=ALTER_TIMEOUT_MS
+    )
+
+
+async def _alter_group(
+    broker: BrokerServices,
+    context: RequestContext,
+    name: str,
+    plan: ConfigPlan,
+    validate_only: bool,
+) -> None:
+    if not broker.authorize(context, "ALTER_CONFIGS", "GROUP", name):
+        raise KafkaError(ErrorCode.group_authorization_failed)
+    if not name:
+        raise KafkaError(ErrorCode.invalid_request, "Default group resources are not allowed.")
+    entity = znode_paths.entity_of(znode_paths.GROUP_CONFIGS, name)
+    await broker.control_plane.alter_entity_configs(
+        entity, plan, validate_only=validate_only, timeout_ms=ALTER_TIMEOUT_MS
+    )
+
+
+async def _alter_client_metrics(
+    broker: BrokerServices,
+    context: RequestContext,
+    name: str,
+    plan: ConfigPlan,
+    validate_only: bool,
+) -> None:
+    _authorize_cluster(broker, context)
+    if not name:
+        raise KafkaError(ErrorCode.invalid_request, "Subscription name can't be empty")
+    entity = znode_paths.entity_of(znode_paths.CLIENT_METRICS_CONFIGS, name)
+    await broker.control_plane.alter_entity_configs(
+        entity, plan, validate_only=validate_only, timeout_ms=ALTER_TIMEOUT_MS
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from local_cluster.controller.decisions.config_requests import ConfigChange
-from local_cluster.log.config.definition import ConfigType
+from local_cluster.kafka_configs.definition import ConfigType
 from local_cluster.log.config.description import ConfigEntry
 from local_cluster.wire.constants import AlterOperation, ConfigSource
 from local_cluster.wire.errors import ErrorCode, KafkaError

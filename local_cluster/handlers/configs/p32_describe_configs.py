@@ -1,25 +1,23 @@
-"""DescribeConfigs v1-v4, for topics, for this broker and for its loggers.
+"""DescribeConfigs v1-v4: topics, groups, client metrics, this broker and its loggers.
 
-v1 has sources and synonyms, v3 types and documentation. A broker's configs are those of its
-settings, the dynamic ones that are set, and each topic config under its broker-level name. Configs
-whose names look secret are sensitive and have no value. Client metrics and groups have no configs
-here: INVALID_REQUEST.
+v1 has sources and synonyms, v3 types and documentation. Names, types, defaults and documentation
+are those of Kafka 4.4. The documentation of a config without effect here starts with the reason.
+Passwords are sensitive and have no value.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from local_cluster.controller.decisions.dynamic_broker_configs import describe_dynamic
 from local_cluster.controller.model.topic_requests import topic_name_problem
+from local_cluster.handlers.configs.broker_entries import broker_entries, default_entries
 from local_cluster.handlers.configs.broker_loggers import logger_entries
+from local_cluster.handlers.configs.entity_entries import client_metrics_entries, group_entries
 from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
-from local_cluster.log.config.definition import ConfigType
 from local_cluster.log.config.description import ConfigEntry, describe
-from local_cluster.log.config.topic_configs import TOPIC_CONFIGS
 from local_cluster.wire.api import ApiKey
-from local_cluster.wire.constants import ConfigResourceType, ConfigSource
+from local_cluster.wire.constants import ConfigResourceType
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
 
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
         DescribeConfigsResponse,
         DescribeConfigsResult,
     )
-
-_SECRET_PARTS: Final = ("password", "secret", "jaas", "private.key", "credential")
 
 
 @handles(ApiKey.DESCRIBE_CONFIGS, min_version=1, max_version=4)
@@ -83,6 +79,10 @@ def _entries(
             return _broker_entries(broker, context, resource.resource_name)
         case ConfigResourceType.BROKER_LOGGER:
             return _logger_entries(broker, context, resource.resource_name)
+        case ConfigResourceType.GROUP:
+            return _group_entries(broker, context, resource.resource_name)
+        case ConfigResourceType.CLIENT_METRICS:
+            return _client_metrics_entries(broker, context, resource.resource_name)
         case unsupported:
             message = f"Unsupported resource type: {unsupported}"
             raise KafkaError(ErrorCode.invalid_request, message)
@@ -106,12 +106,12 @@ def _broker_entries(
     if not broker.authorize(context, "DESCRIBE_CONFIGS", "CLUSTER", "kafka-cluster"):
         raise KafkaError(ErrorCode.cluster_authorization_failed)
     settings = broker.settings
+    dynamic = broker.metadata.broker_configs
     if name == "":
-        return describe_dynamic(broker.metadata.broker_configs, None)
+        return default_entries(settings, dynamic)
     expected = f"expected {settings.broker_id} or empty string, but"
     _require_this_broker(name, settings.broker_id, expected)
-    dynamic = describe_dynamic(broker.metadata.broker_configs, settings.broker_id)
-    return [*dynamic, *_settings_entries(broker), *_default_entries(broker)]
+    return broker_entries(settings, dynamic)
 
 
 def _logger_entries(
@@ -124,6 +124,26 @@ def _logger_entries(
     broker_id = broker.settings.broker_id
     _require_this_broker(name, broker_id, f"expected {broker_id} but")
     return logger_entries()
+
+
+def _group_entries(broker: BrokerServices, context: RequestContext, name: str) -> list[ConfigEntry]:
+    if not broker.authorize(context, "DESCRIBE_CONFIGS", "GROUP", name):
+        raise KafkaError(ErrorCode.group_authorization_failed)
+    if not name:
+        raise KafkaError(ErrorCode.invalid_request, "Group name must not be empty")
+    return group_entries(broker.settings, broker.metadata.entity_configs, name)
+
+
+def _client_metrics_entries(
+    broker: BrokerServices, context: RequestContext, name: str
+) -> list[ConfigEntry]:
+    if not broker.authorize(context, "DESCRIBE_CONFIGS", "CLUSTER", "kafka-cluster"):
+        raise KafkaError(ErrorCode.cluster_authorization_failed)
+    if not name:
+        raise KafkaError(
+            ErrorCode.invalid_request, "Client metrics subscription name must not be empty"
+        )
+    return client_metrics_entries(broker.metadata.entity_configs, name)
 
 
 def _require_this_broker(name: str, broker_id: int, expected: str) -> None:
@@ -139,44 +159,6 @@ def _require_this_broker(name: str, broker_id: int, expected: str) -> None:
         )
 
 
-def _settings_entries(broker: BrokerServices) -> list[ConfigEntry]:
-    settings = broker.settings
-    listeners = ",".join(f"{each.name}://{each.host}:{each.port}" for each in settings.listeners)
-    static = {
-        "broker.id": str(settings.broker_id),
-        "broker.rack": settings.rack or "",
-        "heliograph.flush": settings.flush,
-        "inter.broker.listener.name": settings.inter_broker_listener,
-        "listeners": listeners,
-        "log.dirs": ",".join(settings.log_dirs),
-        "zookeeper.connect": settings.zookeeper_connect,
-        **settings.config,
-    }
-    return [
-        ConfigEntry(
-            name=name,
-            value=value,
-            source=ConfigSource.STATIC_BROKER,
-            synonyms=(),
-            type=ConfigType.STRING,
-            doc="",
-            is_default=False,
-            read_only=True,
-            is_sensitive=any(part in name for part in _SECRET_PARTS),
-        )
-        for name, value in sorted(static.items())
-    ]
-
-
-def _default_entries(broker: BrokerServices) -> list[ConfigEntry]:
-    """Return the topic configs that the settings lack, under their broker-level names."""
-    return [
-        entry._replace(name=TOPIC_CONFIGS[entry.name].synonyms[0].name, synonyms=(), read_only=True)
-        for entry in describe({}, broker.settings.config)
-        if entry.is_default and TOPIC_CONFIGS[entry.name].synonyms
-    ]
-
-
 def _config(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
     return {
         "name": entry.name,
@@ -185,7 +167,11 @@ def _config(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConf
         "config_source": entry.source,
         "is_sensitive": entry.is_sensitive,
         "synonyms": [
-            {"name": synonym.name, "value": synonym.value, "source": synonym.source}
+            {
+                "name": synonym.name,
+                "value": None if entry.is_sensitive else synonym.value,
+                "source": synonym.source,
+            }
             for synonym in (entry.synonyms if request.include_synonyms else ())
         ],
         "config_type": entry.type,

@@ -1,4 +1,4 @@
-"""AlterConfigs v0-v2 (KIP-133): replace all configs of topics and brokers.
+"""AlterConfigs v0-v2 (KIP-133): replace all configs of a resource.
 
 Deprecated in favour of IncrementalAlterConfigs. Any broker does it. Each resource has a result of
 its own; `validate_only` checks without writing. v2 is flexible. The response waits until this
@@ -6,8 +6,7 @@ broker applies the new configs. Loggers of brokers are an unknown resource type 
 as in Kafka.
 
 Deviations from Kafka: the only dynamic configs of brokers are the rates of replication throttles;
-others are refused as Kafka refuses a config that is not dynamic. Client metrics and groups have no
-configs (INVALID_REQUEST).
+others are refused as Kafka refuses a config that is not dynamic.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ change different configs of one topic at once both succeed. Levels of this broke
 until it stops.
 
 Deviations from Kafka: the only dynamic configs of brokers are the rates of replication throttles;
-others are refused as Kafka refuses a config that is not dynamic. Client metrics and groups have no
-configs (INVALID_REQUEST).
+others are refused as Kafka refuses a config that is not dynamic.
 """
 
 from __future__ import annotations

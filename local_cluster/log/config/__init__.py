@@ -1,5 +1,5 @@
 """Topic configs.
 
-In reading order: `definition` (what a config is), `topic_configs` (the table of all), `description`
+In reading order: `topic_configs` (the table of all), `description`
 (where a value comes from, DescribeConfigs), `log_config` (the parsed config of one log).
 """

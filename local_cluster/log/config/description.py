@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from local_cluster.log.config.definition import ConfigType, TopicConfig
+from local_cluster.kafka_configs.definition import ConfigDefinition, ConfigType
 from local_cluster.log.config.topic_configs import TOPIC_CONFIGS
 from local_cluster.wire.constants import ConfigSource
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -19,15 +19,15 @@ class ConfigSynonym(NamedTuple):
     """One place where a value could come from; the first one wins."""
 
     name: str
-    value: str
+    value: str | None
     source: ConfigSource
 
 
 class ConfigEntry(NamedTuple):
-    """One topic config as DescribeConfigs shows it."""
+    """One config as DescribeConfigs shows it."""
 
     name: str
-    value: str
+    value: str | None
     source: ConfigSource
     synonyms: tuple[ConfigSynonym, ...]
     type: ConfigType
@@ -38,7 +38,7 @@ class ConfigEntry(NamedTuple):
 
 
 def resolve(
-    config: TopicConfig, overrides: Mapping[str, str], broker_config: Mapping[str, str]
+    config: ConfigDefinition, overrides: Mapping[str, str], broker_config: Mapping[str, str]
 ) -> list[ConfigSynonym]:
     """Return every place where the value could come from, the one that wins first.
 
@@ -90,7 +90,7 @@ def describe(
     return entries
 
 
-def _shown(config: TopicConfig, places: list[ConfigSynonym]) -> tuple[ConfigSynonym, ...]:
+def _shown(config: ConfigDefinition, places: list[ConfigSynonym]) -> tuple[ConfigSynonym, ...]:
     """Return the places that DescribeConfigs shows.
 
     Kafka shows no default where several broker configs (log.retention.ms, .minutes, .hours) or

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from local_cluster.log.config.definition import LONG_MAX
+from local_cluster.kafka_configs.definition import LONG_MAX
 from local_cluster.log.config.description import resolve
-from local_cluster.log.config.topic_configs import TOPIC_CONFIGS
+from local_cluster.log.config.topic_configs import TOPIC_CONFIGS, topic_default
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 PRODUCER_ID_EXPIRATION: Final = "producer.id.expiration.ms"
@@ -17,7 +17,7 @@ PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 
 
 def _default_int(name: str) -> int:
-    return int(TOPIC_CONFIGS[name].default)
+    return int(topic_default(name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class LogConfig:
     is_deleted_by_retention: bool = True
     is_compacted: bool = False
     delete_retention_ms: int = _default_int("delete.retention.ms")
-    min_cleanable_dirty_ratio: float = float(TOPIC_CONFIGS["min.cleanable.dirty.ratio"].default)
+    min_cleanable_dirty_ratio: float = float(topic_default("min.cleanable.dirty.ratio"))
     min_compaction_lag_ms: int = _default_int("min.compaction.lag.ms")
     max_compaction_lag_ms: int = _default_int("max.compaction.lag.ms")
     log_append_time: bool = False
@@ -56,7 +56,9 @@ class LogConfig:
         validate_topic_configs(overrides)
 
         def text(name: str) -> str:
-            return resolve(TOPIC_CONFIGS[name], overrides, broker)[0].value
+            value = resolve(TOPIC_CONFIGS[name], overrides, broker)[0].value
+            assert value is not None, name
+            return value
 
         policies = {part.strip() for part in text("cleanup.policy").split(",")}
         return LogConfig(

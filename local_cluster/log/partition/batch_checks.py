@@ -27,7 +27,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from local_cluster.log.config.definition import LONG_MAX
+from local_cluster.kafka_configs.definition import LONG_MAX
 from local_cluster.log.config.topic_configs import MESSAGE_BYTES_MAX
 from local_cluster.log.partition.record_checks import (
     TimestampLimits,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from local_cluster.log.config.definition import LONG_MAX
+from local_cluster.kafka_configs.definition import LONG_MAX
 from local_cluster.records.batch import CorruptRecordError, Record, decode_batch
 from local_cluster.records.compress import DECOMPRESSED_BYTES_MAX, CompressionError
 from local_cluster.records.header import BatchHeader, Buffer

@@ -10,7 +10,8 @@ from local_cluster.wire.constants import AlterOperation, ConfigResourceType
 from tests.compat.same_answers.asking import UNKNOWN_ID, Ask
 from tests.compat.same_answers.case import Case, case
 
-TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = ConfigResourceType
+TOPIC, BROKER, BROKER_LOGGER, METRICS, GROUP = ConfigResourceType
+SESSION = "consumer.session.timeout.ms"
 TIMED = frozenset(
     {
         ApiKey.CREATE_TOPICS,
@@ -230,6 +231,11 @@ def describe_configs_cases() -> Iterator[Case]:
             "loggers of all brokers": [resource(BROKER_LOGGER, "")],
             "loggers of a broker that is no number": [resource(BROKER_LOGGER, "one")],
             "unknown logger": [resource(BROKER_LOGGER, "1", "no.such.logger")],
+            "group": [resource(GROUP, "g")],
+            "group empty": [resource(GROUP, "")],
+            "group unknown key": [resource(GROUP, "g", "no.such")],
+            "metrics": [resource(METRICS, "m")],
+            "metrics empty": [resource(METRICS, "")],
             "type 0": [resource(0, "t")],
             "type 3": [resource(3, "t")],
             "type 99": [resource(99, "t")],
@@ -287,6 +293,20 @@ def alter_configs_cases() -> Iterator[Case]:
         "static config of a broker": [altered(BROKER, "1", ("log.dirs", SET, "/x"))],
         "unknown config of a broker": [altered(BROKER, "1", ("no.such", SET, "5"))],
         "wrong value of a broker": [altered(BROKER, "1", ("log.retention.ms", SET, "soon"))],
+        "group": [altered(GROUP, "g", (SESSION, SET, "50000"))],
+        "group out of range": [altered(GROUP, "g", (SESSION, SET, "1"))],
+        "group below the bound": [altered(GROUP, "g", (SESSION, SET, "0"))],
+        "group no number": [altered(GROUP, "g", (SESSION, SET, "x"))],
+        "group unknown config": [altered(GROUP, "g", ("no.such", SET, "1"))],
+        "group empty": [altered(GROUP, "", (SESSION, SET, "50000"))],
+        "group shares": [altered(GROUP, "g", ("share.record.lock.duration.ms", SET, "1"))],
+        "group choice": [altered(GROUP, "g", ("share.isolation.level", SET, "x"))],
+        "metrics": [altered(METRICS, "m", ("interval.ms", SET, "100"))],
+        "metrics out of range": [altered(METRICS, "m", ("interval.ms", SET, "1"))],
+        "metrics unknown config": [altered(METRICS, "m", ("no.such", SET, "1"))],
+        "metrics empty": [altered(METRICS, "", ("interval.ms", SET, "100"))],
+        "metrics pattern": [altered(METRICS, "m", ("match", SET, "a=b"))],
+        "metrics expression": [altered(METRICS, "m", ("match", SET, "client_id=("))],
         "type 0": [altered(0, "t", ("retention.ms", SET, "5"))],
         "type 3": [altered(3, "t", ("retention.ms", SET, "5"))],
         "type 99": [altered(99, "t", ("retention.ms", SET, "5"))],
@@ -515,7 +535,7 @@ def quota_cases() -> Iterator[Case]:
             (TOPIC,),
             (BROKER,),
             (BROKER_LOGGER,),
-            (CLIENT_METRICS,),
+            (METRICS,),
             (GROUP,),
             (99,),
         ):

@@ -13,12 +13,11 @@ from local_cluster.controller.decisions.dynamic_broker_configs import (
     FOLLOWER_RATE,
     LEADER_RATE,
     LOG_DIRS_RATE,
-    describe_dynamic,
 )
 from local_cluster.controller.decisions.fsm import step
 from local_cluster.controller.model import events
 from local_cluster.controller.model.cluster_state import ClusterState
-from local_cluster.wire.constants import AlterOperation, ConfigSource
+from local_cluster.wire.constants import AlterOperation
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 
@@ -50,20 +49,14 @@ def test_tools_may_delete_configs_that_are_not_set() -> None:
     assert changed_configs({LEADER_RATE: "5"}, changes, BROKER_RULES) == {}
 
 
-def test_describe_configs() -> None:
-    entities = {"1": {LEADER_RATE: "5"}, "<default>": {LEADER_RATE: "7", FOLLOWER_RATE: "8"}}
-    told = {entry.name: entry for entry in describe_dynamic(entities, 1)}
-    assert told[LEADER_RATE].value == "5"
-    assert [each.source for each in told[LEADER_RATE].synonyms] == [
-        ConfigSource.DYNAMIC_BROKER,
-        ConfigSource.DYNAMIC_DEFAULT_BROKER,
-    ]
-    assert told[FOLLOWER_RATE].source is ConfigSource.DYNAMIC_DEFAULT_BROKER
-    assert [entry.value for entry in describe_dynamic(entities, None)] == ["8", "7"]
-    assert describe_dynamic({}, 1) == []
-
-
 def test_the_controller_forgets_a_broker_without_configs() -> None:
     seen = step(ClusterState(), events.BrokerConfigsSeen("1", {LEADER_RATE: "5"})).state
     assert seen.broker_configs == {"1": {LEADER_RATE: "5"}}
     assert step(seen, events.BrokerConfigsSeen("1", {})).state.broker_configs == {}
+
+
+def test_the_controller_keeps_configs_of_groups_apart() -> None:
+    configs = {"consumer.session.timeout.ms": "50000"}
+    seen = step(ClusterState(), events.EntityConfigsSeen("groups/etl", configs)).state
+    assert (seen.entity_configs, seen.broker_configs) == ({"groups/etl": configs}, {})
+    assert step(seen, events.EntityConfigsSeen("groups/etl", {})).state.entity_configs == {}

@@ -39,6 +39,7 @@ FIRST = ClusterImage(
     },
     {"gone": topic_id("gone")},
     {"1": {"leader.replication.throttled.rate": "5"}, "2": {"no.such": "x"}},
+    {"groups/etl": {"consumer.session.timeout.ms": "50000"}},
     {1: frozenset({("a", 0)}), 2: frozenset({("a", 1)})},
     is_whole=True,
 )
@@ -50,6 +51,7 @@ SECOND = ClusterImage(
     {"a": topic("a", partition(0, 2, epoch=5))},
     {"b": topic_id("b")},
     {"1": {"leader.replication.throttled.rate": "6"}},
+    {},
     {1: frozenset({("a", 0), ("a", 1), ("b", 0)})},
 )
 
@@ -69,6 +71,7 @@ def test_a_difference_names_what_is_gone() -> None:
     assert delta.topics == {"a": SECOND.topics["a"], "b": None}
     assert delta.deletions == {"b": topic_id("b")}
     assert delta.broker_configs == {"1": {"leader.replication.throttled.rate": "6"}, "2": None}
+    assert delta.entity_configs == {"groups/etl": None}
     assert delta.offline == {1: SECOND.offline[1], 2: None}
     assert (delta.base_sequence, delta.sequence) == (8, 9)
 

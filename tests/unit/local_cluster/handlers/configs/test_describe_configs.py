@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from local_cluster.controller.decisions.dynamic_broker_configs import FOLLOWER_RATE, LEADER_RATE
 from local_cluster.handlers.configs.p32_describe_configs import describe_configs
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
@@ -70,9 +71,53 @@ class TestDescribeConfigs:
             (2, "no good", ErrorCode.invalid_topic_exception),
             (4, "9", ErrorCode.invalid_request),
             (8, "9", ErrorCode.invalid_request),
-            (16, "1", ErrorCode.invalid_request),
+            (16, "", ErrorCode.invalid_request),
+            (32, "", ErrorCode.invalid_request),
+            (64, "1", ErrorCode.invalid_request),
         ],
     )
     async def test_refusals(self, broker: Broker, kind: int, name: str, code: ErrorCode) -> None:
         result = await self.describe(broker, 4, kind, name)
         assert (result.error_code, result.configs) == (code, ())
+
+    async def test_dynamic_configs_of_brokers(self, broker: Broker) -> None:
+        entities = {"1": {LEADER_RATE: "5"}, "<default>": {LEADER_RATE: "7", FOLLOWER_RATE: "8"}}
+        broker.metadata.broker_configs = entities
+        result = await self.describe(broker, 4, 4, "1", include_synonyms=True)
+        configs = {config.name: config for config in result.configs}
+        assert (configs[LEADER_RATE].value, configs[LEADER_RATE].read_only) == ("5", False)
+        assert [each.source for each in configs[LEADER_RATE].synonyms] == [2, 3]
+        assert configs[FOLLOWER_RATE].config_source == 3
+        for_all = await self.describe(broker, 4, 4, "", include_synonyms=True)
+        assert [config.value for config in for_all.configs] == ["8", "7"]
+        broker.metadata.broker_configs = {}
+        assert (await self.describe(broker, 4, 4, "")).configs == ()
+
+    async def test_a_config_without_effect_says_so(self, broker: Broker) -> None:
+        result = await self.describe(broker, 4, 4, "1", include_documentation=True)
+        docs = {config.name: config.documentation for config in result.configs}
+        assert docs["background.threads"].startswith("Has no effect: ")
+        assert docs["log.preallocate"].startswith("Has no effect: files are never preallocated. ")
+        assert not docs["num.partitions"].startswith("Has no effect")
+
+    async def test_a_group(self) -> None:
+        broker = Broker(FakeZooKeeper(), group_consumer_heartbeat_interval_ms="6000")
+        broker.metadata.entity_configs = {
+            "groups/a%2Fb": {"consumer.session.timeout.ms": "50000"},
+        }
+        result = await self.describe(broker, 4, 32, "a/b", include_synonyms=True)
+        configs = {config.name: config for config in result.configs}
+        session = configs["consumer.session.timeout.ms"]
+        assert (session.value, session.config_source, session.config_type) == ("50000", 8, 3)
+        assert [(s.name, s.value, s.source) for s in session.synonyms] == [
+            ("consumer.session.timeout.ms", "50000", 8),
+            ("group.consumer.session.timeout.ms", "45000", 5),
+        ]
+        heartbeat = configs["consumer.heartbeat.interval.ms"]
+        assert (heartbeat.value, heartbeat.config_source) == ("6000", 4)
+
+    async def test_client_metrics(self, broker: Broker) -> None:
+        broker.metadata.entity_configs = {"client-metrics/m": {"interval.ms": "1000"}}
+        result = await self.describe(broker, 4, 16, "m")
+        values = {config.name: (config.value, config.config_source) for config in result.configs}
+        assert values == {"interval.ms": ("1000", 7), "match": ("", 5), "metrics": ("", 5)}

@@ -1,4 +1,4 @@
-"""What a topic config is: its name, type, default and bounds, and its names on the broker."""
+"""What a config is: its name, type, default and bounds, and its names on the broker."""
 
 from __future__ import annotations
 
@@ -20,9 +20,19 @@ class ConfigType(IntEnum):
     BOOLEAN = 1
     STRING = 2
     INT = 3
+    SHORT = 4
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+_LIMITS: Final = {
+    ConfigType.SHORT: (1 << 15) - 1,
+    ConfigType.INT: INT_MAX,
+    ConfigType.LONG: LONG_MAX,
+}
 
 
 def _same(value: str) -> str:
@@ -31,26 +41,36 @@ def _same(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """A broker config that sets the default of a topic config."""
+    """A broker config that sets the default of another config."""
 
     name: str
     convert: Callable[[str], str] = _same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicConfig:
-    """One topic config. `minimum` and `maximum` bound numbers, `choices` strings and lists."""
+class ConfigDefinition:
+    """One config. `minimum` and `maximum` bound numbers, `choices` strings and lists."""
 
     name: str
     type: ConfigType
-    default: str
-    synonyms: tuple[Synonym, ...]
+    default: str | None
+    """None: no value, which DescribeConfigs shows as null."""
     doc: str
+    synonyms: tuple[Synonym, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
-    choices: frozenset[str] | None = None
+    choices: tuple[str, ...] | None = None
+    ignores_case: bool = False
+    """The case of a choice is of no account."""
+    is_dynamic: bool = False
+    """Kafka changes this broker config without a restart."""
     is_replica_list: bool = False
     """A list of partition:broker, or `*` (KIP-73)."""
+
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether DescribeConfigs hides the value."""
+        return self.type is ConfigType.PASSWORD
 
     def require(self, value: str, name: str) -> None:
         """Raise KafkaError(invalid_config) unless the value is valid; `name` is where it is set."""
@@ -67,17 +87,17 @@ class TopicConfig:
             case ConfigType.BOOLEAN:
                 return (
                     None
-                    if value.lower() in ("true", "false")
+                    if value.strip().lower() in ("true", "false")
                     else "Expected value to be either true or false"
                 )
-            case ConfigType.INT | ConfigType.LONG:
+            case ConfigType.INT | ConfigType.LONG | ConfigType.SHORT:
                 return self._number_problem(value)
             case ConfigType.DOUBLE:
                 try:
                     return self._range_problem(float(value))
                 except ValueError:
                     return "Not a number of type DOUBLE"
-            case ConfigType.STRING:
+            case ConfigType.STRING | ConfigType.CLASS | ConfigType.PASSWORD:
                 return self._choice_problem([value])
             case ConfigType.LIST:
                 parts = [part.strip() for part in value.split(",")] if value.strip() else []
@@ -87,29 +107,37 @@ class TopicConfig:
                         "following format: [partitionId]:[brokerId],[partitionId]:[brokerId],..."
                     )
                 return self._choice_problem(parts)
-        raise AssertionError(self.type)
 
     def _number_problem(self, value: str) -> str | None:
         try:
             number = int(value)
         except ValueError:
             return f"Not a number of type {self.type.name}"
-        limit = INT_MAX if self.type is ConfigType.INT else LONG_MAX
+        limit = _LIMITS[self.type]
         if not -limit - 1 <= number <= limit:
             return f"Not a number of type {self.type.name}"
         return self._range_problem(number)
 
     def _range_problem(self, number: float) -> str | None:
         if self.minimum is not None and not number >= self.minimum:
-            return f"Value must be at least {self.minimum:g}"
+            return f"Value must be at least {_plain(self.minimum)}"
         if self.maximum is not None and not number <= self.maximum:
-            return f"Value must be no more than {self.maximum:g}"
+            return f"Value must be no more than {_plain(self.maximum)}"
         return None
 
     def _choice_problem(self, parts: list[str]) -> str | None:
-        if self.choices is None or all(part in self.choices for part in parts):
+        if self.choices is None:
             return None
-        return f"String must be one of: {', '.join(sorted(self.choices))}"
+        if self.ignores_case:
+            parts = [part.upper() for part in parts]
+        if all(part in self.choices for part in parts):
+            return None
+        return f"String must be one of: {', '.join(self.choices)}"
+
+
+def _plain(bound: float) -> str:
+    """Return a bound without an exponent, as Java shows it."""
+    return str(int(bound)) if bound == int(bound) else str(bound)
 
 
 def _names_replicas(parts: list[str]) -> bool:
