@@ -24,6 +24,7 @@ from spark_global.source.data_source import FORMAT
 from spark_global.source.maps import load_maps
 from spark_global.source.options import ReadOptions
 from spark_global.source.tables import END_OFFSETS_TABLE, OFFSET_MAP_TABLE, RECORDS_TABLE
+from spark_global.streaming.listener import ProgressListener
 
 VIEW_PREFIX: Final = "global_"
 BOOKKEEPING_VIEWS: Final[Mapping[str, str]] = {
@@ -52,14 +53,34 @@ def load_table(
     session: SparkSession, aggregate: Aggregate, table: str, **options: str | int
 ) -> DataFrame:
     """Return a table of the data source; `options` are those of `ReadOptions`."""
-    reader = session.read.format(FORMAT).option("bootstrap", aggregate.bootstrap)
-    reader = reader.option("table", table).option("links", encode_links(aggregate.links))
-    if aggregate.security != PLAINTEXT:
-        reader = reader.option("security", encode_security(aggregate.security))
-    if aggregate.maps_bootstrap is not None:
-        reader = reader.option("maps_bootstrap", aggregate.maps_bootstrap)
-        reader = reader.option("maps_security", encode_security(aggregate.maps_security))
+    reader = session.read.format(FORMAT).options(**_aggregate_options(aggregate))
+    return reader.option("table", table).options(**options).load()
+
+
+def stream_records(session: SparkSession, aggregate: Aggregate, **options: str | int) -> DataFrame:
+    """Return the records of an aggregate as a stream; `options` are those of `ReadOptions`.
+
+    Links that appear later join by themselves.
+    """
+    reader = session.readStream.format(FORMAT).options(**_aggregate_options(aggregate))
     return reader.options(**options).load()
+
+
+def follow_streams(session: SparkSession, aggregate: Aggregate) -> ProgressListener:
+    """Follow the session's streams of an aggregate: their lag per datacenter, and their groups."""
+    listener = ProgressListener(ClusterAddress(aggregate.bootstrap, aggregate.security))
+    session.streams.addListener(listener)
+    return listener
+
+
+def _aggregate_options(aggregate: Aggregate) -> dict[str, str]:
+    options = {"bootstrap": aggregate.bootstrap, "links": encode_links(aggregate.links)}
+    if aggregate.security != PLAINTEXT:
+        options["security"] = encode_security(aggregate.security)
+    if aggregate.maps_bootstrap is not None:
+        options["maps_bootstrap"] = aggregate.maps_bootstrap
+        options["maps_security"] = encode_security(aggregate.maps_security)
+    return options
 
 
 def global_topics(aggregate: Aggregate) -> list[str]:

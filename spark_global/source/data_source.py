@@ -19,11 +19,16 @@ from collections.abc import Iterator, MutableMapping, Sequence
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 from spark_global.source.coverage import ReadPlan
-from spark_global.source.options import ReadOptions, parse_options
+from spark_global.source.options import ReadOptions, check_streamable, parse_options
 from spark_global.source.planning import plan_read
 from spark_global.source.reading import Rows, read_range
 from spark_global.source.rows import end_offset_rows, fingerprint_rows, offset_map_rows, record_rows
@@ -35,6 +40,7 @@ from spark_global.source.tables import (
     RECORDS_TABLE,
     spark_schema,
 )
+from spark_global.streaming.reader import HeliographStreamReader
 
 FORMAT: Final = "heliograph"
 
@@ -60,6 +66,10 @@ class HeliographDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return HeliographReader(self._read_options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        check_streamable(self._read_options)
+        return HeliographStreamReader(self._read_options, _ROWS[self._read_options.table])
 
 
 class HeliographReader(DataSourceReader):

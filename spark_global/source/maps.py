@@ -44,7 +44,7 @@ async def load_maps(client: KafkaClient) -> Maps:
         async for record in read_topic(client, name):
             replayed.replay(record.key, record.value)
         for flow in replayed.flows():
-            mapped = _mapped_partition(link, replayed, flow)
+            mapped = mapped_partition(link, replayed, flow)
             if mapped is not None and not is_probe_topic(flow.source_topic):
                 at = TopicPartition(mapped.aggregate_topic, mapped.partition)
                 maps.setdefault(at, []).append(mapped)
@@ -59,7 +59,7 @@ def link_of_map_topic(topic: str) -> str | None:
     return None
 
 
-def _mapped_partition(link: str, replayed: MapTopic, flow: FlowKey) -> MappedPartition | None:
+def mapped_partition(link: str, replayed: MapTopic, flow: FlowKey) -> MappedPartition | None:
     offset_map = replayed.offset_map(flow)
     target_topic = replayed.target_topic(flow)
     if offset_map is None or target_topic is None:

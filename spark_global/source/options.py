@@ -6,21 +6,26 @@ Spark lower-cases option names, so no name here has capitals.
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
+from local_cluster.client.model import TopicPartition
 from spark_global.addresses import ClusterAddress, decode_security
 from spark_global.links import MirrorLink, decode_links
 from spark_global.source.pruning import Bounds, Interval
-from spark_global.source.tables import TABLES
+from spark_global.source.tables import RECORDS_TABLE, TABLES
 
 SPLIT_RECORDS_MAX: Final = 500_000
 """Default of the maximum number of offsets that one Spark task reads."""
 FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 """Default of the maximum bytes of one Fetch."""
+
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -63,6 +68,20 @@ class ReadOptions:
     timestamp_first: int | None = None
     """Skip the start of each partition in which every record is older. Milliseconds here, ISO 8601
     as text."""
+    starting_offsets: str | Mapping[TopicPartition, int] = EARLIEST
+    """Streams: where the first run begins, `earliest`, `latest`, or aggregate offsets."""
+    starting_timestamp: int | None = None
+    """Streams: begin at the first record that is not older. Units as `timestamp_first`."""
+    max_records_per_trigger: int | None = None
+    """Streams: most offsets of one batch."""
+    max_bytes_per_trigger: int | None = None
+    """Streams: most bytes of one batch, compressed; approximate."""
+    group: str | None = None
+    """Streams: the consumer group under which lag tools see the query."""
+    discover_links: bool = True
+    """Streams: find links by their offset maps, besides those of `links`."""
+    wait_for_map: bool = True
+    """Streams: read a record only when its origin is known."""
     split_records_max: int = SPLIT_RECORDS_MAX
     fetch_bytes_max: int = FETCH_BYTES_MAX
 
@@ -112,6 +131,28 @@ def _timestamp_ms(text: str) -> int:
     return (aware - _EPOCH) // _MILLISECOND
 
 
+def _starting_offsets(text: str) -> str | dict[TopicPartition, int]:
+    """Read `earliest`, `latest`, or the JSON of Spark's Kafka connector: {"topic": {"0": 5}}."""
+    if text.strip() in (EARLIEST, LATEST):
+        return text.strip()
+    try:
+        return {
+            TopicPartition(topic, int(partition)): int(offset)
+            for topic, offsets in json.loads(text).items()
+            for partition, offset in offsets.items()
+        }
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ValueError(
+            f'{text!r} is neither {EARLIEST}, {LATEST} nor JSON such as {{"orders": {{"0": 5}}}}'
+        ) from error
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"
+
+
 _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "table": _table,
     "topics": _names,
@@ -127,22 +168,39 @@ _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "timestamp_first": _timestamp_ms,
     "split_records_max": _positive,
     "fetch_bytes_max": _positive,
+    "starting_offsets": _starting_offsets,
+    "starting_timestamp": _timestamp_ms,
+    "max_records_per_trigger": _positive,
+    "max_bytes_per_trigger": _positive,
+    "discover_links": _boolean,
+    "wait_for_map": _boolean,
 }
-_NAMES: Final = tuple(field.name for field in fields(ReadOptions))
+_NAMES: Final = {field.name.replace("_", ""): field.name for field in fields(ReadOptions)}
+"""By the name without underscores, so that `maxRecordsPerTrigger` works as well."""
+_ONLY_BATCH: Final = (
+    "offset_first",
+    "offset_end",
+    "aggregate_offset_first",
+    "aggregate_offset_end",
+    "timestamp_first",
+)
+"""Bounds that a stream has no use for: its checkpoint says what it reads."""
 
 
 def parse_options(options: Mapping[str, str]) -> ReadOptions:
     """Parse the options of one read. Raises ValueError that names the option."""
     values: dict[str, Any] = {}
     for given, text in options.items():
-        name = given.lower()
-        if name == "path":
+        if given.lower() == "path":
             raise ValueError("format heliograph loads no path; name the table by option table")
-        if name not in _NAMES:
-            near = difflib.get_close_matches(name, _NAMES, n=1)
+        plain = given.lower().replace("_", "")
+        if plain not in _NAMES:
+            near = difflib.get_close_matches(plain, _NAMES, n=1)
             raise ValueError(
-                f"unknown option {name}" + (f"; did you mean {near[0]}?" if near else "")
+                f"unknown option {given.lower()}"
+                + (f"; did you mean {_NAMES[near[0]]}?" if near else "")
             )
+        name = _NAMES[plain]
         try:
             values[name] = _PARSERS.get(name, str)(text)
         except ValueError as error:
@@ -150,3 +208,17 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
     if not values.get("bootstrap"):
         raise ValueError("option bootstrap is missing: host:port of the cluster to read")
     return ReadOptions(**values)
+
+
+def check_streamable(options: ReadOptions) -> None:
+    """Refuse options that a stream cannot have. Raises ValueError that names the option."""
+    if options.table != RECORDS_TABLE:
+        raise ValueError(
+            f"option table: {options.table!r} is not a stream; only {RECORDS_TABLE!r} is"
+        )
+    for name in _ONLY_BATCH:
+        if getattr(options, name) is not None:
+            raise ValueError(
+                f"option {name} is for batch reads; a stream begins at starting_offsets or "
+                "starting_timestamp"
+            )

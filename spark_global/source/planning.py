@@ -43,10 +43,10 @@ async def plan_read(options: ReadOptions) -> ReadPlan:
     bounds = options.bounds
     async with options.cluster.client() as client:
         metadata = await client.metadata()
-        candidates = options.topics or [n for n in metadata.topics if not _is_bookkeeping(n)]
+        candidates = options.topics or [n for n in metadata.topics if not is_bookkeeping(n)]
         missing = [name for name in candidates if name not in metadata.topics]
         if missing:
-            raise _unknown(", ".join(missing), options.bootstrap)
+            raise unknown_topic(", ".join(missing), options.bootstrap)
         ends = await _list_ends(client, _partitions(metadata, candidates))
         maps = await _read_maps(options, client)
         topics = choose_topics(options, candidates, chain.from_iterable(maps.values()))
@@ -57,7 +57,7 @@ async def plan_read(options: ReadOptions) -> ReadPlan:
         ranges = both_sides(options, topics, ends, maps, sources)
     else:
         if options.topic is not None and not topics:
-            raise _unknown(options.topic, options.bootstrap)
+            raise unknown_topic(options.topic, options.bootstrap)
         ranges = [
             replace(one, start=max(one.start, timestamp_starts.get(at, 0)))
             for at, end in ends.items()
@@ -67,11 +67,12 @@ async def plan_read(options: ReadOptions) -> ReadPlan:
     return ReadPlan(topics, ends, {at: maps[at] for at in ends if at in maps}, cut)
 
 
-def _unknown(name: str, bootstrap: str) -> KafkaError:
+def unknown_topic(name: str, bootstrap: str) -> KafkaError:
+    """Return the error for a topic that the cluster does not have."""
     return KafkaError(ErrorCode.unknown_topic_or_partition, f"{name} at {bootstrap}")
 
 
-def _is_bookkeeping(topic: str) -> bool:
+def is_bookkeeping(topic: str) -> bool:
     """Return whether a topic is internal to Kafka or to mirrors, by MirrorMaker 2's default."""
     return topic.startswith("__") or topic.endswith((".internal", "-internal", ".replica"))
 
@@ -98,14 +99,15 @@ async def _list_ends(
 ) -> dict[TopicPartition, PartitionEnds]:
     if not partitions:
         return {}
-    starts = await _list(client, partitions, EARLIEST_TIMESTAMP, READ_UNCOMMITTED)
-    ends = await _list(client, partitions, LATEST_TIMESTAMP, READ_COMMITTED)
+    starts = await list_offsets(client, partitions, EARLIEST_TIMESTAMP, READ_UNCOMMITTED)
+    ends = await list_offsets(client, partitions, LATEST_TIMESTAMP, READ_COMMITTED)
     return {at: PartitionEnds(starts[at].offset, ends[at].offset) for at in partitions}
 
 
-async def _list(
+async def list_offsets(
     client: KafkaClient, partitions: Iterable[TopicPartition], timestamp_ms: int, isolation: int
 ) -> dict[TopicPartition, ListedOffset]:
+    """Return the offsets of a timestamp. Raises KafkaError, also for one partition's error."""
     listed = await client.list_offsets(
         dict.fromkeys(partitions, timestamp_ms), isolation_level=isolation
     )
@@ -121,7 +123,7 @@ async def _timestamp_starts(
     """Return the first offset at or after the time bound, or the end of the partition."""
     if bounds.timestamp_ms_first is None or not ends:
         return {}
-    listed = await _list(client, ends, max(0, bounds.timestamp_ms_first), READ_UNCOMMITTED)
+    listed = await list_offsets(client, ends, max(0, bounds.timestamp_ms_first), READ_UNCOMMITTED)
     return {
         at: entry.offset if entry.offset >= 0 else ends[at].last_stable_offset
         for at, entry in listed.items()

@@ -43,7 +43,7 @@ LEADER_SECONDS_MAX: Final = 30.0
 """Seconds that a read waits for a leader that responds."""
 LEADER_WAIT_SECONDS_MAX: Final = 1.0
 
-_TRANSIENT: Final = frozenset(
+TRANSIENT: Final = frozenset(
     {
         ErrorCode.not_leader_or_follower,
         ErrorCode.leader_not_available,
@@ -133,7 +133,7 @@ class _LeaderFetch:
             stop=stop_after_delay(LEADER_SECONDS_MAX),
             wait=wait_random_exponential(multiplier=0.05, max=LEADER_WAIT_SECONDS_MAX),
             retry=retry_if_exception(
-                lambda error: isinstance(error, KafkaError) and error.code in _TRANSIENT
+                lambda error: isinstance(error, KafkaError) and error.code in TRANSIENT
             ),
             reraise=True,
         )(self._attempt, offset)

@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity, Secret
+from local_cluster.client.model import TopicPartition
 from spark_global.addresses import ClusterAddress, encode_security
 from spark_global.links import MirrorLink, decode_links, encode_links
-from spark_global.source.options import parse_options
+from spark_global.source.options import check_streamable, parse_options
 from spark_global.source.pruning import Interval
 
 LINK = MirrorLink(name="jfk-nyc", source="jfk", datacenter="JFK", bootstrap="127.0.0.1:1")
@@ -60,6 +61,9 @@ def test_a_timestamp_without_zone_is_utc() -> None:
         ({"bootstrap": "h:1", "timestamp_first": "soon"}, "option timestamp_first: "),
         ({"bootstrap": "h:1", "links": "jfk"}, "option links: .*a JSON array"),
         ({"bootstrap": "h:1", "links": '[{"name": "x"}]'}, "option links: .*a JSON array"),
+        ({"bootstrap": "h:1", "startingOffsets": "now"}, "starting_offsets: 'now' is neither"),
+        ({"bootstrap": "h:1", "startingOffsets": "[1]"}, "option starting_offsets: "),
+        ({"bootstrap": "h:1", "wait_for_map": "yes"}, "wait_for_map: 'yes' is neither true"),
         ({"bootstrap": "h:1", "path": "/x"}, "loads no path"),
         ({"bootstrap": "h:1", "security": "TLS"}, "option security: Invalid JSON"),
         ({"bootstrap": "h:1", "security": '{"protocol": "TLS"}'}, "option security: protocol: "),
@@ -73,6 +77,35 @@ def test_a_timestamp_without_zone_is_utc() -> None:
 def test_wrong_options_say_what_is_wrong(options: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_options(options)
+
+
+def test_names_in_the_way_of_spark_are_the_same_names() -> None:
+    options = parse_options(
+        {
+            "bootstrap": "h:1",
+            "maxRecordsPerTrigger": "10",
+            "startingOffsets": '{"jfk.a": {"0": 5, "1": -2}}',
+            "discoverLinks": "False",
+        }
+    )
+    assert options.max_records_per_trigger == 10
+    assert options.starting_offsets == {
+        TopicPartition("jfk.a", 0): 5,
+        TopicPartition("jfk.a", 1): -2,
+    }
+    assert not options.discover_links
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"table": "offset_map"}, "option table: 'offset_map' is not a stream"),
+        ({"timestamp_first": "1970-01-01"}, "option timestamp_first is for batch reads"),
+    ],
+)
+def test_options_that_no_stream_can_have(options: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check_streamable(parse_options({"bootstrap": "h:1", **options}))
 
 
 def test_options_and_links_travel_to_other_processes() -> None:

@@ -1,0 +1,16 @@
+"""`readStream` of `format("heliograph")`: the records of an aggregate as a stream.
+
+Reading order:
+
+    reader     the stream reader, which Spark calls
+    planner    asks the cluster where the stream can go on, and plans a batch
+    positions  the offsets of a stream, as Spark's checkpoint has them (pure)
+    discovery  the links of a stream, and the end of the known origins (pure)
+    following  reads offset maps again and again, each time only what is new
+    sharing    how partitions share the limit of a batch (pure)
+    sizes      estimates bytes per record from recent batches
+    starting   the first position of each partition
+    listener   follows queries, and publishes their progress
+    lag        how far a query is behind, per datacenter (pure)
+    publishing publishes positions as a consumer group
+"""

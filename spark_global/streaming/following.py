@@ -1,0 +1,125 @@
+"""Follows the offset maps of a cluster: each poll reads only what is new. Shell.
+
+Guarantees: after a poll the maps hold at least what the map topics held before it. A map topic that
+cannot be read keeps the state of the last poll, so one link never stops another.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import ClusterMetadata, TopicPartition
+from local_cluster.client.reader import read_until
+from local_cluster.wire.constants import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from mirror_maker.formats import FlowKey, MapTopic, OffsetMap
+from mirror_maker.formats.probe import is_probe_topic
+from mirror_maker.formats.records import NO_TOPIC_ID
+from spark_global.source.maps import MappedPartition, Maps, link_of_map_topic, mapped_partition
+from spark_global.source.reading import TRANSIENT
+
+
+@dataclass(slots=True)
+class _Followed:
+    """What is known of one map topic."""
+
+    topic_id: uuid.UUID | None
+    position: int | None = None
+    """The next offset to read; None before the first read."""
+    replayed: MapTopic = field(default_factory=MapTopic)
+    built: dict[FlowKey, tuple[OffsetMap, MappedPartition]] = field(default_factory=dict)
+
+
+class MapFollower:
+    """The offset maps of one cluster, as of the last poll."""
+
+    def __init__(self) -> None:
+        self._followed: dict[str, _Followed] = {}
+
+    @property
+    def links(self) -> frozenset[str]:
+        """The links that have a map topic, also those whose map is empty."""
+        return frozenset(self._followed)
+
+    async def poll(self, client: KafkaClient, metadata: ClusterMetadata) -> None:
+        """Read what was added to the map topics. Raises KafkaError and MapFormatError."""
+        topics = {
+            link: topic
+            for name, topic in metadata.topics.items()
+            if (link := link_of_map_topic(name)) is not None
+        }
+        for link in self._followed.keys() - topics.keys():
+            del self._followed[link]
+        for link, topic in topics.items():
+            known = self._followed.get(link)
+            if known is None or known.topic_id != topic.topic_id:
+                self._followed[link] = _Followed(topic.topic_id)
+        places = {link: TopicPartition(topic.name, 0) for link, topic in topics.items()}
+        if not places:
+            return
+        ends = await client.list_offsets(dict.fromkeys(places.values(), LATEST_TIMESTAMP))
+        for link, at in places.items():
+            leader = topics[link].partitions.get(0)
+            try:
+                if ends[at].error:
+                    raise KafkaError(ends[at].error, f"ListOffsets of {at}")
+                if leader is None or leader.leader < 0:
+                    raise KafkaError(ErrorCode.leader_not_available, str(at))
+                await self._catch_up(client, link, leader.leader, at, ends[at].offset)
+            except KafkaError as error:
+                if error.code not in TRANSIENT:
+                    raise
+
+    async def _catch_up(
+        self, client: KafkaClient, link: str, leader: int, at: TopicPartition, end: int
+    ) -> None:
+        followed = self._followed[link]
+        if followed.position is not None and end < followed.position:
+            # The log was truncated: what was read from there on does not hold any more.
+            followed = self._followed[link] = _Followed(followed.topic_id)
+        if followed.position is None:
+            start = (await client.list_offsets({at: EARLIEST_TIMESTAMP}))[at]
+            if start.error:
+                raise KafkaError(start.error, f"ListOffsets of {at}")
+            followed.position = start.offset
+        batches = read_until(client, leader, at, followed.position, end)
+        async for header, records in batches:
+            for record in records:
+                if record.offset >= followed.position:
+                    followed.replayed.replay(record.key, record.value)
+            followed.position = header.next_offset
+
+    def maps(self, topic_ids: Mapping[str, str]) -> Maps:
+        """Return the maps into the topics with these ids; a map of an older topic is left out."""
+        maps: Maps = {}
+        for link, followed in sorted(self._followed.items()):
+            for flow in followed.replayed.flows():
+                mapped = self._built(link, followed, flow)
+                if mapped is None or is_probe_topic(flow.source_topic):
+                    continue
+                present = topic_ids.get(mapped.aggregate_topic)
+                is_older = flow.target_topic_id != NO_TOPIC_ID and present not in (
+                    None,
+                    "",
+                    str(flow.target_topic_id),
+                )
+                if not is_older:
+                    at = TopicPartition(mapped.aggregate_topic, mapped.partition)
+                    maps.setdefault(at, []).append(mapped)
+        return maps
+
+    def _built(self, link: str, followed: _Followed, flow: FlowKey) -> MappedPartition | None:
+        """Return the flow's arrays; they are built again only if the flow has new records."""
+        offset_map = followed.replayed.offset_map(flow)
+        if offset_map is None:
+            return None
+        known = followed.built.get(flow)
+        if known is None or known[0] is not offset_map:
+            mapped = mapped_partition(link, followed.replayed, flow)
+            if mapped is None:
+                return None
+            known = followed.built[flow] = offset_map, mapped
+        return known[1]

@@ -1,0 +1,84 @@
+"""Follows streaming queries: how far they are behind, and their positions as a consumer group.
+
+Spark calls the listener after each batch, so lag tools see a batch as soon as it is done. After a
+restart no batch may come for long. The source itself publishes the positions once then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from spark_global.addresses import ClusterAddress
+from spark_global.streaming.lag import DatacenterLag, LagHistory
+from spark_global.streaming.positions import DATACENTERS, GROUP, CheckpointError, StreamPositions
+from spark_global.streaming.publishing import publish_positions
+
+
+class ProgressListener(StreamingQueryListener):
+    """The progress of every query of a session that reads one cluster.
+
+    Register it once: `session.streams.addListener(ProgressListener(cluster))`. Queries with option
+    `group` are published under that group.
+    """
+
+    def __init__(self, cluster: ClusterAddress) -> None:
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        self._histories: dict[str, LagHistory] = {}
+        self._lags: dict[str, list[DatacenterLag]] = {}
+
+    def lag(self, query_id: str) -> list[DatacenterLag]:
+        """Return how far a query was behind after its last batch; empty before the first one."""
+        with self._lock:
+            return list(self._lags.get(query_id, ()))
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        pass
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        progress = event.progress
+        for source in progress.sources:
+            read, ends = _document(source.endOffset), _document(source.latestOffset)
+            try:
+                positions, latest = StreamPositions.decode(read), StreamPositions.decode(ends)
+            except CheckpointError:
+                continue  # a source of another format
+            if not latest.offsets:
+                continue
+            seconds = datetime.fromisoformat(progress.timestamp).timestamp()
+            with self._lock:
+                history = self._histories.setdefault(str(progress.id), LagHistory())
+                history.add(seconds, latest.offsets)
+                self._lags[str(progress.id)] = history.lag(
+                    positions.offsets, ends.get(DATACENTERS, {})
+                )
+            if group := ends.get(GROUP):
+                asyncio.run(publish_positions(self._cluster, group, positions))
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        pass
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        with self._lock:
+            self._histories.pop(str(event.id), None)
+
+
+def _document(text: str | None) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,35 @@
+"""Publishes the positions of a stream as the committed offsets of a consumer group.
+
+Spark keeps its positions in the checkpoint, so Kafka's tools see nothing of a query. With option
+`group` they see a group without members, whose lag is that of the query. The checkpoint alone says
+where a query goes on: nothing ever reads these offsets back.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from local_cluster.client.admin.group_offsets import CommittedOffset, commit_offsets
+from local_cluster.wire.errors import KafkaError
+from spark_global.addresses import ClusterAddress
+from spark_global.streaming.positions import StreamPositions
+
+log = logging.getLogger(__name__)
+
+
+async def publish_positions(
+    cluster: ClusterAddress, group: str, positions: StreamPositions
+) -> None:
+    """Commit positions. A refusal is logged and stops no query."""
+    commits = {at: CommittedOffset(offset, -1, "") for at, offset in positions.offsets.items()}
+    if not commits:
+        return
+    try:
+        async with cluster.client() as client:
+            answers = await commit_offsets(client, group, commits)
+    except KafkaError as error:
+        log.warning("group %s: positions are not published: %s", group, error)
+        return
+    for at, code in sorted(answers.items()):
+        if code:
+            log.warning("group %s: %s is not published: %s", group, at, KafkaError(code))

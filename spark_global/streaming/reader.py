@@ -1,0 +1,151 @@
+"""The stream reader that Spark calls: on the driver for positions and splits, in tasks to read.
+
+Spark gives it one process of its own on the driver, which lives as long as the query. The calls
+come one after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from local_cluster.client.model import TopicPartition
+from spark_global.source.options import ReadOptions
+from spark_global.source.reading import Rows, read_range
+from spark_global.source.splits import Split
+from spark_global.streaming.planner import Limits, StreamPlanner
+from spark_global.streaming.positions import (
+    DATACENTERS,
+    GROUP,
+    NOTHING_JOINED,
+    StreamPositions,
+)
+from spark_global.streaming.publishing import publish_positions
+
+
+class HeliographStreamReader(DataSourceStreamReader):
+    """Reads the records of an aggregate as a stream.
+
+    Everything that a reader needs between two calls is made at the first one, because Spark also
+    pickles readers into tasks.
+    """
+
+    def __init__(self, options: ReadOptions, rows: Rows) -> None:
+        self._options = options
+        self._rows = rows
+        self._driver: _Driver | None = None
+
+    # -- on the driver ----------------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:
+        return dict(NOTHING_JOINED)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return one of the limits of the options; `latestOffset` applies both."""
+        if self._options.max_records_per_trigger is not None:
+            return ReadMaxRows(self._options.max_records_per_trigger)
+        if self._options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self._options.max_bytes_per_trigger)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Return the end of the next batch; `start` itself if there is nothing to read."""
+        limits = Limits()
+        if not isinstance(limit, ReadAllAvailable):
+            limits = Limits(
+                records_max=self._options.max_records_per_trigger,
+                bytes_max=self._options.max_bytes_per_trigger,
+            )
+        return self._on_driver().advance(start, limits)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fix where the query ends: at what can be read now."""
+        self._on_driver().fix_target()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """Return the last stable offsets that the last call of `latestOffset` saw.
+
+        Besides the offsets there are what `listener.py` needs: datacenters and group.
+        """
+        return self._on_driver().latest()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        return self._on_driver().splits(start, end)
+
+    def stop(self) -> None:
+        if self._driver is not None:
+            self._driver.close()
+            self._driver = None
+
+    def _on_driver(self) -> _Driver:
+        if self._driver is None:
+            self._driver = _Driver(self._options)
+        return self._driver
+
+    # -- in tasks ---------------------------------------------------------------------------
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Split), partition
+        yield from read_range(partition.range, self._rows, self._options.fetch_bytes_max)
+
+
+# Spark asks by isinstance; the reader has one base class all the same.
+SupportsTriggerAvailableNow.register(HeliographStreamReader)
+
+
+class _Driver:
+    """The planner and its event loop, which runs only during a call."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._runner = asyncio.Runner()
+        self._planner = StreamPlanner(options)
+        self._target: Mapping[TopicPartition, int] | None = None
+        self._end = StreamPositions(topic_ids={}, offsets={})
+        self._is_published = False
+
+    def fix_target(self) -> None:
+        self._target = self._runner.run(self._planner.known_ends())
+
+    def advance(self, start: dict[str, Any], limits: Limits) -> dict[str, Any]:
+        held = StreamPositions.decode(start)
+        if self._options.group is not None and not self._is_published:
+            # All before `start` is done. A kill may have come before the listener said so.
+            publishing = publish_positions(self._options.cluster, self._options.group, held)
+            self._runner.run(publishing)
+            self._is_published = True
+        self._end = self._runner.run(
+            self._planner.advance(held, limits, self._target, is_first_batch=not start)
+        )
+        end = self._end.encode()
+        return start if end == start else end
+
+    def latest(self) -> dict[str, Any] | None:
+        stable = self._planner.stable_ends
+        offsets = {at: stable.get(at, offset) for at, offset in self._end.offsets.items()}
+        if not offsets:
+            return None
+        ends = StreamPositions(
+            cluster_id=self._end.cluster_id, topic_ids=self._end.topic_ids, offsets=offsets
+        )
+        named = {DATACENTERS: self._planner.datacenters}
+        return ends.encode() | named | ({GROUP: self._options.group} if self._options.group else {})
+
+    def splits(self, start: dict[str, Any], end: dict[str, Any]) -> list[Split]:
+        positions = StreamPositions.decode(start), StreamPositions.decode(end)
+        return self._runner.run(self._planner.splits(*positions))
+
+    def close(self) -> None:
+        self._runner.run(self._planner.close())
+        self._runner.close()

@@ -1,0 +1,287 @@
+"""`readStream`: positions in the checkpoint, limits, links that join, broken checkpoints."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Coroutine, Iterator
+from dataclasses import astuple, dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from local_cluster.client.admin.group_offsets import committed_offsets
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import NewTopic, TopicPartition
+from local_cluster.records.batch import NewRecord, encode_batch
+from mirror_maker.formats import Block, FlowKey, Run, encode_record, map_topic_name
+from spark_global.links import MirrorLink
+from spark_global.views import Aggregate, follow_streams, stream_records
+from tests.support.cluster import running_broker
+from tests.support.producing import produce_to
+from tests.support.streaming_job import StreamingJob, write_parquet
+
+pytestmark = pytest.mark.real
+
+WAIT_SECONDS_MAX = 120.0
+SHIFT = 1_000
+"""Source offsets are so much higher than those of the aggregate."""
+
+
+@dataclass
+class Aggregated:
+    """A broker that tests fill as mirrors would."""
+
+    bootstrap: str
+    runner: asyncio.Runner
+    published: set[str] = field(default_factory=set)
+
+    def run(self, step: Coroutine[Any, Any, Any]) -> Any:
+        return self.runner.run(step)
+
+    def aggregate(self, *sources: str) -> Aggregate:
+        links = tuple(
+            MirrorLink(name=f"{source}-nyc", source=source, datacenter=source.upper())
+            for source in sources
+        )
+        return Aggregate(name="nyc", bootstrap=self.bootstrap, links=links)
+
+    async def create(self, topic: str, partitions: int = 1, cleanup: str = "delete") -> None:
+        new = NewTopic(name=topic, partitions=partitions, configs={"cleanup.policy": cleanup})
+        async with KafkaClient(self.bootstrap) as client:
+            created = await client.create_topics([new])
+            assert not any(created.values()), created
+
+    async def copy(self, topic: str, values: range, partition: int = 0) -> None:
+        """Append one record per value, in batches of ten."""
+        async with KafkaClient(self.bootstrap) as client:
+            at = TopicPartition(topic, partition)
+            for first in range(values.start, values.stop, 10):
+                batch = range(first, min(first + 10, values.stop))
+                records = [NewRecord(i * 1_000, None, f"{topic} {i}".encode()) for i in batch]
+                await produce_to(client, at, encode_batch(records))
+
+    async def committed(self, group: str) -> dict[str, int]:
+        async with KafkaClient(self.bootstrap) as client:
+            positions = (await committed_offsets(client, [group])).get(group, {})
+            return {str(at): position.offset for at, position in positions.items()}
+
+    async def publish_map(self, source: str, topic: str, end: int, partition: int = 0) -> None:
+        """Write the map of a link: its copies have the offsets [0, end)."""
+        name = map_topic_name(f"{source}-nyc")
+        if name not in self.published:
+            self.published.add(name)
+            await self.create(name, cleanup="compact")
+        block = Block(
+            flow=FlowKey(topic, partition, UUID(int=0), UUID(int=0)),
+            producer_id=1,
+            producer_epoch=0,
+            nonce=1,
+            target_topic=f"{source}.{topic}",
+            source_start=SHIFT,
+            target_start=0,
+            source_next=SHIFT + end,
+            next_sequence=end,
+            runs=(Run(SHIFT, 0, end),) if end else (),
+        )
+        key, value = encode_record(block)
+        async with KafkaClient(self.bootstrap) as client:
+            await produce_to(
+                client, TopicPartition(name, 0), encode_batch([NewRecord(0, key, value)])
+            )
+
+
+@pytest.fixture(scope="module")
+def nyc(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aggregated]:
+    with asyncio.Runner() as runner:
+        context = running_broker(zookeeper, tmp_path_factory.mktemp("streaming-broker"))
+        broker = runner.run(context.__aenter__())
+        try:
+            yield Aggregated(broker.bootstrap, runner)
+        finally:
+            runner.run(context.__aexit__(None, None, None))
+
+
+def drain(frame: DataFrame, out: Path) -> list[int]:
+    """Read all that there is into Parquet; return the rows of each batch that had rows."""
+    query = write_parquet(frame, out, available_now=True)
+    query.awaitTermination()
+    return [each.numInputRows for each in query.recentProgress if each.numInputRows]
+
+
+def values(spark: SparkSession, out: Path) -> list[str]:
+    return sorted(bytes(row.value).decode() for row in spark.read.parquet(f"{out}/rows").collect())
+
+
+def positions(out: Path) -> list[dict[str, Any]]:
+    """The positions of every batch in the checkpoint."""
+    files = sorted((out / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda each: int(each.name))
+    return [json.loads(each.read_text().splitlines()[-1]) for each in files]
+
+
+def test_a_query_goes_on_where_its_checkpoint_ends(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path
+) -> None:
+    nyc.run(nyc.create("jfk.a", 2))
+    nyc.run(nyc.copy("jfk.a", range(100)))
+    nyc.run(nyc.copy("jfk.a", range(100, 105), partition=1))
+    frame = stream_records(
+        spark, nyc.aggregate("jfk"), topic="a", group="a-query", maxRecordsPerTrigger=40
+    )
+    assert drain(frame, tmp_path) == [40, 40, 25]
+    # The small partition is not held back by the large one.
+    read = [each["topics"]["jfk.a"]["offsets"] for each in positions(tmp_path)]
+    assert read[:2] == [{"0": 0, "1": 0}, {"0": 35, "1": 5}]
+    assert read[-1] == {"0": 100, "1": 5}
+    nyc.run(nyc.copy("jfk.a", range(105, 110)))
+    assert drain(frame, tmp_path) == [5]
+    # Nobody followed the query, so its group has where the last run went on.
+    assert nyc.run(nyc.committed("a-query")) == {"jfk.a-0": 100, "jfk.a-1": 5}
+    assert values(spark, tmp_path) == sorted(f"jfk.a {i}" for i in range(110))
+
+
+def test_a_stream_reads_no_record_before_its_origin_is_known(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path
+) -> None:
+    nyc.run(nyc.create("ord.b"))
+    nyc.run(nyc.copy("ord.b", range(30)))
+    nyc.run(nyc.publish_map("ord", "b", 20))
+    frame = stream_records(spark, nyc.aggregate(), topic="b")
+    assert drain(frame, tmp_path) == [20]
+    nyc.run(nyc.publish_map("ord", "b", 30))
+    assert drain(frame, tmp_path) == [10]
+    rows = spark.read.parquet(f"{tmp_path}/rows").collect()
+    assert {(row.datacenter, row.topic, row.offset - row.aggregate_offset) for row in rows} == {
+        ("ord", "b", SHIFT)
+    }
+    assert sorted(row.aggregate_offset for row in rows) == list(range(30))
+
+
+def test_a_link_joins_a_running_query(spark: SparkSession, nyc: Aggregated, tmp_path: Path) -> None:
+    nyc.run(nyc.create("jfk.c"))
+    nyc.run(nyc.publish_map("jfk", "c", 10))
+    nyc.run(nyc.copy("jfk.c", range(10)))
+    seen: list[tuple[str, int | None]] = []
+
+    def take(batch: DataFrame, _: int) -> None:
+        seen.extend((row.datacenter, row.offset) for row in batch.collect())
+
+    frame = stream_records(
+        spark, nyc.aggregate("jfk"), topic="c", startingOffsets="latest", group="c-query"
+    )
+    follower = follow_streams(spark, nyc.aggregate())
+    query = (
+        frame.writeStream.foreachBatch(take)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(processingTime="100 milliseconds")
+        .start()
+    )
+    try:
+        wait_for(lambda: bool(positions(tmp_path)) if query.isActive else query.exception())
+        nyc.run(nyc.copy("jfk.c", range(10, 15)))
+        nyc.run(nyc.publish_map("jfk", "c", 15))
+        # A datacenter that the options do not name, with records from before the query sees it.
+        nyc.run(nyc.create("lga.c"))
+        nyc.run(nyc.copy("lga.c", range(7)))
+        nyc.run(nyc.publish_map("lga", "c", 7))
+        wait_for(lambda: len(seen) >= 12 or not query.isActive)
+        # Lag tools see a group that is at the ends, though the query goes on.
+        ends = {"jfk.c-0": 15, "lga.c-0": 7}
+        wait_for(lambda: nyc.run(nyc.committed("c-query")) == ends or not query.isActive)
+        caught_up = [("JFK", 0, 0.0, False), ("lga", 0, 0.0, False)]
+        wait_for(lambda: [astuple(lag) for lag in follower.lag(query.id)] == caught_up)
+    finally:
+        query.stop()
+        spark.streams.removeListener(follower)
+    assert query.exception() is None
+    expected = [("JFK", SHIFT + i) for i in range(10, 15)] + [("lga", SHIFT + i) for i in range(7)]
+    assert sorted(seen, key=str) == expected
+
+
+def test_the_first_run_alone_starts_where_the_options_say(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path
+) -> None:
+    nyc.run(nyc.create("bos.d"))
+    nyc.run(nyc.copy("bos.d", range(20)))
+    at_15 = "1970-01-01T00:00:15"
+    frame = stream_records(
+        spark, nyc.aggregate("bos"), topic="d", startingTimestamp=at_15, maxBytesPerTrigger=70
+    )
+    batches = drain(frame, tmp_path)
+    assert len(batches) > 1, "the limit in bytes is too small for all at once"
+    assert sum(batches) == 5
+    nyc.run(nyc.create("ord.d"))
+    nyc.run(nyc.copy("ord.d", range(3)))
+    nyc.run(nyc.publish_map("ord", "d", 3))
+    assert sum(drain(frame, tmp_path)) == 3
+    assert values(spark, tmp_path) == sorted(
+        [f"bos.d {i}" for i in range(15, 20)] + [f"ord.d {i}" for i in range(3)]
+    )
+
+
+def test_a_checkpoint_of_a_deleted_topic_is_refused(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path
+) -> None:
+    async def delete(topic: str) -> None:
+        async with KafkaClient(nyc.bootstrap) as client:
+            await client.delete_topics([topic])
+
+    nyc.run(nyc.create("bos.e"))
+    nyc.run(nyc.copy("bos.e", range(10)))
+    frame = stream_records(spark, nyc.aggregate("bos"), topic="e")
+    assert drain(frame, tmp_path) == [10]
+    nyc.run(delete("bos.e"))
+    nyc.run(nyc.create("bos.e"))
+    nyc.run(nyc.copy("bos.e", range(20)))
+    with pytest.raises(Exception, match=r"topic bos\.e was deleted and re-created"):
+        drain(frame, tmp_path)
+
+
+@pytest.mark.timeout(900)
+def test_kills_lose_nothing_and_double_nothing(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path
+) -> None:
+    records, per_batch = 300, 50
+    for source in ("ewr", "mia"):
+        nyc.run(nyc.create(f"{source}.f"))
+        nyc.run(nyc.publish_map(source, "f", records))
+        nyc.run(nyc.copy(f"{source}.f", range(records)))
+
+    job = StreamingJob(nyc.bootstrap, "f", tmp_path, per_batch)
+    try:
+        # Between batches: every planned batch is done.
+        wait_for(lambda: len(job.batches("commits")) >= 3)
+        wait_for(lambda: job.batches("commits") >= job.batches("offsets"))
+    finally:
+        job.kill()
+    before = job.batches("commits")
+
+    job = StreamingJob(nyc.bootstrap, "f", tmp_path, per_batch)
+    try:
+        wait_for(lambda: len(job.batches("commits")) > len(before))
+        assert job.kill_workers()
+        seen = job.batches("commits")
+        wait_for(lambda: len(job.batches("commits")) > len(seen))
+        # In the middle of a batch: it is planned and not done.
+        wait_for(lambda: job.batches("offsets") > job.batches("commits"))
+    finally:
+        job.kill()
+    assert len(job.batches("commits")) < 2 * records // per_batch, "killed too late"
+
+    drain(stream_records(spark, nyc.aggregate(), topic="f"), tmp_path)
+    rows = spark.read.parquet(f"{tmp_path}/rows").collect()
+    found = sorted((row.datacenter, row.offset, bytes(row.value).decode()) for row in rows)
+    assert found == sorted(
+        (source, SHIFT + i, f"{source}.f {i}") for source in ("ewr", "mia") for i in range(records)
+    )
+
+
+def wait_for(is_done: Any) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while not is_done():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
