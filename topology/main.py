@@ -32,6 +32,8 @@ from topology.coordinators.group_command import group_app
 from topology.coordinators.transaction_command import transaction_app
 from topology.mirror.command import mirror_app
 from topology.rebalance.command import rebalance
+from topology.records.consume_command import consume
+from topology.records.produce_command import produce
 from topology.version import show_version
 
 app = typer.Typer(
@@ -61,6 +63,7 @@ def _options(
 COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     *(validate, schema),
     *(plan, up, status, down),
+    *(produce, consume),
     *(gaps, audit, rebalance, demo, sql),
 )
 for command in COMMANDS:

@@ -1,4 +1,4 @@
-"""`heliograph topic|group|config|broker|transaction` on Apache Kafka, as on our brokers."""
+"""The commands on one cluster, on Apache Kafka: the scenarios of our brokers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import admin_scenario
+from tests.support import admin_scenario, records_scenario
 from tests.support.admin_scenario import Commands
 from tests.support.kafka_from_maven import running_kafka
 
@@ -27,3 +27,5 @@ async def test_admin_commands_against_kafka(tmp_path: Path) -> None:
         ):
             await asyncio.to_thread(scenario, on)
         await asyncio.to_thread(admin_scenario.transactions, on, admin_scenario.open_transaction)
+        await asyncio.to_thread(records_scenario.records, on, tmp_path)
+        await asyncio.to_thread(records_scenario.transactions, on)

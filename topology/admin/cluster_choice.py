@@ -28,8 +28,8 @@ from topology.cli.command_line import (
 )
 
 if TYPE_CHECKING:
-    from local_cluster.client.auth.security import ClientSecurity
     from local_cluster.client.client import KafkaClient
+    from topology.deployment.deployment import Deployment
     from topology.status.liveness import ClusterAddress
 
 CLIENT_ID: Final = "heliograph-command"
@@ -98,18 +98,19 @@ class ClusterChoice:
             return ClusterAddress(OUTSIDE, self.bootstrap, security)
         if self.security is not None:
             fail("--security goes with --bootstrap; a deployment has its own", code=EXIT_USAGE)
-        owner, clusters = self._known_clusters()
+        running = self.known()
+        clusters = {each.name: each for each in running.clusters}
         names = list(clusters)
         name = names[0] if self.cluster is None and len(names) == 1 else self.cluster
         if name is None:
             known = ", ".join(names)
-            fail(f"name the --cluster of {owner}; there are: {known}", code=EXIT_USAGE)
+            fail(f"name the --cluster of {running.name}; there are: {known}", code=EXIT_USAGE)
         if name not in clusters:
             from topology.problems import unknown_name
 
-            fail(f"{owner}: {unknown_name('cluster', name, names)}", code=EXIT_USAGE)
-        bootstrap, security = clusters[name]
-        return ClusterAddress(name, bootstrap, security)
+            fail(f"{running.name}: {unknown_name('cluster', name, names)}", code=EXIT_USAGE)
+        found = clusters[name]
+        return ClusterAddress(name, found.bootstrap, found.security)
 
     def run(self, work: Callable[[KafkaClient], Awaitable[T]]) -> T:
         """Return the result of `work` with a client of the cluster.
@@ -150,10 +151,13 @@ class ClusterChoice:
         emit(self.output, document, for_people)
         return document
 
-    def _known_clusters(self) -> tuple[str, dict[str, tuple[str, ClientSecurity]]]:
-        """Return the name of the deployment, and its clusters with address and security."""
-        from topology.deployment.broker_daemons import bootstrap_of
+    def known(self) -> Deployment:
+        """Return the deployment with its clusters and links; end the command without one.
+
+        That of a topology file which was not deployed on this host has no daemons.
+        """
         from topology.deployment.deployment import read_deployment
+        from topology.deployment.render import views_of
         from topology.deployment.state_dir import default_state_root
         from topology.problems import DeployError
 
@@ -161,18 +165,11 @@ class ClusterChoice:
         if file is not None and file.is_file() and self.state_dir is None:
             topology = load_file(file)
             if not (default_state_root() / topology.name / "deployment.json").exists():
-                directory = file.absolute().parent
-                return topology.name, {
-                    each.name: (bootstrap_of(each), each.security.client(directory))
-                    for each in topology.clusters
-                }
+                return views_of(topology, file)
         try:
-            running = read_deployment(find_deployment(self.deployment, self.state_dir))
+            return read_deployment(find_deployment(self.deployment, self.state_dir))
         except DeployError as error:
             fail(str(error), error.details)
-        return running.name, {
-            each.name: (each.bootstrap, each.security) for each in running.clusters
-        }
 
 
 def on_cluster(command: Callable[Concatenate[ClusterChoice, P], None]) -> Callable[..., None]:

@@ -5,6 +5,7 @@ Each daemon gets a frozen settings object as a JSON file. No daemon reads the to
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from local_cluster.client.auth.security import ClientSecurity
@@ -27,8 +28,8 @@ from topology.model import Cluster, Topology
 
 def render(topology: Topology, state: StateDir, *, topology_file: Path) -> Deployment:
     """Return the deployment of a topology in a state directory. Raises ZooKeeperUnavailable."""
-    directory = topology_file.absolute().parent
-    security = {each.name: each.security.client(directory) for each in topology.clusters}
+    views = views_of(topology, topology_file)
+    security = {each.name: each.security for each in views.clusters}
     own = [each for each in topology.clusters if each.effective_kind != "external"]
     brokers = [
         broker_daemon(topology, each, broker, state) for each in own for broker in each.broker_list
@@ -39,10 +40,16 @@ def render(topology: Topology, state: StateDir, *, topology_file: Path) -> Deplo
         *mirror_daemons(topology, state, security),
         *aggregator_daemons(topology, state, security),
     ]
+    return replace(views, daemons=tuple(daemons))
+
+
+def views_of(topology: Topology, topology_file: Path) -> Deployment:
+    """Return the clusters and links of a topology, without the daemons that run them."""
+    directory = topology_file.absolute().parent
+    security = {each.name: each.security.client(directory) for each in topology.clusters}
     return Deployment(
         name=topology.name,
         topology_file=str(topology_file.absolute()),
-        daemons=tuple(daemons),
         clusters=tuple(_cluster_view(each, security[each.name]) for each in topology.clusters),
         links=tuple(
             LinkView(

@@ -64,12 +64,16 @@ def test_a_cluster_that_does_not_answer_is_named() -> None:
     admin_scenario.unreachable()
 
 
-def test_the_examples_of_the_page_run(on: Commands) -> None:
+def test_the_examples_of_the_page_run(
+    on: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In the page's order, on one cluster; a line may rely on the lines before it."""
     blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
     assert len(lines) > 20
     on.run("topic", "delete", "ord.*", "--regex", "--yes")
+    monkeypatch.chdir(tmp_path)
+    Path("examples.txt").write_text("a:1\nb:2\n")
     for line in lines:
         name, *words = shlex.split(line)
         assert name == "heliograph"

@@ -1,0 +1,110 @@
+"""Commands that know a deployment: its clusters by name, its links, what an aggregate merges."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.heliograph_command import HeliographCommand
+from tests.support.quiet_ports import quiet_ports
+
+pytestmark = pytest.mark.real
+
+WAIT_S = 60.0
+TOPOLOGY = """\
+name: commanded
+zookeepers: [{{name: zookeeper, port: {0}}}]
+clusters:
+  - name: jfk
+    datacenter: new-york
+    brokers: [{{id: 1, port: {1}}}]
+  - name: ewr
+    datacenter: newark
+    brokers: [{{id: 1, port: {2}}}]
+  - name: nyc
+    kind: aggregate
+    brokers: [{{id: 1, port: {3}}}]
+links:
+  - {{source: jfk, target: nyc, topics: [flights, gates], merge: gates}}
+  - {{source: ewr, target: nyc, topics: [flights, gates], merge: gates}}
+"""
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeliographCommand]:
+    command = HeliographCommand(tmp_path_factory.mktemp("commanded"))
+    command.file.write_text(TOPOLOGY.format(*quiet_ports(4)))
+    try:
+        command.up()
+        yield command
+    finally:
+        if command.state_dir.exists():
+            command.run("down", "--purge")
+
+
+def produce(command: HeliographCommand, cluster: str, topic: str, *values: str) -> None:
+    program = "from topology.main import main; main()"
+    words = ["produce", topic, "-c", cluster, *command.options]
+    text = "".join(f"{value}\n" for value in values)
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        input=text,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def consume(command: HeliographCommand, *arguments: str) -> list[dict[str, Any]]:
+    done = command._done(("consume", "-c", "nyc", *arguments), 0)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_the_global_view_knows_the_datacenter_of_each_record(command: HeliographCommand) -> None:
+    for cluster in ("jfk", "ewr"):
+        command.run("topic", "create", "flights", "gates", "-p", "1", "-c", cluster)
+        produce(command, cluster, "flights", f"{cluster}-0", f"{cluster}-1")
+        produce(command, cluster, "gates", f"{cluster}-gate")
+    deadline_s = time.monotonic() + WAIT_S
+    found: list[dict[str, Any]] = []
+    while len(found) < 6 or any(each["datacenter"] is None for each in found):
+        assert time.monotonic() < deadline_s, found
+        time.sleep(0.3)
+        if command.document("audit")["links"]:  # before that, the links have no copies
+            done = command._done(("consume", "-c", "nyc", "flights", "gates", "--global"), None)
+            found = [json.loads(line) for line in done.stdout.splitlines()]
+    origins = {
+        each["value"]: (each["datacenter"], each["topic"], each["source_offset"]) for each in found
+    }
+    assert origins == {
+        "jfk-0": ("new-york", "jfk.flights", 0),
+        "jfk-1": ("new-york", "jfk.flights", 1),
+        "ewr-0": ("newark", "ewr.flights", 0),
+        "ewr-1": ("newark", "ewr.flights", 1),
+        "jfk-gate": ("new-york", "gates", 0),
+        "ewr-gate": ("newark", "gates", 0),
+    }
+    one = consume(command, "flights", "--global", "--datacenter", "newark")
+    assert [each["value"] for each in one] == ["ewr-0", "ewr-1"]
+    said = command.complain("consume", "-c", "nyc", "flits", "--global")
+    assert "no merged topic 'flits'; did you mean 'flights'?" in said
+    said = command.complain("consume", "-c", "nyc", "flights", "--global", "--datacenter", "nwark")
+    assert "did you mean 'newark'?" in said
+
+
+def test_links(command: HeliographCommand) -> None:
+    links = command.run("link", "list")["links"]
+    assert [(each["name"], each["state"]) for each in links] == [
+        ("jfk-nyc", "running"),
+        ("ewr-nyc", "running"),
+    ]
+    link = command.run("link", "describe", "jfk-nyc")
+    flow = next(each for each in link["worker"]["flows"] if each["topic"] == "flights")
+    assert (flow["target_topic"], flow["source_next"]) == ("jfk.flights", 2)
