@@ -17,19 +17,31 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
+from mirror_maker.formats.mm2 import HEARTBEATS_TOPIC
 from spark_global.addresses import ClusterAddress, encode_security
+from spark_global.catalogue.offsets import HEARTBEAT_MATRIX, OFFSET_QUESTIONS
+from spark_global.catalogue.question import Question
+from spark_global.catalogue.records import RECORD_QUESTIONS
 from spark_global.links import MirrorLink, encode_links
 from spark_global.source.coverage import choose_topics
 from spark_global.source.data_source import FORMAT
 from spark_global.source.maps import load_maps
 from spark_global.source.options import ReadOptions
-from spark_global.source.tables import END_OFFSETS_TABLE, OFFSET_MAP_TABLE, RECORDS_TABLE
+from spark_global.source.tables import (
+    END_OFFSETS_TABLE,
+    GROUPS_TABLE,
+    OFFSET_MAP_TABLE,
+    RECORDS_TABLE,
+    SOURCE_END_OFFSETS_TABLE,
+)
 from spark_global.streaming.listener import ProgressListener
 
 VIEW_PREFIX: Final = "global_"
 BOOKKEEPING_VIEWS: Final[Mapping[str, str]] = {
     "heliograph_offset_map": OFFSET_MAP_TABLE,
     "heliograph_end_offsets": END_OFFSETS_TABLE,
+    "heliograph_source_end_offsets": SOURCE_END_OFFSETS_TABLE,
+    "heliograph_groups": GROUPS_TABLE,
 }
 """The tables of the views that belong to no topic."""
 
@@ -117,13 +129,43 @@ def create_views(session: SparkSession, aggregate: Aggregate, query: str = "") -
     KafkaError.
     """
     topics = view_names(global_topics(aggregate))
+    questions = question_names(topics)
     words = set(re.findall(r"\w+", query.lower()))
-    known = [*topics, *BOOKKEEPING_VIEWS]
-    wanted = [name for name in known if name in words] or known
+    plain = [*topics, *BOOKKEEPING_VIEWS]
+    wanted = [name for name in (*plain, *questions) if name in words] or plain
     for name in wanted:
-        if name in topics:
+        if name in questions:
+            view = _answer(session, aggregate, *questions[name])
+        elif name in topics:
             view = load_table(session, aggregate, RECORDS_TABLE, topic=topics[name])
         else:
             view = load_table(session, aggregate, BOOKKEEPING_VIEWS[name])
         view.createOrReplaceTempView(name)
     return wanted
+
+
+def question_names(topics: Mapping[str, str]) -> dict[str, tuple[Question, str | None]]:
+    """Return question and topic by view name; `topics` has the topic by view name.
+
+    `global_flights_conflicts` is the question `conflicts` of the topic `flights`. A topic's own
+    view has precedence.
+    """
+    of_topics: dict[str, tuple[Question, str | None]] = {
+        f"{view}_{question.name}": (question, topic)
+        for view, topic in topics.items()
+        for question in RECORD_QUESTIONS
+    }
+    of_offsets: dict[str, tuple[Question, str | None]] = {
+        f"heliograph_{question.name}": (question, None) for question in OFFSET_QUESTIONS
+    }
+    of_offsets[f"heliograph_{HEARTBEAT_MATRIX.name}"] = HEARTBEAT_MATRIX, HEARTBEATS_TOPIC
+    every = of_topics | of_offsets
+    return {name: asked for name, asked in every.items() if name not in topics}
+
+
+def _answer(
+    session: SparkSession, aggregate: Aggregate, question: Question, topic: str | None
+) -> DataFrame:
+    of_topic: dict[str, str | int] = {} if topic is None else {"topic": topic}
+    frames = [load_table(session, aggregate, name, **of_topic) for name in question.inputs]
+    return question(*frames)

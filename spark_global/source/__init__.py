@@ -16,5 +16,6 @@ Reading order:
     columns      columns of records, as numpy and Arrow arrays (pure)
     provenance   the offset map as arrays (pure)
     maps         reads the published offset maps
+    groups       the committed offsets of consumer groups
     rows         columns and provenance to the rows of a table (pure)
 """

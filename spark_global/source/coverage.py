@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from local_cluster.client.model import TopicPartition
@@ -53,6 +53,8 @@ class ReadPlan:
     ends: Mapping[TopicPartition, PartitionEnds]
     maps: Mapping[TopicPartition, list[MappedPartition]]
     ranges: list[PartitionRange]
+    sources: Mapping[TopicPartition, list[SourcePartition]] = field(default_factory=dict)
+    """Source partitions by their copies, for tables that need them."""
 
 
 def choose_topics(

@@ -29,15 +29,24 @@ from pyspark.sql.types import StructType
 
 from spark_global.source.coverage import ReadPlan
 from spark_global.source.options import ReadOptions, check_streamable, parse_options
-from spark_global.source.planning import plan_read
+from spark_global.source.planning import plan_groups, plan_read
 from spark_global.source.reading import Rows, read_range
-from spark_global.source.rows import end_offset_rows, fingerprint_rows, offset_map_rows, record_rows
+from spark_global.source.rows import (
+    end_offset_rows,
+    fingerprint_rows,
+    group_rows,
+    offset_map_rows,
+    record_rows,
+    source_end_offset_rows,
+)
 from spark_global.source.splits import Split, split_ranges
 from spark_global.source.tables import (
     END_OFFSETS_TABLE,
     FINGERPRINTS_TABLE,
+    GROUPS_TABLE,
     OFFSET_MAP_TABLE,
     RECORDS_TABLE,
+    SOURCE_END_OFFSETS_TABLE,
     spark_schema,
 )
 from spark_global.streaming.reader import HeliographStreamReader
@@ -79,6 +88,8 @@ class HeliographReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
+        if self._options.table == GROUPS_TABLE:
+            return [SmallTable(group_rows(asyncio.run(plan_groups(self._options))))]
         plan = asyncio.run(plan_read(self._options))
         small = self._small_table(plan)
         if small is not None:
@@ -99,6 +110,8 @@ class HeliographReader(DataSourceReader):
             return offset_map_rows(plan)
         if self._options.table == END_OFFSETS_TABLE:
             return end_offset_rows(plan)
+        if self._options.table == SOURCE_END_OFFSETS_TABLE:
+            return source_end_offset_rows(plan)
         return None
 
 

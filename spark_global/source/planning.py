@@ -31,11 +31,16 @@ from spark_global.source.coverage import (
     both_sides,
     choose_topics,
 )
+from spark_global.source.groups import GroupPosition, groups_at_sources, groups_on_aggregate
 from spark_global.source.maps import Maps, load_maps
 from spark_global.source.options import ReadOptions
 from spark_global.source.pruning import Bounds, cut_range
 from spark_global.source.splits import Origin
-from spark_global.source.tables import FINGERPRINTS_TABLE
+from spark_global.source.tables import (
+    FINGERPRINTS_TABLE,
+    GROUPS_TABLE,
+    SOURCE_END_OFFSETS_TABLE,
+)
 
 
 async def plan_read(options: ReadOptions) -> ReadPlan:
@@ -52,8 +57,10 @@ async def plan_read(options: ReadOptions) -> ReadPlan:
         topics = choose_topics(options, candidates, chain.from_iterable(maps.values()))
         ends = {at: end for at, end in ends.items() if at.topic in topics}
         timestamp_starts = await _timestamp_starts(client, ends, bounds)
-    if options.table == FINGERPRINTS_TABLE:
+    sources: Mapping[TopicPartition, list[SourcePartition]] = {}
+    if options.table in (FINGERPRINTS_TABLE, SOURCE_END_OFFSETS_TABLE, GROUPS_TABLE):
         sources = await _source_ends(options, chain.from_iterable(topics.values()))
+    if options.table == FINGERPRINTS_TABLE:
         ranges = both_sides(options, topics, ends, maps, sources)
     else:
         if options.topic is not None and not topics:
@@ -64,7 +71,18 @@ async def plan_read(options: ReadOptions) -> ReadPlan:
             for one in aggregate_ranges(options, topics[at.topic], at, end, maps.get(at, []))
         ]
     cut = [part for part in (cut_range(one, bounds) for one in ranges) if part is not None]
-    return ReadPlan(topics, ends, {at: maps[at] for at in ends if at in maps}, cut)
+    return ReadPlan(topics, ends, {at: maps[at] for at in ends if at in maps}, cut, sources)
+
+
+async def plan_groups(options: ReadOptions) -> list[GroupPosition]:
+    """Return the positions of all groups, on the aggregate and at sources. Raises KafkaError.
+
+    Links without `bootstrap` have no positions at their source.
+    """
+    plan = await plan_read(options)
+    async with options.cluster.client() as client:
+        here = await groups_on_aggregate(client, plan.topics, plan.ends)
+    return here + await groups_at_sources(plan.sources)
 
 
 def unknown_topic(name: str, bootstrap: str) -> KafkaError:
@@ -144,8 +162,10 @@ async def _source_ends(
             by_link[topic.link][topic.origin.topic] = topic
     found: dict[TopicPartition, list[SourcePartition]] = {}
     for link, mirrored in by_link.items():
+        if link.bootstrap is None and options.table == GROUPS_TABLE:
+            continue
         if link.bootstrap is None:
-            raise ValueError(f"option links: link {link.name} has no bootstrap to audit against")
+            raise ValueError(f"option links: link {link.name} has no bootstrap of its source")
         if options.topic is not None and options.topic not in mirrored:
             origin = Origin(link.datacenter, options.topic)
             mirrored[options.topic] = ReadTopic(link.prefix + options.topic, origin, link)

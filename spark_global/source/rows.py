@@ -14,12 +14,14 @@ from spark_global.source.columns import (
     headers_column,
 )
 from spark_global.source.coverage import ReadPlan, ReadTopic
+from spark_global.source.groups import GroupPosition
 from spark_global.source.provenance import UNKNOWN_OFFSET
 from spark_global.source.splits import PartitionRange
 from spark_global.source.tables import (
     AGGREGATE_SIDE,
     END_OFFSETS,
     FINGERPRINTS,
+    GROUPS,
     HEADER,
     OFFSET_MAP,
     RECORDS,
@@ -127,9 +129,46 @@ def end_offset_rows(plan: ReadPlan) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=END_OFFSETS)
 
 
+def source_end_offset_rows(plan: ReadPlan) -> pa.RecordBatch:
+    """Return the table `source_end_offsets`: one row per source partition."""
+    rows = [
+        {
+            "datacenter": source.topic.origin.datacenter,
+            "topic": source.topic.origin.topic,
+            "partition": at.partition,
+            "aggregate_topic": at.topic,
+            "log_start_offset": source.ends.log_start_offset,
+            "last_stable_offset": source.ends.last_stable_offset,
+            "mapped_source_offset": _mapped_end(plan, at, source.topic),
+        }
+        for at, sources in sorted(plan.sources.items())
+        for source in sources
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=END_OFFSETS)
+
+
+def group_rows(positions: list[GroupPosition]) -> pa.RecordBatch:
+    """Return the table `groups`: one row per group and partition with a commit."""
+    rows = [
+        {
+            "side": each.side,
+            "datacenter": each.origin.datacenter,
+            "topic": each.origin.topic,
+            "partition": each.partition,
+            "aggregate_topic": each.aggregate_topic,
+            "group": each.group,
+            "committed_offset": each.committed_offset,
+            "log_start_offset": each.ends.log_start_offset,
+            "last_stable_offset": each.ends.last_stable_offset,
+        }
+        for each in positions
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=GROUPS)
+
+
 def _mapped_end(plan: ReadPlan, at: TopicPartition, topic: ReadTopic) -> int | None:
     maps = plan.maps.get(at, [])
-    if len(plan.topics[at.topic]) > 1 and topic.link is not None:
+    if len(plan.topics.get(at.topic, ())) > 1 and topic.link is not None:
         maps = [mapped for mapped in maps if mapped.link == topic.link.name]
     return maps[0].runs.source_next if maps else None
 

@@ -4,6 +4,8 @@
     fingerprints  one row per record on both sides of every link, without content; see `audit.py`
     offset_map    the runs that relate source offsets and aggregate offsets
     end_offsets   one row per partition: log start, end, and end of the map
+    source_end_offsets  the same of the partitions at their sources
+    groups        committed offsets of consumer groups, on the aggregate and at the sources
 
 `datacenter`, `topic`, `partition` and `offset` are those of the source. `aggregate_topic` and
 `aggregate_offset` are those of the cluster to read. An offset that the map does not have is null,
@@ -79,16 +81,32 @@ END_OFFSETS: Final = pa.schema(
     ]
 )
 
+GROUPS: Final = pa.schema(
+    [
+        pa.field("side", pa.string(), nullable=False),
+        *_ORIGIN,
+        pa.field("aggregate_topic", pa.string(), nullable=False),
+        pa.field("group", pa.string(), nullable=False),
+        pa.field("committed_offset", pa.int64(), nullable=False),
+        pa.field("log_start_offset", pa.int64(), nullable=False),
+        pa.field("last_stable_offset", pa.int64(), nullable=False),
+    ]
+)
+
 RECORDS_TABLE: Final = "records"
 FINGERPRINTS_TABLE: Final = "fingerprints"
 OFFSET_MAP_TABLE: Final = "offset_map"
 END_OFFSETS_TABLE: Final = "end_offsets"
+SOURCE_END_OFFSETS_TABLE: Final = "source_end_offsets"
+GROUPS_TABLE: Final = "groups"
 
 TABLES: Final[Mapping[str, pa.Schema]] = {
     RECORDS_TABLE: RECORDS,
     FINGERPRINTS_TABLE: FINGERPRINTS,
     OFFSET_MAP_TABLE: OFFSET_MAP,
     END_OFFSETS_TABLE: END_OFFSETS,
+    SOURCE_END_OFFSETS_TABLE: END_OFFSETS,
+    GROUPS_TABLE: GROUPS,
 }
 
 

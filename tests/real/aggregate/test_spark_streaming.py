@@ -14,13 +14,17 @@ from uuid import UUID
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from local_cluster.client.admin.group_offsets import committed_offsets
+from local_cluster.client.admin.group_offsets import (
+    CommittedOffset,
+    commit_offsets,
+    committed_offsets,
+)
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.formats import Block, FlowKey, Run, encode_record, map_topic_name
 from spark_global.links import MirrorLink
-from spark_global.views import Aggregate, follow_streams, stream_records
+from spark_global.views import Aggregate, create_views, follow_streams, stream_records
 from tests.support.cluster import running_broker
 from tests.support.producing import produce_to
 from tests.support.streaming_job import StreamingJob, write_parquet
@@ -70,7 +74,15 @@ class Aggregated:
             positions = (await committed_offsets(client, [group])).get(group, {})
             return {str(at): position.offset for at, position in positions.items()}
 
-    async def publish_map(self, source: str, topic: str, end: int, partition: int = 0) -> None:
+    async def commit(self, group: str, topic: str, offset: int) -> None:
+        async with KafkaClient(self.bootstrap) as client:
+            at = TopicPartition(topic, 0)
+            answers = await commit_offsets(client, group, {at: CommittedOffset(offset, -1, "")})
+            assert not answers[at]
+
+    async def publish_map(
+        self, source: str, topic: str, end: int, partition: int = 0, shift: int = SHIFT
+    ) -> None:
         """Write the map of a link: its copies have the offsets [0, end)."""
         name = map_topic_name(f"{source}-nyc")
         if name not in self.published:
@@ -82,11 +94,11 @@ class Aggregated:
             producer_epoch=0,
             nonce=1,
             target_topic=f"{source}.{topic}",
-            source_start=SHIFT,
+            source_start=shift,
             target_start=0,
-            source_next=SHIFT + end,
+            source_next=shift + end,
             next_sequence=end,
-            runs=(Run(SHIFT, 0, end),) if end else (),
+            runs=(Run(shift, 0, end),) if end else (),
         )
         key, value = encode_record(block)
         async with KafkaClient(self.bootstrap) as client:
@@ -239,6 +251,41 @@ def test_a_checkpoint_of_a_deleted_topic_is_refused(
     nyc.run(nyc.copy("bos.e", range(20)))
     with pytest.raises(Exception, match=r"topic bos\.e was deleted and re-created"):
         drain(frame, tmp_path)
+
+
+def test_questions_about_groups_as_sql_views(spark: SparkSession, nyc: Aggregated) -> None:
+    # The source is the same cluster, and the copy lacks its last two records.
+    nyc.run(nyc.create("g"))
+    nyc.run(nyc.copy("g", range(12)))
+    nyc.run(nyc.create("sea.g"))
+    nyc.run(nyc.copy("sea.g", range(10)))
+    nyc.run(nyc.publish_map("sea", "g", 10, shift=0))
+    nyc.run(nyc.commit("readers", "g", 11))
+    nyc.run(nyc.commit("dashboards", "sea.g", 4))
+    nyc.run(nyc.commit("dashboards", "g", 7))
+    link = MirrorLink(name="sea-nyc", source="sea", datacenter="SEA", bootstrap=nyc.bootstrap)
+    aggregate = Aggregate(name="nyc", bootstrap=nyc.bootstrap, links=(link,))
+    asked = {
+        "heliograph_group_lag": ["side", "`group`", "lag"],
+        "heliograph_translated_groups": ["`group`", "translated_offset"],
+        "heliograph_replay_if_lost": ["`group`", "skipped", "unread"],
+        "global_g_windows": ["datacenter", "records"],
+    }
+    assert set(create_views(spark, aggregate, " ".join(asked))) == set(asked)
+    found = {
+        name: sorted(tuple(row) for row in spark.table(name).select(*columns).collect())
+        for name, columns in asked.items()
+    }
+    assert found == {
+        "heliograph_group_lag": [
+            ("aggregate", "dashboards", 6),
+            ("source", "dashboards", 5),
+            ("source", "readers", 1),
+        ],
+        "heliograph_translated_groups": [("dashboards", 7), ("readers", None)],
+        "heliograph_replay_if_lost": [("dashboards", 0, 2), ("readers", 1, 1)],
+        "global_g_windows": [("SEA", 10)],
+    }
 
 
 @pytest.mark.timeout(900)

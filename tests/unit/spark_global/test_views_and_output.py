@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import Row
 
 from spark_global.sql import explain_error, plain_value
-from spark_global.views import view_names
+from spark_global.views import question_names, view_names
 
 
 def test_a_view_per_topic() -> None:
@@ -24,6 +24,16 @@ def test_topics_that_would_share_a_view_get_numbers() -> None:
         "global_a_b_2": "a.b",
         "global_a_b_3": "a_b",
     }
+
+
+def test_a_view_per_question_unless_a_topic_has_its_name() -> None:
+    names = question_names(view_names(["flights", "flights.gaps"]))
+    question, topic = names["global_flights_conflicts"]
+    assert (question.name, topic) == ("conflicts", "flights")
+    assert "global_flights_gaps" not in names
+    assert names["global_flights_gaps_gaps"][1] == "flights.gaps"
+    assert names["heliograph_group_lag"][1] is None
+    assert names["heliograph_heartbeat_matrix"][1] == "heartbeats"
 
 
 @pytest.mark.parametrize(

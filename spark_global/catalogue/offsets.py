@@ -1,0 +1,110 @@
+"""Questions about offsets: of groups, of logs, of the offset map.
+
+The inputs are the tables of the data source with these names. Groups and ends are of one moment,
+asked one after the other, so a difference is at most as wrong as what moved meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spark_global.catalogue.question import Question
+
+GROUP_LAG: Final = Question(
+    name="group_lag",
+    about="Records that a group has not read, per topic; `worst_datacenter` holds the most.",
+    inputs=("groups",),
+    statement="""
+        SELECT `group`, side, topic, sum(lag) AS lag, max_by(datacenter, lag) AS worst_datacenter,
+               max(lag) AS worst_partition_lag
+        FROM (SELECT *, greatest(last_stable_offset - committed_offset, 0) AS lag FROM {groups})
+        GROUP BY `group`, side, topic
+        """,
+)
+
+TRANSLATED_GROUPS: Final = Question(
+    name="translated_groups",
+    about="Where a group of a source goes on in the copy; null if the copy does not reach so far.",
+    inputs=("groups", "offset_map", "source_end_offsets"),
+    statement="""
+        SELECT g.`group`, g.datacenter, g.topic, g.partition, g.aggregate_topic,
+               g.committed_offset,
+               CASE WHEN g.committed_offset <= max(e.mapped_source_offset) THEN coalesce(
+                 min(m.aggregate_offset + greatest(g.committed_offset - m.offset, 0))
+                   FILTER (WHERE m.offset + m.records > g.committed_offset),
+                 max(m.aggregate_offset + m.records)) END AS translated_offset
+        FROM {groups} g
+        JOIN {source_end_offsets} e USING (datacenter, topic, partition, aggregate_topic)
+        LEFT JOIN {offset_map} m USING (datacenter, topic, partition, aggregate_topic)
+        WHERE g.side = 'source'
+        GROUP BY ALL
+        """,
+)
+
+LOSS_NOW: Final = Question(
+    name="loss_now",
+    about="Records that would be lost if a datacenter were lost now: produced, not mirrored.",
+    inputs=("source_end_offsets",),
+    statement="""
+        SELECT datacenter, topic, count(*) AS partitions,
+               sum(greatest(last_stable_offset - mapped_source_offset, 0)) AS records,
+               count_if(mapped_source_offset IS NULL) AS unknown_partitions
+        FROM {source_end_offsets} GROUP BY datacenter, topic
+        """,
+)
+
+REPLAY_IF_LOST: Final = Question(
+    name="replay_if_lost",
+    about="If a datacenter were lost now: `skipped` records that a group has read are in no copy, "
+    "and `unread` ones are produced, not read and in no copy.",
+    inputs=("groups", "source_end_offsets"),
+    statement="""
+        SELECT g.`group`, g.datacenter, g.topic,
+               sum(greatest(g.committed_offset - e.mapped_source_offset, 0)) AS skipped,
+               sum(greatest(e.last_stable_offset
+                            - greatest(g.committed_offset, e.mapped_source_offset), 0)) AS unread
+        FROM {groups} g
+        JOIN {source_end_offsets} e USING (datacenter, topic, partition, aggregate_topic)
+        WHERE g.side = 'source'
+        GROUP BY g.`group`, g.datacenter, g.topic
+        """,
+)
+
+PARTITION_DRIFT: Final = Question(
+    name="partition_drift",
+    about="The number of partitions of a topic differs between datacenters.",
+    inputs=("end_offsets",),
+    statement="""
+        SELECT topic, map_from_entries(sort_array(collect_list(struct(datacenter, partitions))))
+                 AS partitions_by_datacenter
+        FROM (SELECT topic, datacenter, count(DISTINCT partition) AS partitions
+              FROM {end_offsets} WHERE datacenter IS NOT NULL GROUP BY topic, datacenter)
+        GROUP BY topic HAVING count(DISTINCT partitions) > 1
+        """,
+)
+
+HEARTBEAT_MATRIX: Final = Question(
+    name="heartbeat_matrix",
+    about="The newest heartbeat of MirrorMaker 2's format per pair of clusters and where it was "
+    "read; `records` are those of the topic `heartbeats`.",
+    statement="""
+        SELECT source, target, datacenter, max(sent) AS newest
+        FROM (SELECT datacenter,
+                     CAST(substring(key, 3, n) AS STRING) AS source,
+                     CAST(substring(key, 5 + n) AS STRING) AS target,
+                     timestamp_millis(CAST(conv(hex(substring(value, 3, 8)), 16, 10) AS BIGINT))
+                       AS sent
+              FROM (SELECT *, CAST(conv(hex(substring(key, 1, 2)), 16, 10) AS INT) AS n
+                    FROM {records} WHERE key IS NOT NULL AND value IS NOT NULL))
+        GROUP BY source, target, datacenter
+        """,
+)
+
+OFFSET_QUESTIONS: Final = (
+    GROUP_LAG,
+    TRANSLATED_GROUPS,
+    LOSS_NOW,
+    REPLAY_IF_LOST,
+    PARTITION_DRIFT,
+    HEARTBEAT_MATRIX,
+)

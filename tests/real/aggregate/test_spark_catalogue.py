@@ -1,0 +1,255 @@
+"""Each question of the catalogue finds the answer that was planted, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from mirror_maker.formats.mm2 import Heartbeat, encode_heartbeat
+from spark_global.catalogue.offsets import (
+    GROUP_LAG,
+    HEARTBEAT_MATRIX,
+    LOSS_NOW,
+    OFFSET_QUESTIONS,
+    PARTITION_DRIFT,
+    REPLAY_IF_LOST,
+    TRANSLATED_GROUPS,
+)
+from spark_global.catalogue.records import (
+    CONFLICTS,
+    CROSS_DATACENTER_PAIRS,
+    DUPLICATES,
+    FIRST_COPIES,
+    GAPS,
+    LATE_DATACENTERS,
+    LATEST_PER_KEY,
+    RECORD_QUESTIONS,
+    SCHEMA_DRIFT,
+    TOP_KEYS,
+    WINDOWS,
+)
+from spark_global.source.tables import TABLES, spark_schema
+
+pytestmark = pytest.mark.real
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def record(
+    datacenter: str,
+    offset: int | None,
+    seconds: float,
+    key: str | None,
+    value: str | None,
+    *,
+    copy: int | None = None,
+) -> tuple[Any, ...]:
+    return (
+        datacenter,
+        "orders",
+        0,
+        offset,
+        f"{datacenter}.orders",
+        offset if copy is None else copy,
+        at(seconds),
+        None if key is None else key.encode(),
+        None if value is None else value.encode(),
+        [],
+    )
+
+
+RECORDS = (
+    record("eu", 10, 0, "a", '{"id": 1}'),
+    record("us", 70, 20, "a", '{"id": 1, "tax": 2}'),  # a conflict; us wrote last
+    record("eu", 11, 40, "b", '{"id": 2}'),
+    record("eu", 13, 61, "b", '{"id": 3}'),  # eu 12 is missing
+    record("us", 71, 400, "c", '{"id": 4}'),
+    record("us", 71, 400, "c", '{"id": 4}', copy=72),  # a second copy of us 71
+    record("us", 72, 420, "b", None, copy=73),  # a deletion in another datacenter
+    record("us", None, 430, None, '{"id": 5}', copy=74),  # no key, no known origin
+)
+
+
+@pytest.fixture(scope="module")
+def records(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame(list(RECORDS), spark_schema("records")).cache()
+
+
+def table(spark: SparkSession, name: str, *rows: Mapping[str, Any]) -> DataFrame:
+    fields = TABLES[name].names
+    return spark.createDataFrame(
+        [tuple(row.get(field) for field in fields) for row in rows], spark_schema(name)
+    )
+
+
+def found(frame: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
+    def plain(value: Any) -> Any:
+        if isinstance(value, bytes | bytearray):
+            return bytes(value).decode()
+        if isinstance(value, datetime):
+            return (value.replace(tzinfo=UTC) - START).total_seconds()
+        return value.total_seconds() if isinstance(value, timedelta) else value
+
+    rows: list[Row] = frame.select(*columns).collect()
+    return sorted((tuple(plain(value) for value in row) for row in rows), key=str)
+
+
+def test_joins_duplicates_and_conflicts(records: DataFrame) -> None:
+    pairs = found(CROSS_DATACENTER_PAIRS(records), "key", "first_datacenter", "second_datacenter")
+    assert pairs == [("a", "eu", "us")]
+    assert found(CROSS_DATACENTER_PAIRS(records, seconds=19), "key") == []
+    assert found(DUPLICATES(records), "datacenter", "offset", "copies", "aggregate_offsets") == [
+        ("us", 71, 2, [71, 72])
+    ]
+    kept = found(FIRST_COPIES(records), "datacenter", "offset", "aggregate_offset")
+    assert len(kept) == len(RECORDS) - 1
+    assert ("us", 71, 72) not in kept
+    conflict = ("a", 0.0, ["eu", "us"], "us", '{"id": 1, "tax": 2}', 20.0)
+    columns = ("key", "window_start", "datacenters", "winner", "winning_value", "spread")
+    assert found(CONFLICTS(records), *columns) == [conflict]
+    assert found(LATEST_PER_KEY(records), "key", "datacenter", "value") == [
+        ("a", "us", '{"id": 1, "tax": 2}'),
+        ("b", "us", None),
+        ("c", "us", '{"id": 4}'),
+    ]
+
+
+def test_windows_late_datacenters_and_gaps(records: DataFrame) -> None:
+    assert found(WINDOWS(records), "window_start", "datacenter", "records", "value_bytes") == [
+        (0.0, "eu", 3, 27),
+        (0.0, "us", 1, 19),
+        (300.0, "us", 4, 27),
+    ]
+    top = found(TOP_KEYS(records, limit=1), "window_start", "key", "records", "datacenters")
+    assert top == [(0.0, "b", 3, 2)]
+    assert found(LATE_DATACENTERS(records), "datacenter", "records", "behind") == [
+        ("eu", 3, 369.0),
+        ("us", 5, 0.0),
+    ]
+    assert found(GAPS(records), "datacenter", "after_offset", "before_offset", "missing") == [
+        ("eu", 11, 13, 1),
+        ("us", 71, 71, -1),
+    ]
+    assert found(SCHEMA_DRIFT(records), "datacenter", "fields", "records") == [
+        ("eu", ["id"], 3),
+        ("us", ["id", "tax"], 1),
+        ("us", ["id"], 3),
+    ]
+
+
+def test_groups_translation_and_loss(spark: SparkSession) -> None:
+    eu = {
+        "datacenter": "eu",
+        "topic": "orders",
+        "partition": 0,
+        "aggregate_topic": "eu.orders",
+        "log_start_offset": 0,
+    }
+    us = {**eu, "datacenter": "us", "aggregate_topic": "us.orders"}
+    groups = table(
+        spark,
+        "groups",
+        {**eu, "side": "source", "group": "g", "committed_offset": 95, "last_stable_offset": 100},
+        {**us, "side": "source", "group": "g", "committed_offset": 50, "last_stable_offset": 60},
+        {**us, "side": "source", "group": "h", "committed_offset": 15, "last_stable_offset": 60},
+    )
+    ends = table(
+        spark,
+        "source_end_offsets",
+        {**eu, "last_stable_offset": 100, "mapped_source_offset": 90},
+        {**us, "last_stable_offset": 60, "mapped_source_offset": 60},
+    )
+    maps = table(
+        spark,
+        "offset_map",
+        {**eu, "link": "eu", "offset": 0, "aggregate_offset": 0, "records": 90},
+        {**us, "link": "us", "offset": 0, "aggregate_offset": 0, "records": 10},
+        {**us, "link": "us", "offset": 20, "aggregate_offset": 10, "records": 40},
+    )
+    assert found(GROUP_LAG(groups), "group", "lag", "worst_datacenter", "worst_partition_lag") == [
+        ("g", 15, "us", 10),
+        ("h", 45, "us", 45),
+    ]
+    translated = TRANSLATED_GROUPS(groups, maps, ends)
+    assert found(translated, "group", "datacenter", "translated_offset") == [
+        ("g", "eu", None),  # the copy has not come so far
+        ("g", "us", 40),
+        ("h", "us", 10),  # 15 was not copied: the next record that was is 20
+    ]
+    assert found(LOSS_NOW(ends), "datacenter", "records", "unknown_partitions") == [
+        ("eu", 10, 0),
+        ("us", 0, 0),
+    ]
+    assert found(REPLAY_IF_LOST(groups, ends), "group", "datacenter", "skipped", "unread") == [
+        ("g", "eu", 5, 5),
+        ("g", "us", 0, 0),
+        ("h", "us", 0, 0),
+    ]
+    here, there = ({**each, "last_stable_offset": 100} for each in (eu, us))
+    drift = table(
+        spark,
+        "end_offsets",
+        *(here, there, {**there, "partition": 1}),
+        *({**each, "topic": "same"} for each in (here, there)),
+    )
+    assert found(PARTITION_DRIFT(drift), "topic", "partitions_by_datacenter") == [
+        ("orders", {"eu": 1, "us": 2})
+    ]
+
+
+def test_heartbeats(spark: SparkSession) -> None:
+    def beat(datacenter: str, source: str, target: str, seconds: float) -> tuple[Any, ...]:
+        sent_ms = round(at(seconds).timestamp() * 1_000)
+        key, value = encode_heartbeat(Heartbeat(source, target, sent_ms))
+        return (*record(datacenter, 0, 0, None, None)[:7], key, value, [])
+
+    beats = spark.createDataFrame(
+        [beat("eu", "eu", "nyc", 1), beat("eu", "eu", "nyc", 7.5), beat("us", "us-west", "nyc", 3)],
+        spark_schema("records"),
+    )
+    assert found(HEARTBEAT_MATRIX(beats), "source", "target", "datacenter", "newest") == [
+        ("eu", "nyc", "eu", 7.5),
+        ("us-west", "nyc", "us", 3.0),
+    ]
+
+
+def test_a_question_of_a_stream(spark: SparkSession, records: DataFrame, tmp_path: Path) -> None:
+    rows = str(tmp_path / "rows")
+    records.write.parquet(rows)
+    stream = spark.readStream.schema(records.schema).parquet(rows)
+    query = (
+        WINDOWS(stream.withWatermark("timestamp", "1 minute"))
+        .writeStream.format("parquet")
+        .option("path", str(tmp_path / "windows"))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    # The window that is still open is not final.
+    closed = found(spark.read.parquet(str(tmp_path / "windows")), "datacenter", "records")
+    assert closed == [("eu", 3), ("us", 1)]
+
+
+def test_every_question_says_what_it_takes(records: DataFrame) -> None:
+    questions = RECORD_QUESTIONS + OFFSET_QUESTIONS
+    assert len({question.name for question in questions}) == len(questions)
+    for question in questions:
+        assert set(question.inputs) <= set(TABLES)
+        for name in question.inputs:
+            assert "{" + name + "}" in question.statement
+        for name in question.parameters:
+            assert ":" + name in question.statement
+    with pytest.raises(TypeError, match="conflicts has no parameter windows; there are: window"):
+        CONFLICTS(records, windows="1 minute")
+    with pytest.raises(TypeError, match="group_lag takes the frames groups"):
+        GROUP_LAG(records, records)
