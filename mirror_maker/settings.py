@@ -95,6 +95,9 @@ class LinkTuning:
     source_group: str = ""
     """A consumer group at the source for which the link commits its positions, so that lag tools
     see them; empty for none. No consumer may use it."""
+    completeness_retention_ms: Annotated[int, Field(strict=True, gt=0)] = 7 * 24 * 3_600_000
+    """Milliseconds for which the link keeps where its source ended and until when its copies were
+    complete: as far back `as of` can ask. It applies when the topic is created."""
     mm2_topics: Literal["off", "source", "target"] = "off"
     """Also write MirrorMaker 2's topics (offset syncs, checkpoints, heartbeats), for tools that
     read them. The value is the side of the offset syncs (`offset-syncs.topic.location`)."""
@@ -239,6 +242,9 @@ class Limits:
     """Pauses of a partition in trouble under the policy `pause`; they double up to this."""
     audit_cpu_share: Annotated[float, Field(ge=0, le=1)] = 0.03
     """Share of one core for the audit of the targets' logs; 0 turns it off."""
+    completeness_ms: Annotated[int, Field(ge=0)] = 1_000
+    """Time between two records of what has changed in the completeness of copies; 0 turns it
+    off."""
     drain_ms_max: Positive = 10_000
     """How long a clean stop waits for batches in flight."""
     epoch_quiet_ms: Positive = 60_000

@@ -62,6 +62,11 @@ class Directory:
     def source_leader(self, at: TopicPartition) -> int | None:
         return _leader(self.source, at)
 
+    def source_leader_epoch(self, at: TopicPartition) -> int:
+        """Return the leader epoch of a source partition; -1 if it is unknown."""
+        partition = _partition(self.source, at)
+        return partition.leader_epoch if partition is not None else -1
+
     def target_leader(self, at: TopicPartition) -> int | None:
         return _leader(self.target, at)
 

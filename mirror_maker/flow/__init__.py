@@ -3,6 +3,8 @@
 flow              the life of a flow: prove, copy, prove again
 copy_session      what happens between a proof and the next doubt
 fetcher           reads from one source broker for all its flows
+fetcher_pool      the fetchers of a link
+end_sampling      samples of where the source's partitions end
 topic_confirmer   checks that what was fetched belongs to the flow's topic id
 sender            writes to one target broker for all its flows
 copy_permit       what may hold back a flow

@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
 from typing import Final, NamedTuple
 
 from local_cluster.client.fetch_session import FetchSession
@@ -32,11 +31,11 @@ from local_cluster.client.model import (
 from local_cluster.records.header import last_header
 from local_cluster.wire.constants import READ_COMMITTED
 from local_cluster.wire.errors import KafkaError
-from mirror_maker.backoff import Backoff, NewBackoff
+from mirror_maker.backoff import Backoff
 from mirror_maker.clusters.origins import Origins
 from mirror_maker.clusters.throttle import Throttle
 from mirror_maker.copy.replicator import PartitionReplicator
-from mirror_maker.flow.copy_session import CopySession
+from mirror_maker.flow.end_sampling import EndSampler, FetchedFlow
 from mirror_maker.flow.flow import Flow
 from mirror_maker.flow.topic_confirmer import TopicConfirmer
 from mirror_maker.metrics.lag import LastAnswer
@@ -72,14 +71,10 @@ class SourceAccess(NamedTuple):
     """The limit of a fetch of a link with rules for records."""
     hurry: Callable[[], None]
     """Asks for a round of discovery."""
-
-
-class _Fetched(NamedTuple):
-    """For whom a partition is fetched, and from which position."""
-
-    flow: Flow
-    session: CopySession
-    position: int
+    leader_epoch_of: Callable[[TopicPartition], int]
+    """The leader epoch that discovery saw, -1 if unknown. Fetches name it."""
+    on_sampled: Callable[[TopicPartition], None]
+    """Called when a partition has another end, or stops or begins to have samples of it."""
 
 
 class Fetcher:
@@ -111,11 +106,12 @@ class Fetcher:
         self._moved: dict[TopicPartition, None] = dict.fromkeys(flows)
         """Partitions to look at before the next poll."""
         self._session = FetchSession()
-        self._wanted: dict[TopicPartition, _Fetched] = {}
+        self._wanted: dict[TopicPartition, FetchedFlow] = {}
         """The partitions of the session. It does not change while a poll is in flight."""
-        self._ahead: asyncio.Task[SessionAnswer] | None = None
+        self._ahead: asyncio.Task[tuple[SessionAnswer, int]] | None = None
         """The next poll, sent before the last response was taken in."""
-        self._last_answer = LastAnswer()
+        self._last_answer = LastAnswer(node_id)
+        self._sampler = EndSampler(self._session, self._last_answer, access.on_sampled)
         self._pending: dict[TopicPartition, PartitionReplicator] = {}
         """Replicators of the link, on any broker, with unacknowledged bytes."""
         self._blocked: dict[TopicPartition, None] = {}
@@ -194,19 +190,30 @@ class Fetcher:
         if flow is None or session is None or not session.wants_fetch:
             if before is not None:
                 before.flow.history.unfollow(self._last_answer)
+                self._sampler.end(at, before)
             self._session.remove(at)
             return
         replicator = session.replicator
-        self._want(at, _Fetched(flow, session, replicator.fetch_position), replicator.last_epoch)
+        wanted = FetchedFlow(
+            flow, session, replicator.fetch_position, self._access.leader_epoch_of(at)
+        )
+        self._want(at, wanted, replicator.last_epoch)
         if before is not None and before.flow is not flow:
             before.flow.history.unfollow(self._last_answer)
         if before is None or before.flow is not flow:
             self._note_end(at, flow)
+        if before is None or (before.session, before.leader_epoch) != (
+            session,
+            wanted.leader_epoch,
+        ):
+            if before is not None:
+                self._sampler.end(at, before)
+            self._sampler.begin(at)
 
-    def _want(self, at: TopicPartition, wanted: _Fetched, last_epoch: int) -> None:
+    def _want(self, at: TopicPartition, wanted: FetchedFlow, last_epoch: int) -> None:
         topic_id = wanted.session.source_topic_id
         self._session.add(
-            at, FetchPosition(wanted.position, last_fetched_epoch=last_epoch, topic_id=topic_id)
+            at, FetchPosition(wanted.position, wanted.leader_epoch, last_epoch, topic_id)
         )
         self._wanted[at] = wanted
 
@@ -230,10 +237,11 @@ class Fetcher:
     # -- fetching -------------------------------------------------------------------------------
 
     async def _fetch(self) -> None:
-        answer = await self._next_answer()
+        answer, asked_ms = await self._next_answer()
         now_ms = self._clock.monotonic_ms()
         if not answer.throttle_ms:
             # A response above a quota is empty, whatever the source has.
+            self._sampler.take(answer, asked_ms, self._wanted)
             self._last_answer.at_ms = now_ms
         fetched = answer.partitions
         self._access.rate.spend(sum(len(each.records) for each in fetched.values()), now_ms)
@@ -258,7 +266,7 @@ class Fetcher:
         if any(partition.error for partition in fetched.values()):
             await self._clock.sleep(ERROR_PAUSE_MS)
 
-    async def _next_answer(self) -> SessionAnswer:
+    async def _next_answer(self) -> tuple[SessionAnswer, int]:
         if self._ahead is None:
             while delay_ms := self._access.rate.delay_ms(self._clock.monotonic_ms()):
                 # In short steps: the rate may be raised meanwhile.
@@ -269,9 +277,10 @@ class Fetcher:
         finally:
             self._ahead = None
 
-    async def _poll(self) -> SessionAnswer:
-        limits = self._limits
-        return await self._access.polls.fetch_in_session(
+    async def _poll(self) -> tuple[SessionAnswer, int]:
+        """Return a response, and the wall clock just before its request was written."""
+        limits, asked_ms = self._limits, self._clock.now_ms()
+        answer = await self._access.polls.fetch_in_session(
             self._node_id,
             self._session,
             wait_ms_max=BLOCKED_WAIT_MS if self._blocked else limits.fetch_wait_ms_max,
@@ -279,13 +288,14 @@ class Fetcher:
             partition_bytes_max=self._bounded(limits.fetch_partition_bytes_max),
             isolation_level=READ_COMMITTED,
         )
+        return answer, asked_ms
 
     def _bounded(self, bytes_max: int) -> int:
         limit = self._access.fetch_bytes_max
         return bytes_max if limit is None else min(bytes_max, limit)
 
     def _on_fetched(
-        self, wanted: _Fetched, fetched: FetchedPartition, answer: SessionAnswer, now_ms: int
+        self, wanted: FetchedFlow, fetched: FetchedPartition, answer: SessionAnswer, now_ms: int
     ) -> None:
         flow = wanted.flow
         if fetched.error:
@@ -321,7 +331,7 @@ class Fetcher:
     def _fetch_ahead(
         self,
         fetched: Mapping[TopicPartition, FetchedPartition],
-        wanted: Mapping[TopicPartition, _Fetched],
+        wanted: Mapping[TopicPartition, FetchedFlow],
     ) -> None:
         """Send the next poll, as if everything fetched had been taken in."""
         self._look_at_moved()
@@ -334,60 +344,3 @@ class Fetcher:
                 self._want(at, after, last.partition_leader_epoch)
         if self._wanted:
             self._ahead = asyncio.get_running_loop().create_task(self._poll())
-
-
-class FetcherPool:
-    """One `Fetcher` and one `TopicConfirmer` per source broker of a link."""
-
-    def __init__(
-        self,
-        access: SourceAccess,
-        flows: Mapping[TopicPartition, Flow],
-        *,
-        limits: Limits,
-        clock: Clock,
-        new_backoff: NewBackoff,
-        on_failure: Callable[[int, str | None], None],
-    ) -> None:
-        """`on_failure` gets a broker's id and why it does not answer, or None."""
-        self._access = access
-        self._flows = flows
-        self._limits = limits
-        self._clock = clock
-        self._new_backoff = new_backoff
-        self._on_failure = on_failure
-        self._fetchers: dict[int, Fetcher] = {}
-
-    def ensure(self, brokers: Iterable[int], tasks: asyncio.TaskGroup) -> None:
-        """Read from these brokers too."""
-        for node_id in brokers:
-            if node_id not in self._fetchers:
-                confirmer = TopicConfirmer(
-                    self._access.requests,
-                    node_id,
-                    backoff=self._new_backoff(),
-                    hurry=self._access.hurry,
-                )
-                fetcher = Fetcher(
-                    self._access,
-                    node_id,
-                    self._flows,
-                    confirmer,
-                    limits=self._limits,
-                    clock=self._clock,
-                    backoff=self._new_backoff(),
-                    on_failure=partial(self._on_failure, node_id),
-                )
-                self._fetchers[node_id] = fetcher
-                tasks.create_task(fetcher.run())
-                tasks.create_task(confirmer.run())
-
-    def look_at(self, at: TopicPartition) -> None:
-        """See `Fetcher.look_at`."""
-        for fetcher in self._fetchers.values():
-            fetcher.look_at(at)
-
-    def look_at_all(self) -> None:
-        """Look at every partition: an operator's controls changed, or leaders moved."""
-        for at in self._flows:
-            self.look_at(at)

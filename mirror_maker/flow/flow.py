@@ -28,6 +28,7 @@ from mirror_maker.flow.copy_session import CopySession
 from mirror_maker.flow.topic_presence import TopicPresence
 from mirror_maker.flow.trouble_handler import FlushMap, TroubleHandler
 from mirror_maker.formats import FlowKey, Gap, MapTopic
+from mirror_maker.metrics.end_samples import EndSamples
 from mirror_maker.metrics.lag import UNKNOWN_LAG, HighWatermarkHistory, Lag
 from mirror_maker.metrics.latency import FlowMeasures
 from mirror_maker.model import PRODUCER_REFUSED, FlowFailedError, FlowState, LinkFailedError
@@ -91,6 +92,7 @@ class Flow:
         self.session: CopySession | None = None
         """Set from a proof until what disturbed the session is dealt with."""
         self.history = HighWatermarkHistory()
+        self.ends = EndSamples()
         self.measures = measures
         self.restarts = 0
         self._name = name

@@ -4,6 +4,7 @@
 - `offset_map`: the map of one partition. `map_topic`: a whole map topic, replayed.
 - `marks`, `controls`: what else lies in a map topic.
 - `gaps`: the journal of gaps. `receipts`, `verdicts`: what the audit publishes.
+- `completeness`: until when copies are complete.
 - `verdict_topic`: a whole verdicts topic, replayed.
 - `naming`, `probe`, `workers`: names of copies and probe topics; where workers are found.
 - `mm2`: MirrorMaker 2's records.

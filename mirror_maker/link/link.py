@@ -16,6 +16,7 @@ from local_cluster.wire.errors import KafkaError
 from mirror_maker.audit.findings import describe_findings
 from mirror_maker.flow.flow import Flow
 from mirror_maker.formats import gaps_topic_name, map_topic_name
+from mirror_maker.formats.completeness.statement import completeness_topic_name
 from mirror_maker.formats.controls import PausedPart
 from mirror_maker.formats.receipts import receipts_topic_name
 from mirror_maker.formats.verdicts import verdicts_topic_name
@@ -69,6 +70,7 @@ class LinkWorker:
         self._flusher = parts.map_flusher(self._compacted_topics, self._fetchers.look_at_all)
         self.flush = self._flusher.flush
         self.auditor = parts.auditor()
+        self.completeness = parts.completeness
         self._repair = parts.copy_repair()
         self._flow_factory = parts.flow_factory
         self._offer = parts.offer
@@ -188,6 +190,8 @@ class LinkWorker:
                 group.create_task(self._operator_controls.run())
                 if self.auditor is not None:
                     group.create_task(self.auditor.run())
+                if self.completeness is not None:
+                    group.create_task(self.completeness.run())
                 self.assign(self._assigned)
         except* LinkFailedError as errors:
             self.failure = str(errors.exceptions[0])
@@ -244,6 +248,8 @@ class LinkWorker:
     def _on_moved(self, flow: Flow) -> None:
         self._flusher.look_at(flow.source)
         self._fetchers.look_at(flow.source)
+        if self.completeness is not None:
+            self.completeness.look_at(flow.source)
         for watched in self._watchers:
             watched.add(flow.source)
 
@@ -289,7 +295,13 @@ class LinkWorker:
         """Return whether it is one of the link's topics on the target: a copy or a topic of
         state.
         """
-        names = (map_topic_name, gaps_topic_name, receipts_topic_name, verdicts_topic_name)
+        names = (
+            map_topic_name,
+            gaps_topic_name,
+            receipts_topic_name,
+            verdicts_topic_name,
+            completeness_topic_name,
+        )
         states = {name(self.name) for name in names}
         return topic in self.directory.target or topic in states
 

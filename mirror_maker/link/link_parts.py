@@ -14,8 +14,11 @@ from mirror_maker.backoff import Backoff
 from mirror_maker.clusters.origins import Origins
 from mirror_maker.clusters.throttle import Rates
 from mirror_maker.clusters.topic_directory import Directory
+from mirror_maker.completeness.publisher import CompletenessPublisher
+from mirror_maker.completeness.statements import Statements
 from mirror_maker.flow.copy_session import BatchTracer, CopySession
-from mirror_maker.flow.fetcher import FetcherPool, SourceAccess
+from mirror_maker.flow.fetcher import SourceAccess
+from mirror_maker.flow.fetcher_pool import FetcherPool
 from mirror_maker.flow.flow import Flow
 from mirror_maker.flow.flow_factory import FlowFactory
 from mirror_maker.link.compacted_topics import CompactedTopics
@@ -96,6 +99,8 @@ class LinkParts:
         self._logs = LinkLogs(
             clients.source, clients.sink, self.directory, settings, limits, self.origins
         )
+        self.completeness = self._completeness(random) if limits.completeness_ms else None
+        """Publishes until when the copies are complete, unless it is turned off."""
         self.flow_factory = FlowFactory(
             settings,
             limits,
@@ -114,6 +119,19 @@ class LinkParts:
             on_ready=offer,
         )
 
+    def _completeness(self, random: Random) -> CompletenessPublisher:
+        return CompletenessPublisher(
+            self.settings.name,
+            self.flows,
+            Statements(self.worker_id, random.getrandbits(64)),
+            self.stores.completeness,
+            logs=self._logs,
+            directory=self.directory,
+            clock=self.clock,
+            backoff=self.new_backoff(),
+            completeness_ms=self.limits.completeness_ms,
+        )
+
     def fetchers(self, on_failure: Callable[[int, str | None], None]) -> FetcherPool:
         access = SourceAccess(
             link=self.settings.name,
@@ -123,6 +141,10 @@ class LinkParts:
             origins=self.origins,
             fetch_bytes_max=self._logs.fetch_bytes_max,
             hurry=self.directory.hurry,
+            leader_epoch_of=self.directory.source_leader_epoch,
+            on_sampled=(
+                (lambda at: None) if self.completeness is None else self.completeness.look_at
+            ),
         )
         return FetcherPool(
             access,

@@ -31,9 +31,12 @@ UNKNOWN_LAG: Final = Lag(None, None, None)
 class LastAnswer:
     """The time of the last response in a fetch session, which names only partitions that moved."""
 
-    def __init__(self) -> None:
+    def __init__(self, node_id: int = -1) -> None:
+        self.node_id = node_id
         self.at_ms: int | None = None
         """Monotonic; None before the first response."""
+        self.asked_ms: int | None = None
+        """Wall clock when the request of that response was written."""
 
 
 class HighWatermarkHistory:

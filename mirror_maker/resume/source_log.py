@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from uuid import UUID
 
-from local_cluster.client.model import FetchedPartition, TopicPartition
+from local_cluster.client.model import FetchedPartition, ListedOffset, TopicPartition
 from local_cluster.wire.constants import READ_COMMITTED
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.clusters.log_offsets import LogOffsets
@@ -107,6 +108,12 @@ class LinkLogs:
             rules=None if is_probe else self._rules,
             fetch_bytes_max=self.fetch_bytes_max,
         )
+
+    async def list_source_offsets(
+        self, leader: int, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, ListedOffset]:
+        """Ask a leader at the source, in one request. Raises KafkaError."""
+        return await self._source.list_offsets_of(leader, timestamps)
 
     def target(self, at: TopicPartition) -> TargetLog:
         return TargetLog(at, self._sink, self.sink_offsets, self._directory.target_leader)

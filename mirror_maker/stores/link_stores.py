@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Final
 
+from mirror_maker.formats.completeness.statement import completeness_topic_name
 from mirror_maker.ports import Clock, DataSink
 from mirror_maker.settings import LinkSettings
-from mirror_maker.stores.audit_topics import AuditTopics
+from mirror_maker.stores.audit_topics import AuditTopics, ReplaceableTopic
 from mirror_maker.stores.journal_store import GapStore
 from mirror_maker.stores.map_store import MapStore
-from mirror_maker.stores.state_topic import create_missing_topics
+from mirror_maker.stores.state_topic import StateTopic, create_missing_topics
+
+COMPLETENESS_SEGMENT_MS: Final = 6 * 3_600_000
+"""Retention deletes whole segments."""
 
 
 class LinkStores:
@@ -42,6 +47,21 @@ class LinkStores:
             clock=clock,
             random=random,
         )
+        self.completeness = ReplaceableTopic(
+            lambda: StateTopic(
+                sink,
+                completeness_topic_name(settings.name),
+                replication_factor=settings.replication_factor,
+                clock=clock,
+                replay=lambda key, value: None,
+                configs={
+                    "cleanup.policy": "delete",
+                    "retention.ms": str(settings.completeness_retention_ms),
+                    "segment.ms": str(COMPLETENESS_SEGMENT_MS),
+                },
+            )
+        )
+        """Created by the first write."""
         self.audit_topics = AuditTopics(
             sink,
             link=settings.name,

@@ -14,6 +14,7 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.reader import read_topic
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats import gaps_topic_name, map_topic_name
+from mirror_maker.formats.completeness.statement import completeness_topic_name
 from mirror_maker.formats.mm2 import (
     Heartbeat,
     OffsetSync,
@@ -37,7 +38,13 @@ FORMATTER = "org.apache.kafka.connect.mirror.formatters.CheckpointFormatter"
 ASK_SECONDS_MAX = 90.0
 STATE_TOPICS = sorted(
     name("a-b")
-    for name in (gaps_topic_name, map_topic_name, receipts_topic_name, verdicts_topic_name)
+    for name in (
+        gaps_topic_name,
+        map_topic_name,
+        receipts_topic_name,
+        verdicts_topic_name,
+        completeness_topic_name,
+    )
 )
 
 

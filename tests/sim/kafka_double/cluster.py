@@ -41,6 +41,12 @@ class SimCluster:
         self.next_producer_id = 1000
         self.fetch_session_slots = 1_000
         self._fetch_sessions: dict[int, FetchSessionCache] = {}
+        self.tracks_leader_epochs = False
+        """Whether a moved leader has another epoch, which metadata and fetches name."""
+        self.views: dict[tuple[TopicPartition, int], SimPartition] = {}
+        """What a broker that is no longer the leader, or not yet up to date, serves instead."""
+        self.published_leaders: dict[TopicPartition, tuple[int, int]] = {}
+        """Leaders and epochs that metadata still names after an election."""
         self.fetches_by_topic_id = random.random() < 0.5
         """Whether its brokers know Fetch v13."""
         self.fetch_names_count = 0
@@ -96,12 +102,44 @@ class SimCluster:
 
     def move_leader(self, at: TopicPartition) -> None:
         self.leaders[at] = (self.leaders[at] + 1) % self.brokers
+        if self.tracks_leader_epochs:
+            self.partition(at).leader_epoch += 1
+
+    def leader_and_epoch(self, at: TopicPartition) -> tuple[int, int]:
+        """Return what metadata says."""
+        epoch = self.partition(at).leader_epoch if self.tracks_leader_epochs else 0
+        return self.published_leaders.get(at, (self.leaders[at], epoch))
+
+    def cut_off_leader(self, at: TopicPartition) -> None:
+        """Elect another leader. The old one does not learn of it, nor does metadata."""
+        old = self.leaders[at]
+        self.published_leaders[at] = self.leader_and_epoch(at)
+        self.views[at, old] = self.partition(at).snapshot()
+        self.move_leader(at)
+
+    def publish_election(self, at: TopicPartition) -> None:
+        """Let metadata name the new leader; the old one stays cut off."""
+        self.published_leaders.pop(at, None)
+
+    def reconnect(self, at: TopicPartition) -> None:
+        """Let every broker know the leader and its log."""
+        self.published_leaders.pop(at, None)
+        self.views = {key: view for key, view in self.views.items() if key[0] != at}
+
+    def move_to_lagging_leader(self, at: TopicPartition) -> None:
+        """Elect a leader whose high watermark is not yet up to date, see KIP-207."""
+        self.move_leader(at)
+        view = self.partition(at).snapshot()
+        view.lose_high_watermark(self.random)
+        self.views[at, self.leaders[at]] = view
 
     def find(self, at: TopicPartition, node_id: int) -> SimPartition:
         """Return the partition that this broker leads. Raises KafkaError as the broker would."""
         topic = self.topics.get(at.topic)
         if topic is None or at.partition >= len(topic.partitions):
             raise KafkaError(ErrorCode.unknown_topic_or_partition, str(at))
+        if (at, node_id) in self.views:
+            return self.views[at, node_id]
         if self.leaders[at] != node_id:
             raise KafkaError(ErrorCode.not_leader_or_follower, str(at))
         return topic.partitions[at.partition]

@@ -6,6 +6,7 @@ import asyncio
 from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass, field
+from random import Random
 
 from local_cluster.records.batch import decode_batch
 from local_cluster.records.header import (
@@ -49,6 +50,10 @@ class SimPartition:
         self.leader_epoch = 0
         self.epoch_starts: dict[int, int] = {}
         """Leader epoch -> its first offset, also if its records are gone."""
+        self.open_from: int | None = None
+        """Where an open transaction begins; readers of committed records stop there."""
+        self.lags = False
+        """Whether its leader does not know yet what its predecessor committed (KIP-207)."""
 
     def append(self, batch: bytes | bytearray | memoryview) -> tuple[int, bool]:
         """Append a batch; return (base offset, is it a repetition). Raises KafkaError."""
@@ -105,6 +110,28 @@ class SimPartition:
             -1,
         )
 
+    @property
+    def stable_end(self) -> int:
+        """The last stable offset."""
+        end = self.high_watermark
+        return end if self.open_from is None else min(end, self.open_from)
+
+    def snapshot(self) -> SimPartition:
+        """Return a copy that does not change with this log."""
+        copied = SimPartition()
+        copied.batches, copied.aborted = list(self.batches), list(self.aborted)
+        copied.log_start_offset = self.log_start_offset
+        copied.log_end_offset, copied.high_watermark = self.log_end_offset, self.high_watermark
+        copied.leader_epoch, copied.epoch_starts = self.leader_epoch, dict(self.epoch_starts)
+        copied.open_from = self.open_from
+        return copied
+
+    def lose_high_watermark(self, random: Random) -> None:
+        """Step the high watermark back to an earlier batch."""
+        ends = [header.next_offset for header, _ in self.batches[-4:]]
+        self.high_watermark = random.choice([self.log_start_offset, *ends])
+        self.lags = True
+
     def cut_back(self, offset: int) -> None:
         """Lose every batch that ends above an offset, as an unclean election does."""
         self.leader_epoch += 1
@@ -136,17 +163,18 @@ class SimPartition:
     def is_at_end(self, offset: int, epoch: int) -> bool:
         """Tell whether a reader at this position, which last read `epoch`, has to wait."""
         return (
-            self.high_watermark <= offset <= self.log_end_offset
+            self.stable_end <= offset <= self.log_end_offset
             and self.log_start_offset <= offset
             and (epoch < 0 or self.divergence(offset, epoch) is None)
         )
 
-    def read(self, offset: int, bytes_max: int) -> memoryview:
+    def read(self, offset: int, bytes_max: int, *, committed_only: bool = True) -> memoryview:
         """Return whole batches from the one with `offset` on, at least one if there is any."""
+        limit = self.stable_end if committed_only else self.high_watermark
         out = bytearray()
         first = bisect_right(self.batches, offset, key=lambda entry: entry[0].next_offset)
         for header, batch in self.batches[first:]:
-            if header.next_offset > self.high_watermark:
+            if header.next_offset > limit:
                 break
             if out and len(out) + len(batch) > bytes_max:
                 break

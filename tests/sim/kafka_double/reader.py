@@ -19,6 +19,7 @@ from local_cluster.client.model import (
     TopicMetadata,
     TopicPartition,
 )
+from local_cluster.wire.constants import READ_COMMITTED
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import NO_SESSION
 from tests.sim.kafka_double.log import SimPartition
@@ -58,8 +59,7 @@ class SimReader(SimConnections):
             partitions = {
                 index: PartitionMetadata(
                     index,
-                    cluster.leaders[TopicPartition(name, index)],
-                    0,
+                    *cluster.leader_and_epoch(TopicPartition(name, index)),
                     (0,),
                     (0,),
                     ErrorCode.none,
@@ -102,10 +102,13 @@ class SimReader(SimConnections):
             return ListedOffset(error.code, -1, -1, -1)
         offset = partition.log_start_offset
         if timestamp == -1:
+            if partition.lags:
+                return ListedOffset(ErrorCode.offset_not_available, -1, -1, -1)
             offset = partition.high_watermark
         elif timestamp >= 0:
             offset = partition.first_offset_of(timestamp)
-        return ListedOffset(ErrorCode.none, offset, -1, 0)
+        epoch = partition.leader_epoch if self._cluster.tracks_leader_epochs else 0
+        return ListedOffset(ErrorCode.none, offset, -1, epoch)
 
     async def fetch(
         self,
@@ -120,7 +123,9 @@ class SimReader(SimConnections):
     ) -> dict[TopicPartition, FetchedPartition]:
         return await fetch_all(
             positions.keys(),
-            lambda: self._fetch_once(node_id, positions, wait_ms_max, partition_bytes_max),
+            lambda: self._fetch_once(
+                node_id, positions, wait_ms_max, partition_bytes_max, isolation_level
+            ),
         )
 
     async def _fetch_once(
@@ -129,6 +134,7 @@ class SimReader(SimConnections):
         positions: Mapping[TopicPartition, FetchPosition],
         wait_ms_max: int,
         partition_bytes_max: int,
+        isolation_level: int,
     ) -> SessionAnswer:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + wait_ms_max / 1000
@@ -144,7 +150,13 @@ class SimReader(SimConnections):
                 if throttled_ms[0]:
                     return
                 for at, position in positions.items():
-                    into[at] = self._read(node_id, at, position, partition_bytes_max)
+                    into[at] = self._read(
+                        node_id,
+                        at,
+                        position,
+                        partition_bytes_max,
+                        committed_only=isolation_level == READ_COMMITTED,
+                    )
 
             await self._exchange(node_id, apply, detached=False)
             if (
@@ -165,7 +177,13 @@ class SimReader(SimConnections):
         return self._cluster.find(at, node_id)
 
     def _read(
-        self, node_id: int, at: TopicPartition, position: FetchPosition, bytes_max: int
+        self,
+        node_id: int,
+        at: TopicPartition,
+        position: FetchPosition,
+        bytes_max: int,
+        *,
+        committed_only: bool = True,
     ) -> FetchedPartition:
         offset = position.offset
         try:
@@ -173,6 +191,13 @@ class SimReader(SimConnections):
         except KafkaError as error:
             return FetchedPartition(error.code, -1, -1, -1, (), memoryview(b""))
         code = ErrorCode.none
+        if self._cluster.tracks_leader_epochs and position.leader_epoch >= 0:
+            if position.leader_epoch < partition.leader_epoch:
+                code = ErrorCode.fenced_leader_epoch
+            elif position.leader_epoch > partition.leader_epoch:
+                code = ErrorCode.unknown_leader_epoch
+            if code:
+                return FetchedPartition(code, -1, -1, -1, (), memoryview(b""))
         if not partition.log_start_offset <= offset <= partition.log_end_offset:
             code = ErrorCode.offset_out_of_range
         diverging = None
@@ -183,12 +208,16 @@ class SimReader(SimConnections):
             return FetchedPartition(
                 ErrorCode.none, end, end, partition.log_start_offset, (), memoryview(b""), diverging
             )
-        records = memoryview(b"") if code else partition.read(offset, bytes_max)
+        records = (
+            memoryview(b"")
+            if code
+            else partition.read(offset, bytes_max, committed_only=committed_only)
+        )
         aborted = tuple(
             (producer_id, first) for producer_id, first, last in partition.aborted if last >= offset
         )
-        end = partition.high_watermark
-        return FetchedPartition(code, end, end, partition.log_start_offset, aborted, records)
+        end, stable_end = partition.high_watermark, partition.stable_end
+        return FetchedPartition(code, end, stable_end, partition.log_start_offset, aborted, records)
 
     async def describe_topic_configs(self, names: Sequence[str]) -> dict[str, TopicConfigs]:
         configs: dict[str, TopicConfigs] = {}

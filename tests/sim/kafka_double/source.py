@@ -80,7 +80,7 @@ class SimSource(SimReader):
         asked = [
             FetchPartition(
                 *("" if request.is_by_id else at.topic, at.partition),
-                *(-1, each.offset, each.last_fetched_epoch, -1, partition_bytes_max),
+                *(each.leader_epoch, each.offset, each.last_fetched_epoch, -1, partition_bytes_max),
                 each.topic_id if request.is_by_id else None,
             )
             for at, each in request.named.items()
@@ -144,6 +144,8 @@ class SimSource(SimReader):
             log = self._find_readable(node_id, TopicPartition(topic, entry.partition))
         except KafkaError:
             return False
+        if self._cluster.tracks_leader_epochs and entry.current_leader_epoch != log.leader_epoch:
+            return False
         return log.is_at_end(entry.fetch_offset, entry.last_fetched_epoch)
 
     def _read_entry(self, node_id: int, entry: FetchPartition) -> PartitionFetchResponse:
@@ -155,7 +157,7 @@ class SimSource(SimReader):
         read = self._read(
             node_id,
             TopicPartition(topic, entry.partition),
-            FetchPosition(entry.fetch_offset, last_fetched_epoch=entry.last_fetched_epoch),
+            FetchPosition(entry.fetch_offset, entry.current_leader_epoch, entry.last_fetched_epoch),
             entry.partition_bytes_max,
         )
         return PartitionFetchResponse(

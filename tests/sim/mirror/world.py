@@ -60,6 +60,7 @@ LIMITS = Limits(
     back_off_ms_min=1,
     back_off_ms_max=50,
     epoch_quiet_ms=5_000,
+    completeness_ms=0,
 )
 
 

@@ -11,6 +11,7 @@ import pytest
 from local_cluster.client.model import ClusterMetadata, PartitionMetadata, TopicMetadata
 from local_cluster.wire.errors import ErrorCode
 from mirror_maker.formats import gaps_topic_name, map_topic_name
+from mirror_maker.formats.completeness.statement import completeness_topic_name
 from mirror_maker.formats.mm2 import checkpoints_topic, offset_syncs_topic
 from mirror_maker.formats.naming import TopicNames, remote_topic
 from mirror_maker.formats.probe import MERGED_PROBE_COPY, probe_topic_name
@@ -109,6 +110,7 @@ def test_topics_of_the_mirror_are_not_copied() -> None:
         gaps_topic_name("a-b"),
         receipts_topic_name("a-b"),
         verdicts_topic_name("a-b"),
+        completeness_topic_name("a-b"),
     ]
     names += [checkpoints_topic("a"), offset_syncs_topic("b"), mm2_offsets_topic("a")]
     assert all(map(is_internal_topic, names)), names

@@ -1,0 +1,5 @@
+"""Until when the copies of a link are complete, and where their sources ended, as published.
+
+- `statement`: the records of a completeness topic, as bytes.
+- `replayed_topic`: a whole topic, replayed: what holds of each partition.
+"""
