@@ -12,10 +12,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from random import Random
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
-from local_cluster.client.model import TopicPartition
+from local_cluster.client.model import SessionAnswer, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.header import TRANSACTIONAL_BIT
 from mirror_maker.formats.completeness.statement import HoldKind
@@ -242,6 +244,54 @@ def test_a_silent_source_holds_the_time_back_and_its_last_time_stays_true() -> N
         await asyncio.sleep(20)
         assert all(watch.complete_through(at) <= silent_ms for at in world.partitions)
         world.network.heal()
+        await watched.until_complete()
+        await worker.stop()
+
+    run_virtually(watched.play(scenario))
+
+
+def test_a_throttled_source_proves_nothing() -> None:
+    """Its responses are empty, whatever the source has."""
+    watched = Watched(7)
+    world, watch = watched.world, watched.watch
+
+    async def scenario() -> None:
+        world.write(10)
+        worker = await world.worker("w")
+        await watched.until_complete()
+        world.source.throttle_ms = lambda: 50
+        await asyncio.sleep(0.1)
+        throttled_ms = VirtualClock().now_ms()
+        world.write_ends()
+        await asyncio.sleep(3)
+        assert all(watch.complete_through(at) <= throttled_ms for at in world.partitions)
+        world.source.throttle_ms = lambda: 0
+        await watched.until_complete()
+        await worker.stop()
+
+    run_virtually(watched.play(scenario))
+
+
+def test_a_slow_response_proves_the_time_of_its_request() -> None:
+    """What it says may be as old as its request, so nothing later is claimed."""
+    watched = Watched(8)
+    world = watched.world
+
+    async def scenario() -> None:
+        worker = await world.worker("w")
+        polls = worker.clients.polls
+        fetch_in_session = polls.fetch_in_session
+
+        async def fetch_slowly(*given: Any, **named: Any) -> SessionAnswer:
+            answer = await fetch_in_session(*given, **named)
+            await asyncio.sleep(1)
+            return answer
+
+        with patch.object(polls, "fetch_in_session", fetch_slowly):
+            for _ in range(20):
+                world.write(1)
+                await asyncio.sleep(0.7)
+        world.write_ends()
         await watched.until_complete()
         await worker.stop()
 
