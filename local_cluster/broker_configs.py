@@ -28,6 +28,7 @@ _INTEGERS: Final = frozenset(
         "add.partitions.to.txn.retry.backoff.max.ms",
         "add.partitions.to.txn.retry.backoff.ms",
         "connection.failed.authentication.delay.ms",
+        "connections.max.reauth.ms",
         "default.replication.factor",
         "group.consumer.assignment.interval.ms",
         "group.consumer.heartbeat.interval.ms",

@@ -31,7 +31,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     CLIENT: WIRE,
     CONFIGS: WIRE,
     LOG: ("local_cluster.clock", CONFIGS, *WIRE),
-    "local_cluster.security.authentication": (f"{CLIENT}.auth", *WIRE),
+    "local_cluster.security.authentication": (
+        f"{CLIENT}.auth",
+        f"{CONTROLLER}.model",
+        f"{CONTROLLER}.zk",
+        *WIRE,
+    ),
     SETTINGS: (
         "local_cluster.broker_configs",
         "local_cluster.security.authentication",
@@ -51,6 +56,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "local_cluster.handlers": (
         "local_cluster.broker_configs",
         "local_cluster.features",
+        "local_cluster.security",
         "local_cluster.fetch_sessions",
         "local_cluster.groups",
         "local_cluster.transactions",

@@ -40,11 +40,14 @@ from local_cluster.handlers.groups import (
     p69_consumer_group_describe,
 )
 from local_cluster.handlers.security import (
+    p17_sasl_handshake,
     p29_describe_acls,
     p30_create_acls,
     p31_delete_acls,
+    p36_sasl_authenticate,
     p48_describe_client_quotas,
     p50_describe_user_scram_credentials,
+    p51_alter_user_scram_credentials,
 )
 from local_cluster.handlers.topics import (
     p19_create_topics,
@@ -84,6 +87,7 @@ __all__ = [
     "p14_sync_group",
     "p15_describe_groups",
     "p16_list_groups",
+    "p17_sasl_handshake",
     "p18_api_versions",
     "p19_create_topics",
     "p20_delete_topics",
@@ -102,6 +106,7 @@ __all__ = [
     "p33_alter_configs",
     "p34_alter_replica_log_dirs",
     "p35_describe_log_dirs",
+    "p36_sasl_authenticate",
     "p37_create_partitions",
     "p42_delete_groups",
     "p43_elect_leaders",
@@ -111,6 +116,7 @@ __all__ = [
     "p47_offset_delete",
     "p48_describe_client_quotas",
     "p50_describe_user_scram_credentials",
+    "p51_alter_user_scram_credentials",
     "p56_alter_partition",
     "p60_describe_cluster",
     "p61_describe_producers",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from local_cluster.log.disk.cold_reads import ColdReads
     from local_cluster.replication.log_dir_moves import LogDirMoves
     from local_cluster.replication.replica_set import ReplicaSet
+    from local_cluster.security.authentication.user_store import UserStore
     from local_cluster.settings import BrokerSettings
     from local_cluster.transactions.coordinator import TransactionCoordinator
     from local_cluster.transactions.producer_ids import ProducerIds
@@ -83,6 +84,11 @@ class BrokerServices(Protocol):
 
     @property
     def follower_sessions(self) -> FollowerSessions: ...
+
+    @property
+    def scram_users(self) -> UserStore:
+        """The SCRAM users in ZooKeeper."""
+        ...
 
     async def checkpoint(self, partitions: Collection[tuple[str, int]]) -> None:
         """Write the offset checkpoints of these partitions to disk. Raises OSError."""

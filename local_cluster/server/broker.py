@@ -44,6 +44,7 @@ from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.replication.stray_replicas import StrayReplicas
 from local_cluster.replication.throttle import ReplicationThrottle
+from local_cluster.security.authentication.user_store import UserStore
 from local_cluster.server.group_commit import GroupCommit
 from local_cluster.server.housekeeping import SPACE_PROBE_INTERVAL_MS, Housekeeping
 from local_cluster.server.listeners import Listeners
@@ -121,6 +122,8 @@ class Broker:
             bound_ports=self._listeners.ports,
             report=self.replicas.report,
         )
+        self.scram_users = UserStore(self.control_plane.coordination)
+        self.control_plane.follow_znodes(self.scram_users)
         self._strays = StrayReplicas(
             self.log_directories,
             self.metadata,
@@ -177,6 +180,7 @@ class Broker:
         assert self.metadata.cluster_id is not None, "joining sets the cluster id"
         self.log_directories.bind_cluster_id(self.metadata.cluster_id)
         self._strays.directories_bound()
+        await self.scram_users.start()
         await self._listeners.open(self, self.cold_reads)
         # Before the controller's first image clients would see an empty cluster.
         await self.control_plane.wait_informed(FIRST_IMAGE_WAIT_MS_MAX)
@@ -198,6 +202,7 @@ class Broker:
         self.cold_reads.stop()
         await self._isr_proposer.stop()
         await self._fetchers.stop()
+        await self.scram_users.stop()
         await self.control_plane.stop()
         await self.transactions.stop()
         await self.groups.stop()

@@ -28,7 +28,7 @@ from local_cluster.handlers.services import RequestContext
 from local_cluster.log.disk.cold_reads import ColdReads
 from local_cluster.log.partition.partition_log import LogSlice
 from local_cluster.server.outbox import Outbox, Part
-from local_cluster.server.request_dispatch import ANONYMOUS, RequestDispatcher
+from local_cluster.server.request_dispatch import ANONYMOUS, Dispatcher
 from local_cluster.server.secure.tls_outbox import TlsOutbox
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire import messages
@@ -90,7 +90,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def __init__(
         self,
-        dispatcher: RequestDispatcher,
+        dispatcher: Dispatcher,
         cold_reads: ColdReads,
         settings: ConnectionSettings,
         *,
@@ -125,6 +125,10 @@ class ClientConnection(asyncio.BufferedProtocol):
     @property
     def is_closing(self) -> bool:
         return self._closing
+
+    def set_frame_bytes_max(self, frame_bytes_max: int) -> None:
+        """Take larger frames from a client that has proved who it is."""
+        self._receiver.frame_bytes_max = frame_bytes_max
 
     # -- asyncio's side ---------------------------------------------------------------------
 
@@ -320,6 +324,10 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._outbox.close()
         if self._transport is not None:
             self._transport.close()
+
+    def refuse(self, reason: str) -> None:
+        """Close because the client may not stay."""
+        self._close(reason)
 
     def shut_down(self) -> None:
         """Close because the broker stops."""

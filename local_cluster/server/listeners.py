@@ -6,14 +6,18 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, Protocol
 
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.log.disk.cold_reads import ColdReads
 from local_cluster.security.authentication.distinguished_name import subject_of
+from local_cluster.security.authentication.listener_security import SaslSettings
 from local_cluster.security.authentication.principal_rules import PrincipalRules
 from local_cluster.server.connection import ClientConnection, ConnectionSettings
 from local_cluster.server.request_dispatch import ANONYMOUS, RequestDispatcher
+from local_cluster.server.secure.credentials import Credentials
+from local_cluster.server.secure.sasl_session import FRAME_BYTES_MAX, SaslSession, SharedSasl
 from local_cluster.server.secure.tls_connection import TlsConnection
 from local_cluster.server.secure.tls_contexts import TlsContexts
 from local_cluster.settings import BrokerSettings, Listener
@@ -41,6 +45,7 @@ class Listeners:
         self._failure_delay_ms = settings.config_int(
             "connection.failed.authentication.delay.ms", FAILURE_DELAY_MS
         )
+        self._session_ms_max = settings.config_int("connections.max.reauth.ms", 0)
         self._listeners = {item.name: item for item in settings.listeners}
         self._tls = {
             item.name: TlsContexts(item.name, item.tls)
@@ -73,6 +78,8 @@ class Listeners:
     def _connections_of(
         self, listener: Listener, services: BrokerServices, cold_reads: ColdReads
     ) -> Connect:
+        if listener.sasl is not None:
+            return self._with_sasl(listener, listener.sasl, services, cold_reads)
         dispatcher = RequestDispatcher(services, listener.name)
 
         def connect(principal: str = ANONYMOUS) -> ClientConnection:
@@ -84,6 +91,46 @@ class Listeners:
                 on_close=self._connections.discard,
                 principal=principal,
             )
+
+        return connect
+
+    def _with_sasl(
+        self,
+        listener: Listener,
+        sasl: SaslSettings,
+        services: BrokerServices,
+        cold_reads: ColdReads,
+    ) -> Connect:
+        shared = SharedSasl(
+            listener.name,
+            sasl.mechanisms,
+            Credentials(sasl.users, services.scram_users, sasl.mechanisms),
+            self._failure_delay_ms,
+            self._session_ms_max,
+        )
+        limited = self._settings._replace(
+            frame_bytes_max=min(FRAME_BYTES_MAX, self._settings.frame_bytes_max)
+        )
+
+        def connect(principal: str = ANONYMOUS) -> ClientConnection:
+            session = SaslSession(services, shared)
+
+            def closed(connection: ClientConnection) -> None:
+                session.end()
+                self._connections.discard(connection)
+
+            connection = ClientConnection(
+                session,
+                cold_reads,
+                limited,
+                on_open=self._connections.add,
+                on_close=closed,
+            )
+            session.begin(
+                partial(connection.set_frame_bytes_max, self._settings.frame_bytes_max),
+                connection.refuse,
+            )
+            return connection
 
         return connect
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from local_cluster.handlers.registry import Handler, Reply, find_handler
 from local_cluster.handlers.services import BrokerServices, RequestContext
@@ -15,6 +15,14 @@ from local_cluster.wire.header import read_request_header
 ANONYMOUS: Final = "User:ANONYMOUS"
 
 FindHandler = Callable[[int], Handler | None]
+
+
+class Dispatcher(Protocol):
+    """What a connection hands its requests to."""
+
+    def dispatch(
+        self, frame: memoryview, client_host: str, connection_id: int, principal: str
+    ) -> tuple[RequestContext, Reply]: ...
 
 
 class RequestDispatcher:

@@ -36,6 +36,7 @@ from local_cluster.controller.zk.coordination import (
     Coordination,
     CoordinationUnavailable,
     SessionState,
+    ZnodeFollower,
 )
 from local_cluster.network import ConnectToPeer
 from local_cluster.settings import BrokerSettings
@@ -72,6 +73,8 @@ class ClusterMember:
         self._coordination = coordination
         self._new_topic_id = new_topic_id
         self._registered_session = 0
+        self.followers: list[ZnodeFollower] = []
+        """They hear of every watch and session event, after this member."""
         self.is_connected = False
         """Whether ZooKeeper answers, as far as is known."""
         self._election_due = asyncio.Event()
@@ -151,6 +154,8 @@ class ClusterMember:
             self._election_due.set()
         if self.role.active is not None and path != znode_paths.CONTROLLER:
             self.role.active.changes.mark(path)
+        for follower in self.followers:
+            follower.path_changed(path)
 
     def _session_changed(self, state: SessionState) -> None:
         log.info("ZooKeeper session: %s", state.value)
@@ -164,6 +169,8 @@ class ClusterMember:
             self._election_due.set()
             if self.role.active is not None:
                 self.role.active.changes.mark(EVERYTHING)
+        for follower in self.followers:
+            follower.session_changed(state)
 
     # -- membership -------------------------------------------------------------------------
 

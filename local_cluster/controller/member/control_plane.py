@@ -38,7 +38,7 @@ from local_cluster.controller.model.cluster_state import Reassignment
 from local_cluster.controller.model.isr_proposals import IsrProposal, IsrResult
 from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.controller.model.topic_requests import PartitionsSpec, TopicCreation, TopicSpec
-from local_cluster.controller.zk.coordination import Coordination, Create
+from local_cluster.controller.zk.coordination import Coordination, Create, ZnodeFollower
 from local_cluster.controller.zk.kazoo_coordination import KazooCoordination
 from local_cluster.network import ConnectToPeer, connect_to_peer
 from local_cluster.settings import BrokerSettings
@@ -113,6 +113,15 @@ class ControlPlane:
     def is_connected(self) -> bool:
         """Whether ZooKeeper answers, as far as is known."""
         return self._member.is_connected
+
+    @property
+    def coordination(self) -> Coordination:
+        """ZooKeeper, for parts of the broker that keep znodes of their own."""
+        return self._coordination
+
+    def follow_znodes(self, follower: ZnodeFollower) -> None:
+        """Tell a part of the broker of every watch and session event."""
+        self._member.followers.append(follower)
 
     async def start(self) -> None:
         """Register and take part in the election; an election is over on return.
@@ -253,6 +262,17 @@ class ControlPlane:
             await self._member.updates.wait_until(
                 lambda: self._cache.entity_configs.get(entity, {}) == wanted, PUBLISH_WAIT_MS_MAX
             )
+
+    async def alter_user_configs(
+        self, username: str, plan: ConfigPlan, *, timeout_ms: int = 30_000
+    ) -> None:
+        """Change what ZooKeeper has of a user, such as SCRAM credentials.
+
+        Raises KafkaError: what `plan` raises, request_timed_out.
+        """
+        entity = znode_paths.entity_of(znode_paths.USERS, username)
+        write = write_entity_configs(self._coordination, entity, plan, validate_only=False)
+        await self._tasks.run_write(write, timeout_ms)
 
     async def auto_create_topic(self, name: str) -> KafkaError | None:
         """Create a topic that a client used, through the controller.

@@ -18,6 +18,8 @@ GROUP_CONFIGS: Final = "groups"
 CLIENT_METRICS_CONFIGS: Final = "client-metrics"
 ENTITY_KINDS: Final = (GROUP_CONFIGS, CLIENT_METRICS_CONFIGS)
 """Kinds of entities other than topics and brokers; their parents exist once one has configs."""
+USERS: Final = "users"
+USER_CONFIGS: Final = "/config/users"
 CONFIG_CHANGES: Final = "/config/changes"
 CONFIG_CHANGE_PREFIX: Final = "/config/changes/config_change_"
 ISR_CHANGE_NOTIFICATION: Final = "/isr_change_notification"
@@ -36,7 +38,7 @@ PERSISTENT_PATHS: Final = (
     "/config",
     "/config/topics",
     "/config/clients",
-    "/config/users",
+    USER_CONFIGS,
     BROKER_CONFIGS,
     "/config/ips",
     CONFIG_CHANGES,

@@ -106,6 +106,16 @@ class CoordinationUnavailable(Exception):
     """The connection or the session was lost; a commit may have happened or not."""
 
 
+class ZnodeFollower(Protocol):
+    """Who hears of watches and of the session, besides the member of the cluster."""
+
+    def path_changed(self, path: str | None) -> None:
+        """A watched path may have changed; None: any of them."""
+        ...
+
+    def session_changed(self, state: SessionState) -> None: ...
+
+
 class Coordination(Protocol):
     """The service, on the event loop."""
 

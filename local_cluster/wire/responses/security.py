@@ -11,6 +11,13 @@ from typing import NotRequired, TypedDict
 from local_cluster.wire.errors import ErrorCode
 
 
+class SaslHandshakeResponse(TypedDict):
+    """SaslHandshake v1."""
+
+    error_code: ErrorCode
+    mechanisms: NotRequired[Sequence[str]]
+
+
 class AclDescription(TypedDict):
     principal: str
     host: str
@@ -71,6 +78,15 @@ class DeleteAclsResponse(TypedDict):
     filter_results: Sequence[DeleteAclsFilterResult]
 
 
+class SaslAuthenticateResponse(TypedDict):
+    """SaslAuthenticate v0-v2."""
+
+    error_code: ErrorCode
+    error_message: str | None
+    auth_bytes: bytes
+    session_lifetime: NotRequired[int]
+
+
 class EntityData(TypedDict):
     entity_type: str
     entity_name: str | None
@@ -114,3 +130,16 @@ class DescribeUserScramCredentialsResponse(TypedDict):
     error_code: ErrorCode
     error_message: str | None
     results: Sequence[DescribeUserScramCredentialsResult]
+
+
+class AlterUserScramCredentialsResult(TypedDict):
+    user: str
+    error_code: ErrorCode
+    error_message: str | None
+
+
+class AlterUserScramCredentialsResponse(TypedDict):
+    """AlterUserScramCredentials v0."""
+
+    throttle_time: NotRequired[int]
+    results: Sequence[AlterUserScramCredentialsResult]

@@ -1,0 +1,92 @@
+"""SHELL: what the users of one listener prove themselves by.
+
+A listener's own users (settings) come first, then those in ZooKeeper. Passwords of own users are
+read at each login, so a new one needs no restart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import logging
+import secrets
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Final, Protocol
+
+from local_cluster.client.auth.credentials import read_secret
+from local_cluster.client.auth.scram import HASHES
+from local_cluster.client.auth.security import Secret, SecurityError
+from local_cluster.security.authentication.exchanges import Exchange, PlainExchange, ScramExchange
+from local_cluster.security.authentication.scram_credentials import (
+    SALT_BYTES,
+    ScramCredential,
+    credential_of,
+    decoy,
+)
+
+_PROCESS_SECRET: Final = secrets.token_bytes(32)
+"""Decoys of one process stay the same, so that asking twice does not show that a user is absent."""
+
+log = logging.getLogger(__name__)
+
+
+class ScramUsers(Protocol):
+    """The users in ZooKeeper."""
+
+    def find(self, mechanism: str, username: str) -> ScramCredential | None: ...
+
+
+class Credentials:
+    """The users of one listener."""
+
+    def __init__(
+        self, own: Mapping[str, Secret], shared: ScramUsers, mechanisms: Sequence[str]
+    ) -> None:
+        self._own = own
+        self._shared = shared
+        self._derived: dict[tuple[str, str], tuple[bytes, ScramCredential]] = {}
+        """By mechanism and own user: a digest of the password, and what was derived from it."""
+        for mechanism in HASHES.keys() & set(mechanisms):
+            for username in own:
+                # Otherwise the slow first login would show that the user is in the settings.
+                self._credential(mechanism, username)
+
+    def exchange(self, mechanism: str) -> Exchange:
+        """Begin an authentication."""
+        if mechanism == "PLAIN":
+            return PlainExchange(self._password)
+        return ScramExchange(
+            mechanism, secrets.token_urlsafe(24), lambda name: self._credential(mechanism, name)
+        )
+
+    def _password(self, username: str) -> str | None:
+        secret = self._own.get(username)
+        if secret is None:
+            # A file is read for an unknown user too, so that the time tells nothing.
+            for each in islice(self._own.values(), 1):
+                with contextlib.suppress(SecurityError):
+                    read_secret(each)
+            return None
+        try:
+            return read_secret(secret)
+        except SecurityError as error:
+            log.error("nobody can log in as %r: %s", username, error)
+            return None
+
+    def _credential(self, mechanism: str, username: str) -> ScramCredential:
+        password = self._password(username)
+        if password is not None:
+            return self._derive(mechanism, username, password)
+        found = self._shared.find(mechanism, username)
+        return decoy(mechanism, username, _PROCESS_SECRET) if found is None else found
+
+    def _derive(self, mechanism: str, username: str, password: str) -> ScramCredential:
+        digest = hashlib.sha256(_PROCESS_SECRET + password.encode()).digest()
+        known = self._derived.get((mechanism, username))
+        if known is not None and hmac.compare_digest(known[0], digest):
+            return known[1]
+        derived = credential_of(mechanism, password, secrets.token_bytes(SALT_BYTES))
+        self._derived[mechanism, username] = (digest, derived)
+        return derived
