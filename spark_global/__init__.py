@@ -6,7 +6,10 @@ Reading order:
     addresses  a cluster's address and security settings, as text
     source     the Python Data Source `format("heliograph")`
     views      the views `global_<topic>`
+    streaming  `readStream` of it
+    catalogue  questions over all datacenters
     audit      the exact audit, in SQL
     session    the Spark session and its settings
     sql        `heliograph sql`
+    materialize  `heliograph spark materialize`
 """

@@ -34,6 +34,7 @@ from topology.mirror.command import mirror_app
 from topology.rebalance.command import rebalance
 from topology.records.consume_command import consume
 from topology.records.produce_command import produce
+from topology.spark.command import spark_app
 from topology.version import show_version
 
 app = typer.Typer(
@@ -77,6 +78,7 @@ NOUNS: Final[dict[str, typer.Typer]] = {
     "transaction": transaction_app,
     "link": link_app,
     "mirror": mirror_app,
+    "spark": spark_app,
 }
 for name, noun in NOUNS.items():
     app.add_typer(noun, name=name)

@@ -25,6 +25,10 @@ from topology.cli.command_line import (
 if TYPE_CHECKING:
     from topology.deployment.deployment import Deployment
 
+AggregateOption = Annotated[
+    str | None, typer.Option("--aggregate", help="Aggregate cluster; default: the only one.")
+]
+
 
 def gaps(
     deployment: Which = None,
@@ -53,10 +57,7 @@ def gaps(
 def sql(
     query: Annotated[str, typer.Argument(help="Spark SQL over the views global_<topic>.")],
     deployment: Which = None,
-    aggregate: Annotated[
-        str | None,
-        typer.Option("--aggregate", help="Aggregate cluster; default: the only one."),
-    ] = None,
+    aggregate: AggregateOption = None,
     limit: Annotated[
         int,
         typer.Option(
@@ -71,11 +72,25 @@ def sql(
     If the result has more rows than --limit, standard error says so; with -o json, `is_cut` and
     `rows_left_out_min` say so.
     """
+    running, cluster = running_aggregate(deployment, aggregate, state_dir)
+    require_extra("spark")
+    from spark_global.sql import run_sql
+    from topology.deployment.aggregate_view import aggregate_view
+
+    view = aggregate_view(running, cluster)
+    code = run_sql(query, aggregate=view, output=output.value, limit=limit)
+    raise typer.Exit(code)
+
+
+def running_aggregate(
+    which: str | None, aggregate: str | None, state_dir: Path | None
+) -> tuple[Deployment, str]:
+    """Return a running deployment and the aggregate to read; end the command if there is none."""
     from topology.deployment.deployment import read_deployment
     from topology.problems import DeployError
     from topology.status.observe import current_status
 
-    state = find_deployment(deployment, state_dir)
+    state = find_deployment(which, state_dir)
     try:
         running = read_deployment(state)
         status = current_status(state)
@@ -87,13 +102,7 @@ def sql(
     why_silent = next(each["reason"] for each in status["clusters"] if each["name"] == cluster)
     if why_silent is not None:
         fail(why_silent, ["see `heliograph status`"])
-    require_extra("spark")
-    from spark_global.sql import run_sql
-    from topology.deployment.aggregate_view import aggregate_view
-
-    view = aggregate_view(running, cluster)
-    code = run_sql(query, aggregate=view, output=output.value, limit=limit)
-    raise typer.Exit(code)
+    return running, cluster
 
 
 def _aggregate(deployment: Deployment, name: str | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections import Counter
 from collections.abc import Coroutine, Iterator
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.formats import Block, FlowKey, Run, encode_record, map_topic_name
 from spark_global.links import MirrorLink
+from spark_global.materialize import Materialization, UnknownViewError, start_materializing
 from spark_global.views import Aggregate, create_views, follow_streams, stream_records
 from tests.support.cluster import running_broker
 from tests.support.producing import produce_to
@@ -286,6 +288,36 @@ def test_questions_about_groups_as_sql_views(spark: SparkSession, nyc: Aggregate
         "heliograph_replay_if_lost": [("dashboards", 0, 2), ("readers", 1, 1)],
         "global_g_windows": [("SEA", 10)],
     }
+
+
+def test_a_view_is_kept_as_parquet_by_datacenter_and_hour(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path
+) -> None:
+    def keep(view: str) -> DataFrame:
+        path = str(tmp_path / view)
+        wanted = Materialization(
+            view=view, path=path, stops_at_end=True, late_seconds=5, records_max=8
+        )
+        start_materializing(spark, nyc.aggregate("sfo"), wanted).awaitTermination()
+        return spark.read.parquet(path)
+
+    nyc.run(nyc.create("sfo.h"))
+    nyc.run(nyc.copy("sfo.h", range(3_590, 3_610)))  # seconds of 1970, over the end of an hour
+    nyc.run(nyc.publish_map("sfo", "h", 20))
+    assert keep("global_h").count() == 20
+    nyc.run(nyc.copy("sfo.h", range(3_610, 3_615)))
+    nyc.run(nyc.publish_map("sfo", "h", 25))
+    rows = keep("global_h").collect()
+    assert sorted(row.offset for row in rows) == list(range(SHIFT, SHIFT + 25))
+    assert Counter((row.datacenter, row.hour) for row in rows) == {
+        ("SFO", "1970-01-01-00"): 10,
+        ("SFO", "1970-01-01-01"): 15,
+    }
+    assert (tmp_path / "global_h" / "datacenter=SFO" / "hour=1970-01-01-01").is_dir()
+    windows = keep("global_h_windows").select("datacenter", "records", "hour").collect()
+    assert [tuple(row) for row in windows] == [("SFO", 10, "1970-01-01-00")]
+    with pytest.raises(UnknownViewError, match=r"no view global_hh .*did you mean global_h\?"):
+        keep("global_hh")
 
 
 @pytest.mark.timeout(900)

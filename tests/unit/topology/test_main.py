@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from spark_global.materialize import LATE_SECONDS, TRIGGER_SECONDS
+from spark_global.session import LOCAL_MASTER
 from spark_global.sql import LIMIT_DEFAULT
 from topology.cli.data_commands import sql
 from topology.deployment.state_dir import StateDir, default_state_root
 from topology.main import app
 from topology.model.topology import schema_text
+from topology.spark.command import materialize
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 COMMANDS = (
@@ -193,3 +196,14 @@ def test_sql_shows_as_many_rows_as_a_program_gets() -> None:
     assert inspect.signature(sql).parameters["limit"].default == LIMIT_DEFAULT
     assert "rows_left_out_min" in run("sql", "--help").stdout
     assert run("sql", "--limit", "0", "SELECT 1").exit_code == 2
+
+
+def test_materialize_has_the_defaults_of_a_program() -> None:
+    """The options' defaults are second constants, because the command must not load Spark."""
+    parameters = inspect.signature(materialize).parameters
+    assert parameters["trigger_seconds"].default == TRIGGER_SECONDS
+    assert parameters["late_seconds"].default == LATE_SECONDS
+    assert parameters["master"].default == LOCAL_MASTER
+    assert run("spark", "materialize", "--to", "orc", "global_a", "/tmp/a").exit_code == 2
+    done = run("spark", "materialize", "global_a", "a")
+    assert (done.exit_code, "nothing is deployed" in done.output) == (1, True)

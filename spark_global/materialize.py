@@ -1,0 +1,130 @@
+"""Keeps a view as Parquet files: continuous, exactly once, restartable.
+
+The rows lie in `PATH/datacenter=D/hour=YYYY-MM-DD-HH/`, the checkpoint in `PATH/_checkpoint`.
+
+Guarantees: a reader that honours Spark's `_spark_metadata`, as Spark does, sees every record once,
+over any number of kills and restarts. Other readers also see files of a batch that was killed.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.streaming.query import StreamingQuery
+
+from local_cluster.wire.errors import KafkaError
+from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
+from spark_global.sql import explain_error
+from spark_global.views import (
+    Aggregate,
+    follow_streams,
+    global_topics,
+    question_names,
+    stream_records,
+    view_names,
+)
+
+CHECKPOINT: Final = "_checkpoint"
+"""Spark ignores names that begin with an underscore when it reads a table."""
+HOUR_FORMAT: Final = "yyyy-MM-dd-HH"
+TRIGGER_SECONDS: Final = 10.0
+"""Default of the seconds between two batches; each batch writes files of its own."""
+LATE_SECONDS: Final = 600
+"""Default of the seconds that a window waits for late records."""
+
+
+class UnknownViewError(ValueError):
+    """There is no such view, or it has no rows that are final."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Materialization:
+    """What to keep, and how."""
+
+    view: str
+    """`global_<topic>`, or a question of it that a stream can answer."""
+    path: str
+    """Directory, or any URI that Spark can write to."""
+    trigger_seconds: float = TRIGGER_SECONDS
+    stops_at_end: bool = False
+    """Stop when all that is there at the start is written."""
+    late_seconds: int = LATE_SECONDS
+    records_max: int | None = None
+    """Most records of one batch."""
+    group: str | None = None
+    """Consumer group under which lag tools see the query."""
+
+
+def start_materializing(
+    session: SparkSession, aggregate: Aggregate, wanted: Materialization
+) -> StreamingQuery:
+    """Start the query that keeps a view. Raises KafkaError and UnknownViewError."""
+    frame = _rows(session, aggregate, wanted)
+    if wanted.group is not None:
+        follow_streams(session, aggregate)
+    time = "timestamp" if "timestamp" in frame.columns else "window_start"
+    frame = frame.withColumn("hour", sql.date_format(time, HOUR_FORMAT))
+    writer = (
+        frame.writeStream.format("parquet")
+        .queryName(f"materialize {wanted.view}")
+        .partitionBy(*(name for name in ("datacenter", "hour") if name in frame.columns))
+        .option("path", wanted.path)
+        .option("checkpointLocation", f"{wanted.path.rstrip('/')}/{CHECKPOINT}")
+    )
+    if wanted.stops_at_end:
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=f"{round(wanted.trigger_seconds * 1_000)} ms")
+    return writer.start()
+
+
+def _rows(session: SparkSession, aggregate: Aggregate, wanted: Materialization) -> DataFrame:
+    topics = view_names(global_topics(aggregate))
+    questions = {
+        name: (question, topic)
+        for name, (question, topic) in question_names(topics).items()
+        if question.is_streamable and topic is not None
+    }
+    if wanted.view not in topics and wanted.view not in questions:
+        known = [*topics, *questions]
+        near = difflib.get_close_matches(wanted.view, known, n=1)
+        raise UnknownViewError(
+            f"{aggregate.name} has no view {wanted.view} that a stream can fill"
+            + (f"; did you mean {near[0]}?" if near else "")
+        )
+    options: dict[str, str | int] = {}
+    if wanted.records_max is not None:
+        options["max_records_per_trigger"] = wanted.records_max
+    if wanted.group is not None:
+        options["group"] = wanted.group
+    if wanted.view in topics:
+        return stream_records(session, aggregate, topic=topics[wanted.view], **options)
+    question, topic = questions[wanted.view]
+    assert topic is not None, wanted.view
+    records = stream_records(session, aggregate, topic=topic, **options)
+    return question(records.withWatermark("timestamp", f"{wanted.late_seconds} seconds"))
+
+
+def run_materializing(
+    aggregate: Aggregate, wanted: Materialization, *, master: str = LOCAL_MASTER
+) -> str | None:
+    """Keep a view until Ctrl-C or, with `stops_at_end`, until its end; return what went wrong."""
+    try:
+        with open_session(master) as session:
+            # The messages of errors must be read while the JVM lives, so inside the session.
+            try:
+                query = start_materializing(session, aggregate, wanted)
+                try:
+                    query.awaitTermination()
+                finally:
+                    query.stop()
+            except (PySparkException, KafkaError, UnknownViewError) as error:
+                return f"{wanted.view} of {aggregate.name}: {explain_error(error)}"
+    except SparkStartError as error:
+        return str(error)
+    return None
