@@ -15,10 +15,12 @@ from local_cluster.log.config.topic_configs import TOPIC_CONFIGS
 
 _BOOLEANS: Final = frozenset(
     {
+        "allow.everyone.if.no.acl.found",
         "auto.create.topics.enable",
         "auto.leader.rebalance.enable",
         "controlled.shutdown.enable",
         "delete.topic.enable",
+        "heliograph.authorizer.dry.run",
         "log.cleaner.enable",
         "transaction.partition.verification.enable",
     }
@@ -45,6 +47,7 @@ _INTEGERS: Final = frozenset(
         "group.max.session.timeout.ms",
         "group.max.size",
         "group.min.session.timeout.ms",
+        "heliograph.acl.image.max.age.ms",
         "heliograph.stray.delete.delay.ms",
         "leader.imbalance.check.interval.seconds",
         "leader.imbalance.per.broker.percentage",
@@ -84,10 +87,17 @@ _NUMBERS: Final = frozenset(
         "log.cleaner.io.max.bytes.per.second",
     }
 )
+AUTHORIZERS: Final = (
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",
+)
+"""The values of authorizer.class.name besides none: Kafka 4.4's, and that of its ZooKeeper mode."""
 _TEXTS: Final = frozenset(
     {
+        "authorizer.class.name",
         "group.consumer.assignors",
         "replica.selector.class",
+        "super.users",
     }
 )
 _TOPIC_DEFAULTS: Final = {
@@ -126,6 +136,13 @@ def find_problem(name: str, value: str) -> str | None:
         return None if re.fullmatch(r"\s*-?\d+\s*", value) else "a whole number"
     if name in _NUMBERS:
         return None if re.fullmatch(r"\s*\d+(\.\d+)?([eE][+-]?\d+)?\s*", value) else "a number"
+    if name == "authorizer.class.name":
+        known = ("", *AUTHORIZERS)
+        return None if value.strip() in known else f"nothing, or one of {', '.join(AUTHORIZERS)}"
+    if name == "super.users":
+        named = [each for each in value.split(";") if each.strip()]
+        is_valid = all(re.fullmatch(r"\s*[^:\s]+:\S.*", each) for each in named)
+        return None if is_valid else "principals such as User:alice, with semicolons between them"
     if name not in _TOPIC_DEFAULTS:
         return None
     config, synonym = _TOPIC_DEFAULTS[name]

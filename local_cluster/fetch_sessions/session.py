@@ -99,6 +99,10 @@ class FetchSession:
         """Do not read a partition again before it changes: it was read to its end."""
         self.pending.pop(key, None)
 
+    def read_all_again(self) -> None:
+        """Have the next request read every partition."""
+        self.pending = dict.fromkeys(self.partitions)
+
     def update(
         self, requested: Iterable[FetchPartition], forgotten: Iterable[ForgottenPartition]
     ) -> None:

@@ -95,6 +95,11 @@ class FetchSessionCache:
             session.close()
         self._sessions.clear()
 
+    def read_all_again(self) -> None:
+        """Have the next request of each session read every partition: rights have changed."""
+        for session in self._sessions.values():
+            session.read_all_again()
+
     def open(
         self,
         session_id: int,

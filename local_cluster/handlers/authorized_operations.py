@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from local_cluster.handlers.services import BrokerServices, RequestContext
-from local_cluster.wire.constants import AclOperation
+from local_cluster.wire.constants import CLUSTER_NAME, AclOperation
 
 _TOPIC: Final = (
     AclOperation.READ,
@@ -17,7 +17,13 @@ _TOPIC: Final = (
     AclOperation.DESCRIBE_CONFIGS,
     AclOperation.ALTER_CONFIGS,
 )
-_GROUP: Final = (AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE)
+_GROUP: Final = (
+    AclOperation.READ,
+    AclOperation.DELETE,
+    AclOperation.DESCRIBE,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
+)
 _CLUSTER: Final = (
     AclOperation.CREATE,
     AclOperation.ALTER,
@@ -40,8 +46,10 @@ def group_operations(broker: BrokerServices, context: RequestContext, group_id: 
 
 
 def cluster_operations(broker: BrokerServices, context: RequestContext) -> int:
-    """Return the operations that the principal may do on the cluster."""
-    return _bits(broker, context, _CLUSTER, "CLUSTER", "kafka-cluster")
+    """Return the operations that the principal may do on the cluster; 0 without DESCRIBE."""
+    if not broker.authorize(context, "DESCRIBE", "CLUSTER", CLUSTER_NAME):
+        return 0
+    return _bits(broker, context, _CLUSTER, "CLUSTER", CLUSTER_NAME)
 
 
 def _bits(
@@ -54,5 +62,5 @@ def _bits(
     return sum(
         1 << operation
         for operation in operations
-        if broker.authorize(context, operation.name, resource_type, name)
+        if broker.may(context, operation.name, resource_type, name)
     )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from local_cluster.replication.log_dir_moves import LogDirMoves
     from local_cluster.replication.replica_set import ReplicaSet
     from local_cluster.security.authentication.user_store import UserStore
+    from local_cluster.security.authorization.acl_store import AclStore
     from local_cluster.settings import BrokerSettings
     from local_cluster.transactions.coordinator import TransactionCoordinator
     from local_cluster.transactions.producer_ids import ProducerIds
@@ -94,8 +95,29 @@ class BrokerServices(Protocol):
         """Write the offset checkpoints of these partitions to disk. Raises OSError."""
         ...
 
+    @property
+    def acls(self) -> AclStore | None:
+        """The ACLs; None without an authorizer."""
+        ...
+
+    @property
+    def rights_version(self) -> int:
+        """Grows when ACLs change. A response that waited since an earlier one checks again."""
+        ...
+
     def authorize(
         self, context: RequestContext, operation: str, resource_type: str, name: str
     ) -> bool:
-        """Return whether the principal may do `operation` (Kafka's name) on the resource."""
+        """Return whether the principal may do `operation` (Kafka's name) on the resource.
+
+        A denial is logged and counted.
+        """
+        ...
+
+    def authorize_any(self, context: RequestContext, operation: str, resource_type: str) -> bool:
+        """Return whether the principal may do this on at least one resource of the type."""
+        ...
+
+    def may(self, context: RequestContext, operation: str, resource_type: str, name: str) -> bool:
+        """Return the same as `authorize` without noting a denial, for lists of what is allowed."""
         ...

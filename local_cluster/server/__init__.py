@@ -9,6 +9,7 @@ Reading order:
     outbox               sends responses, file slices by sendfile
     group_commit         fsyncs of many logs in rounds
     metadata_listeners   passes metadata changes to the parts of the broker
+    broker_rights        the authorizer, and the ACLs that it follows
     housekeeping         checkpoints, retention, full disks
     log_cleaner          compaction, by a compactor_process
 """

@@ -45,6 +45,8 @@ from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.replication.stray_replicas import StrayReplicas
 from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.security.authentication.user_store import UserStore
+from local_cluster.security.authorization.acl_store import AclStore
+from local_cluster.server.broker_rights import BrokerRights
 from local_cluster.server.group_commit import GroupCommit
 from local_cluster.server.housekeeping import SPACE_PROBE_INTERVAL_MS, Housekeeping
 from local_cluster.server.listeners import Listeners
@@ -144,6 +146,9 @@ class Broker:
             ),
         )
         self.transactions = TransactionCoordinator(self)
+        self._rights = BrokerRights(
+            settings, self.clock, self.control_plane, on_change=self.fetch_sessions.read_all_again
+        )
         self._metadata_listeners = MetadataListeners(
             {
                 "groups": self.groups.on_metadata_changes,
@@ -162,8 +167,26 @@ class Broker:
     def authorize(
         self, context: RequestContext, operation: str, resource_type: str, name: str
     ) -> bool:
-        """Allow everything: there are no ACLs yet. Every handler calls this."""
-        return True
+        authorizer = self._rights.authorizer
+        return authorizer is None or authorizer.authorize(context, operation, resource_type, name)
+
+    def authorize_any(self, context: RequestContext, operation: str, resource_type: str) -> bool:
+        authorizer = self._rights.authorizer
+        return authorizer is None or authorizer.authorize_any(context, operation, resource_type)
+
+    def may(self, context: RequestContext, operation: str, resource_type: str, name: str) -> bool:
+        authorizer = self._rights.authorizer
+        return authorizer is None or authorizer.may(context, operation, resource_type, name)
+
+    @property
+    def acls(self) -> AclStore | None:
+        """The ACLs; None without an authorizer."""
+        return self._rights.store
+
+    @property
+    def rights_version(self) -> int:
+        """Grows when ACLs change."""
+        return 0 if self._rights.authorizer is None else self._rights.authorizer.version
 
     async def start(self) -> None:
         """Join the cluster and serve. Raises OSError, KafkaError, CoordinationUnavailable."""
@@ -181,6 +204,8 @@ class Broker:
         self.log_directories.bind_cluster_id(self.metadata.cluster_id)
         self._strays.directories_bound()
         await self.scram_users.start()
+        # Before the listeners: without a complete image of the ACLs nobody is served.
+        await self._rights.start()
         await self._listeners.open(self, self.cold_reads)
         # Before the controller's first image clients would see an empty cluster.
         await self.control_plane.wait_informed(FIRST_IMAGE_WAIT_MS_MAX)
@@ -203,6 +228,7 @@ class Broker:
         await self._isr_proposer.stop()
         await self._fetchers.stop()
         await self.scram_users.stop()
+        await self._rights.stop()
         await self.control_plane.stop()
         await self.transactions.stop()
         await self.groups.stop()

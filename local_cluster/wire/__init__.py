@@ -2,7 +2,7 @@
 
 In reading order:
 
-- `constants`, `api` (API keys), `errors` (error codes), `acls`: numbers with a meaning;
+- `constants`, `api` (API keys), `errors` (error codes): numbers with a meaning;
 - `frame`, `header`, `primitives`: what every message has;
 - `messages`: every message through kio. `kio_schema` checks lengths first. `kio_fixes` replaces
   classes of kio that are wrong, and `kafka_4_4_messages` adds versions that kio lacks;

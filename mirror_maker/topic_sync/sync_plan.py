@@ -19,8 +19,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from local_cluster.client.model import TopicConfigs
-from local_cluster.wire.acls import Acl, PatternType, Permission, ResourceType
-from local_cluster.wire.constants import AclOperation
+from local_cluster.wire.constants import Acl, AclOperation, PatternType, Permission, ResourceType
 from mirror_maker.formats.naming import SEPARATOR
 from mirror_maker.link.topic_plan import FORCED_CONFIGS
 from mirror_maker.rules.topic_filter import NameFilter

@@ -11,7 +11,7 @@ from typing import Any, Final
 from local_cluster.client.admin.acls import create_acls, delete_acls, describe_acls
 from local_cluster.client.admin.configs import alter_topic_configs
 from local_cluster.client.client import KafkaClient
-from local_cluster.wire.acls import ResourceType
+from local_cluster.wire.constants import ResourceType
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import MapFormatError
 from mirror_maker.link.link import LinkWorker

@@ -15,8 +15,14 @@ from local_cluster.security.authorization.decision import (
     decide_by_resource_type,
 )
 from local_cluster.security.authorization.hosts import java_host
-from local_cluster.wire.acls import WILDCARD_PRINCIPAL, Acl, PatternType, Permission, ResourceType
-from local_cluster.wire.constants import AclOperation
+from local_cluster.wire.constants import (
+    WILDCARD_PRINCIPAL,
+    Acl,
+    AclOperation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
 
 QUESTIONS_PER_WORLD: Final = 5
 # Nobody is "User:*" himself: Kafka meets an exception of its own.

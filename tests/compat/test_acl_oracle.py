@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from local_cluster.security.authorization.decision import Asking, Policy
-from local_cluster.wire.acls import Acl, PatternType, Permission, ResourceType
-from local_cluster.wire.constants import AclOperation
+from local_cluster.wire.constants import Acl, AclOperation, PatternType, Permission, ResourceType
 from tests.compat.acl_worlds import QUESTIONS_PER_WORLD, Question, World, random_world
 from tests.support.java_process import run_java
 

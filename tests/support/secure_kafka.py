@@ -17,9 +17,8 @@ from local_cluster.client.admin.acls import create_acls
 from local_cluster.client.auth.scram import HASHES, salted_password
 from local_cluster.client.auth.security import ClientSecurity, Secret
 from local_cluster.client.client import KafkaClient
-from local_cluster.wire.acls import Acl, PatternType, Permission, ResourceType
 from local_cluster.wire.api import ApiKey
-from local_cluster.wire.constants import AclOperation
+from local_cluster.wire.constants import Acl, AclOperation, PatternType, Permission, ResourceType
 from tests.support.kafka_from_maven import KafkaProcess
 from tests.support.keystore import make_keystore
 from tests.support.quiet_ports import quiet_ports

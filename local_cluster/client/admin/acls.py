@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from local_cluster.client.calls import ClusterCalls
-from local_cluster.wire.acls import Acl, PatternType, Permission, ResourceType
 from local_cluster.wire.api import ApiKey
-from local_cluster.wire.constants import AclOperation
+from local_cluster.wire.constants import Acl, AclOperation, PatternType, Permission, ResourceType
 from local_cluster.wire.errors import KafkaError
 
 ACLS_PER_REQUEST_MAX: Final = 1_000

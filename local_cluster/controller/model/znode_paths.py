@@ -28,6 +28,12 @@ LOG_DIR_EVENT_PREFIX: Final = "/log_dir_event_notification/log_dir_event_"
 PREFERRED_ELECTION: Final = "/admin/preferred_replica_election"
 REASSIGN_PARTITIONS: Final = "/admin/reassign_partitions"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
+ACLS: Final = "/kafka-acl"
+PREFIXED_ACLS: Final = "/kafka-acl-extended/prefixed"
+ACL_CHANGES: Final = "/kafka-acl-changes"
+PREFIXED_ACL_CHANGES: Final = "/kafka-acl-extended-changes"
+ACL_CHANGE: Final = "acl_changes_"
+"""The name of a change notification without its number."""
 
 PERSISTENT_PATHS: Final = (
     "/consumers",

@@ -175,7 +175,7 @@ def _topics(
         return [
             _describe(broker, context, topic, wants_operations)
             for _, topic in sorted(cache.topics.items())
-            if broker.authorize(context, "DESCRIBE", "TOPIC", topic.name)
+            if broker.may(context, "DESCRIBE", "TOPIC", topic.name)
         ]
     ids: dict[uuid.UUID | None, None] = dict.fromkeys(
         messages.get(topic, "topic_id", None) for topic in requested
@@ -196,8 +196,10 @@ def _describe_by_id(
     broker: BrokerServices, context: RequestContext, topic_id: uuid.UUID, wants_operations: bool
 ) -> bytes:
     found = broker.metadata.topic_by_id(topic_id)
-    if found is None or not broker.authorize(context, "DESCRIBE", "TOPIC", found.name):
+    if found is None:
         return _refuse(context.api_version, ErrorCode.unknown_topic_id, None, topic_id)
+    if not broker.authorize(context, "DESCRIBE", "TOPIC", found.name):
+        return _refuse(context.api_version, ErrorCode.topic_authorization_failed, None, topic_id)
     return _describe(broker, context, found, wants_operations)
 
 

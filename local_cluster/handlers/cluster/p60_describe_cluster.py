@@ -42,8 +42,6 @@ def describe_cluster(
     if endpoint_type != BROKERS:
         message = f"Unsupported endpoint type {endpoint_type}"
         return _refuse(ErrorCode.unsupported_endpoint_type, message)
-    if not broker.authorize(context, "DESCRIBE", "CLUSTER", "kafka-cluster"):
-        return _refuse(ErrorCode.cluster_authorization_failed, None)
     cache = broker.metadata
     reachable: list[DescribeClusterBroker] = [
         {"broker_id": broker_id, "host": host, "port": port, "rack": each.rack, "is_fenced": False}

@@ -59,6 +59,7 @@ class ConsumerFetch:
         self._is_due = False
         self._last_cold: tuple[int, int] | None = None
         self._may_block = False
+        self._rights_version = broker.rights_version
 
     def run(self) -> Reply:
         """Return the response, or a Deferred of it."""
@@ -78,6 +79,10 @@ class ConsumerFetch:
 
     def _proceed(self) -> bool:
         """Read what is due; return whether the response may leave now."""
+        if self._rights_version != self._broker.rights_version:
+            # Records that were read before a revocation must not leave after it.
+            self._rights_version = self._broker.rights_version
+            self._todo.extend(key for key in self._reads if key not in self._todo)
         cold = self._read_all()
         if cold is not None:
             self._load(cold)

@@ -43,18 +43,11 @@ def follower_fetch(
     broker: BrokerServices, context: RequestContext, request: codec.FetchRequest
 ) -> Reply:
     """Serve a fetch of the replica `request.replica_id`."""
-    trusted = context.listener == broker.settings.inter_broker_listener
-    if not trusted or not broker.authorize(context, "CLUSTER_ACTION", "CLUSTER", "kafka-cluster"):
-        refused = [
-            codec.PartitionFetchResponse(
-                entry.topic,
-                entry.partition,
-                ErrorCode.cluster_authorization_failed,
-                topic_id=entry.topic_id,
-            )
-            for entry in request.partitions
-        ]
-        return codec.encode_response(context.api_version, refused)
+    if context.listener != broker.settings.inter_broker_listener:
+        return _refuse(context, request, ErrorCode.cluster_authorization_failed)
+    if not broker.authorize(context, "CLUSTER_ACTION", "CLUSTER", "kafka-cluster"):
+        # Kafka's code, although the denied right is of the cluster.
+        return _refuse(context, request, ErrorCode.topic_authorization_failed)
     try:
         session = broker.follower_sessions.open(
             request,
@@ -64,6 +57,20 @@ def follower_fetch(
     except KafkaError as error:
         return codec.encode_response(context.api_version, (), error_code=error.code)
     return _FollowerFetch(broker, context.api_version, request, session).run()
+
+
+def _refuse(context: RequestContext, request: codec.FetchRequest, code: ErrorCode) -> Reply:
+    refused = [
+        codec.PartitionFetchResponse(
+            entry.topic,
+            entry.partition,
+            code,
+            aborted_transactions=(),
+            topic_id=entry.topic_id,
+        )
+        for entry in request.partitions
+    ]
+    return codec.encode_response(context.api_version, refused)
 
 
 class ReplicaProgress:

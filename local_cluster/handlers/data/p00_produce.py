@@ -88,7 +88,7 @@ def produce(broker: BrokerServices, context: RequestContext, body: memoryview) -
     if context.api_version >= codec.TOPIC_IDS_SINCE:
         request = request._replace(partitions=[_named(broker, e) for e in request.partitions])
     verified: Verified = None
-    if request.transactional_id is not None:
+    if request.transactional_id is not None and _has_transactional_batch(request):
         if not broker.authorize(context, "WRITE", "TRANSACTIONAL_ID", request.transactional_id):
             return _refuse_all(context, request, ErrorCode.transactional_id_authorization_failed)
         operation = SupportedOperation.of_produce(context.api_version)
@@ -184,7 +184,7 @@ def _append(
         )
         for header in headers:
             if header.is_transactional:
-                _check_transaction(context, request, partition, header, verified)
+                _check_transaction(broker, context, request, partition, header, verified)
         if config.full_record_check:
             check_records(
                 entry.records,
@@ -218,6 +218,15 @@ def _append(
 
 
 # -- transactions -----------------------------------------------------------------------------
+
+
+def _has_transactional_batch(request: codec.ProduceRequest) -> bool:
+    """Return whether the first batch of any partition is transactional."""
+    return any(
+        read_header(entry.records).is_transactional
+        for entry in request.partitions
+        if entry.records is not None and len(entry.records) >= HEADER_BYTES
+    )
 
 
 def _find_unverified(
@@ -260,6 +269,7 @@ def _add_request(
 
 
 def _check_transaction(
+    broker: BrokerServices,
     context: RequestContext,
     request: codec.ProduceRequest,
     partition: Partition,
@@ -268,7 +278,10 @@ def _check_transaction(
 ) -> None:
     """Raise KafkaError for a batch whose partition is not in its producer's transaction."""
     producer_id = header.producer_id
-    if request.transactional_id is None:
+    # By the batch itself, whatever the request says (CVE-2018-17196).
+    if request.transactional_id is None or not broker.authorize(
+        context, "WRITE", "TRANSACTIONAL_ID", request.transactional_id
+    ):
         raise KafkaError(ErrorCode.transactional_id_authorization_failed)
     if producer_id < 0:
         raise KafkaError(ErrorCode.invalid_txn_state, "the batch has no producer id")

@@ -50,7 +50,9 @@ def _look_up(
     broker: BrokerServices, context: RequestContext, topic: str, entry: OffsetForLeaderPartition
 ) -> EpochEndOffset:
     try:
-        if not broker.authorize(context, "DESCRIBE", "TOPIC", topic):
+        if not broker.may(context, "CLUSTER_ACTION", "CLUSTER", "kafka-cluster") and not (
+            broker.authorize(context, "DESCRIBE", "TOPIC", topic)
+        ):
             raise KafkaError(ErrorCode.topic_authorization_failed)
         partition = broker.replicas.get_leader(topic, entry.partition)
         partition.require_leader(entry.current_leader_epoch)

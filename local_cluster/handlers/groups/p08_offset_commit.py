@@ -43,10 +43,12 @@ def offset_commit(
         if version >= codec.TOPIC_IDS_SINCE:
             known = None if topic_id is None else broker.metadata.topic_by_id(topic_id)
             name, unknown = ("" if known is None else known.name), ErrorCode.unknown_topic_id
-        if name not in known_topics:
+        if not name:
             refused.append(unknown)
         elif not broker.authorize(context, "READ", "TOPIC", name):
             refused.append(ErrorCode.topic_authorization_failed)
+        elif name not in known_topics:
+            refused.append(unknown)
         else:
             refused.append(ErrorCode.none)
             offsets += [OffsetToCommit(name, *position) for position in partitions]

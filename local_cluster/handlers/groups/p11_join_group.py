@@ -37,7 +37,7 @@ def join_group(
     """Join or rejoin a group."""
     version = context.api_version
     if not broker.authorize(context, "READ", "GROUP", request.group_id):
-        refused = JoinResponse(ErrorCode.group_authorization_failed, request.member_id)
+        refused = JoinResponse(ErrorCode.group_authorization_failed, "")
         return _response(version, refused)
     session_timeout_ms = ms(request.session_timeout)
     try:

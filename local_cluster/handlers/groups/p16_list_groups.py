@@ -31,7 +31,7 @@ def list_groups(
     states = {state.lower() for state in states_filter}
     types = {name.lower() for name in types_filter}
     error, groups = broker.groups.list_groups()
-    sees_all = broker.authorize(context, "DESCRIBE", "CLUSTER", "kafka-cluster")
+    sees_all = broker.may(context, "DESCRIBE", "CLUSTER", "kafka-cluster")
     return {
         "error_code": error,
         "groups": [
@@ -44,6 +44,6 @@ def list_groups(
             for group in groups
             if (not states or group.state.lower() in states)
             and (not types or group.type in types)
-            and (sees_all or broker.authorize(context, "DESCRIBE", "GROUP", group.group_id))
+            and (sees_all or broker.may(context, "DESCRIBE", "GROUP", group.group_id))
         ],
     }

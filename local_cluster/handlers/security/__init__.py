@@ -1,1 +1,1 @@
-"""ACLs, quotas and SCRAM users: the responses of a Kafka where none of these is set up."""
+"""ACLs (with `acl_filters`), and the responses of a Kafka without quotas and SCRAM users."""

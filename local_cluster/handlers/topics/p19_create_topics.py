@@ -57,7 +57,9 @@ async def _create(
     except KafkaError as error:
         created = [TopicCreation(topic.name, error) for topic in wanted]
     results |= {creation.name: creation for creation in created}
-    return {"topics": [_result(broker, each) for each in results.values() if each is not None]}
+    return {
+        "topics": [_result(broker, context, each) for each in results.values() if each is not None]
+    }
 
 
 def _refusal(
@@ -68,7 +70,7 @@ def _refusal(
     if name == KRAFT_METADATA_TOPIC:
         message = f"Creation of internal topic {name} is prohibited."
         return TopicCreation(name, KafkaError(ErrorCode.invalid_request, message))
-    if not broker.authorize(context, "CREATE", "CLUSTER", "kafka-cluster") and not (
+    if not broker.may(context, "CREATE", "CLUSTER", "kafka-cluster") and not (
         broker.authorize(context, "CREATE", "TOPIC", name)
     ):
         return TopicCreation(name, KafkaError(ErrorCode.topic_authorization_failed))
@@ -90,7 +92,9 @@ def _spec(topic: CreatableTopic) -> TopicSpec:
     )
 
 
-def _result(broker: BrokerServices, creation: TopicCreation) -> CreatableTopicResult:
+def _result(
+    broker: BrokerServices, context: RequestContext, creation: TopicCreation
+) -> CreatableTopicResult:
     error, topic = creation.error, creation.topic
     if error is not None or topic is None:
         return {
@@ -98,6 +102,17 @@ def _result(broker: BrokerServices, creation: TopicCreation) -> CreatableTopicRe
             "topic_id": None,
             "error_code": ErrorCode.unknown_server_error if error is None else error.code,
             "error_message": (error.message if error is not None else "") or None,
+            "configs": (),
+        }
+    if not broker.authorize(context, "DESCRIBE_CONFIGS", "TOPIC", topic.name):
+        return {
+            "name": topic.name,
+            "topic_id": topic.topic_id,
+            "error_code": ErrorCode.none,
+            "error_message": None,
+            "topic_config_error_code": ErrorCode.topic_authorization_failed,
+            "num_partitions": -1,
+            "replication_factor": -1,
             "configs": (),
         }
     replicas = next(iter(topic.partitions.values())).replicas

@@ -76,7 +76,7 @@ async def _delete(
     return {
         "responses": [
             {
-                "name": names.get(key, key[0]),
+                "name": names.get(key, _visible_name(broker, context, key)),
                 "topic_id": ids.get(names.get(key, ""), key[1]),
                 "error_code": ErrorCode.none if error is None else error.code,
                 "error_message": _message(error),
@@ -84,6 +84,17 @@ async def _delete(
             for key, error in errors.items()
         ],
     }
+
+
+def _visible_name(broker: BrokerServices, context: RequestContext, key: TopicKey) -> str | None:
+    """Return the name of a topic that was not deleted, if the client may know it."""
+    name, topic_id = key
+    if name is not None or topic_id is None:
+        return name
+    topic = broker.metadata.topic_by_id(topic_id)
+    if topic is None or not broker.may(context, "DESCRIBE", "TOPIC", topic.name):
+        return None
+    return topic.name
 
 
 def _message(error: KafkaError | None) -> str | None:
@@ -109,6 +120,10 @@ def _resolve(broker: BrokerServices, context: RequestContext, key: TopicKey) -> 
         if topic is None:
             return KafkaError(ErrorCode.unknown_topic_id)
         name = topic.name
-    if not broker.authorize(context, "DELETE", "TOPIC", name):
+    if not broker.may(context, "DELETE", "CLUSTER", "kafka-cluster") and not (
+        broker.authorize(context, "DELETE", "TOPIC", name)
+    ):
+        if name not in broker.metadata.topics and broker.may(context, "DESCRIBE", "TOPIC", name):
+            return KafkaError(ErrorCode.unknown_topic_or_partition)
         return KafkaError(ErrorCode.topic_authorization_failed)
     return name

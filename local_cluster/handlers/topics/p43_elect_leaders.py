@@ -30,21 +30,27 @@ def elect_leaders(
 ) -> ElectLeadersResponse | Awaitable[ElectLeadersResponse]:
     """Run the elections."""
     if not broker.authorize(context, "ALTER", "CLUSTER", "kafka-cluster"):
-        return _response(ErrorCode.cluster_authorization_failed, {})
+        error = KafkaError(ErrorCode.cluster_authorization_failed)
+        return _response(error.code, dict.fromkeys(_named(request), error))
     return _elect(broker, request)
 
 
+def _named(request: ElectLeadersRequest) -> list[tuple[str, int]]:
+    """Return the partitions that the request names; none if it means all."""
+    return [
+        (entry.topic, index)
+        for entry in request.topic_partitions or ()
+        for index in entry.partitions
+    ]
+
+
 async def _elect(broker: BrokerServices, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    wanted: list[tuple[str, int]]
+    wanted = _named(request)
     if request.topic_partitions is None:
         wanted = [
             (name, index)
             for name, topic in broker.metadata.topics.items()
             for index in topic.partitions
-        ]
-    else:
-        wanted = [
-            (entry.topic, index) for entry in request.topic_partitions for index in entry.partitions
         ]
     try:
         results = await broker.control_plane.elect_leaders(

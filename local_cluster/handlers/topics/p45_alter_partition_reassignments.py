@@ -34,7 +34,13 @@ def alter_partition_reassignments(
 ) -> AlterPartitionReassignmentsResponse | Awaitable[AlterPartitionReassignmentsResponse]:
     """Start or cancel the reassignments."""
     if not broker.authorize(context, "ALTER", "CLUSTER", "kafka-cluster"):
-        return _response(KafkaError(ErrorCode.cluster_authorization_failed), {})
+        error = KafkaError(ErrorCode.cluster_authorization_failed)
+        named = [
+            (topic.name, entry.partition_index)
+            for topic in request.topics
+            for entry in topic.partitions
+        ]
+        return _response(error, dict.fromkeys(named, error))
     return _alter(broker, request)
 
 

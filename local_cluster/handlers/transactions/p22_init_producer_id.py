@@ -34,7 +34,10 @@ def init_producer_id(
     """Return the next producer id, or that of the transactional id with a new epoch."""
     transactional_id = request.transactional_id
     if transactional_id is None:
-        if not broker.authorize(context, "IDEMPOTENT_WRITE", "CLUSTER", "kafka-cluster"):
+        # Any right to write is enough (KIP-679).
+        if not broker.may(context, "IDEMPOTENT_WRITE", "CLUSTER", "kafka-cluster") and not (
+            broker.authorize_any(context, "WRITE", "TOPIC")
+        ):
             return _refuse(ErrorCode.cluster_authorization_failed)
         return _next_id(broker)
     if not broker.authorize(context, "WRITE", "TRANSACTIONAL_ID", transactional_id):

@@ -34,7 +34,9 @@ def write_txn_markers(
     broker: BrokerServices, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> Awaitable[WriteTxnMarkersResponse]:
     """Write each marker to each of its partitions that this broker leads."""
-    allowed = broker.authorize(context, "CLUSTER_ACTION", "CLUSTER", "kafka-cluster")
+    allowed = broker.may(context, "ALTER", "CLUSTER", "kafka-cluster") or (
+        broker.authorize(context, "CLUSTER_ACTION", "CLUSTER", "kafka-cluster")
+    )
     return _write_all(broker, request, allowed)
 
 

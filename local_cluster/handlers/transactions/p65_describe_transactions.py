@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
-from local_cluster.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from local_cluster.transactions.transaction import Transaction
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -60,8 +59,9 @@ def _state(
         "transaction_timeout": known.timeout_ms if known else 0,
         # -1 for a transaction that never started.
         "transaction_start_time": known.start_ms if known else 0,
-        "producer_id": known.producer_id if known else NO_PRODUCER_ID,
-        "producer_epoch": known.producer_epoch if known else NO_PRODUCER_EPOCH,
+        # Zeros in an error, as in Kafka.
+        "producer_id": known.producer_id if known else 0,
+        "producer_epoch": known.producer_epoch if known else 0,
         "topics": [
             {"topic": topic, "partitions": tuple(indexes)} for topic, indexes in by_topic.items()
         ],

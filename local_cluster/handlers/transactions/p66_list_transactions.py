@@ -59,6 +59,6 @@ def list_transactions(
             and (not producer_ids or known.producer_id in producer_ids)
             and (matching is None or known.transactional_id in matching)
             and (duration_ms < 0 or (known.start_ms >= 0 and now_ms - known.start_ms > duration_ms))
-            and broker.authorize(context, "DESCRIBE", "TRANSACTIONAL_ID", known.transactional_id)
+            and broker.may(context, "DESCRIBE", "TRANSACTIONAL_ID", known.transactional_id)
         ],
     }

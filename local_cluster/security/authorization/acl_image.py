@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Self
 
-from local_cluster.wire.acls import WILDCARD, Acl, PatternType
+from local_cluster.wire.constants import WILDCARD, Acl, PatternType
 
 
 class Resource(NamedTuple):

@@ -27,8 +27,14 @@ from typing import Final, NamedTuple
 
 from local_cluster.security.authorization.acl_image import AclImage, Entry, Resource
 from local_cluster.security.authorization.hosts import matches_host
-from local_cluster.wire.acls import WILDCARD, WILDCARD_PRINCIPAL, Acl, PatternType, Permission
-from local_cluster.wire.constants import AclOperation
+from local_cluster.wire.constants import (
+    WILDCARD,
+    WILDCARD_PRINCIPAL,
+    Acl,
+    AclOperation,
+    PatternType,
+    Permission,
+)
 
 _IMPLY: Final = {
     AclOperation.DESCRIBE: frozenset(

@@ -10,7 +10,7 @@ import ipaddress
 import re
 from typing import Final
 
-from local_cluster.wire.acls import WILDCARD
+from local_cluster.wire.constants import WILDCARD
 
 _IPV4: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})")
 _IPV4_BLOCK: Final = re.compile(_IPV4.pattern + r"/([0-9]{1,2})")

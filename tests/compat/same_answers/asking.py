@@ -46,9 +46,12 @@ class Side:
     """Topic ids by name."""
     epochs: dict[str, int] = field(default_factory=dict)
     """Leader epoch of partition 0 by topic."""
+    from_host: str = ""
+    """The address that asks; "" for any."""
 
     async def connect(self) -> Peer:
-        reader, writer = await asyncio.open_connection(self.host, self.port)
+        local = (self.from_host, 0) if self.from_host else None
+        reader, writer = await asyncio.open_connection(self.host, self.port, local_addr=local)
         return Peer(self, reader, writer)
 
 

@@ -17,8 +17,7 @@ from aggregator.probe.settings import ProbeSettings
 from aggregator.settings import AggregatorSettings, LinkSettings
 from local_cluster.client.auth.security import Secret
 from local_cluster.client.client import KafkaClient
-from local_cluster.wire.acls import ResourceType
-from local_cluster.wire.constants import AclOperation
+from local_cluster.wire.constants import AclOperation, ResourceType
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.formats.probe import probe_topic_name
 from tests.support.secure_kafka import running_secure_kafka

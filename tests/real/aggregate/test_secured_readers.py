@@ -19,8 +19,7 @@ from local_cluster.client.auth.security import Secret
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
-from local_cluster.wire.acls import PatternType, ResourceType
-from local_cluster.wire.constants import AclOperation
+from local_cluster.wire.constants import AclOperation, PatternType, ResourceType
 from mirror_maker.formats import Block, FlowKey, Run, encode_record, map_topic_name
 from spark_global.audit import audit_topic
 from spark_global.sql import run_sql

@@ -13,8 +13,7 @@ from local_cluster.client.auth.security import ClientSecurity, Secret
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
-from local_cluster.wire.acls import PatternType, ResourceType
-from local_cluster.wire.constants import AclOperation
+from local_cluster.wire.constants import AclOperation, PatternType, ResourceType
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.real.mirror.test_mirror_kill import create
 from tests.support.cluster import running_broker

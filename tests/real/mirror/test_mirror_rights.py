@@ -16,8 +16,7 @@ from local_cluster.client.admin.acls import create_acls, delete_acls
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
-from local_cluster.wire.acls import Acl, PatternType, Permission, ResourceType
-from local_cluster.wire.constants import AclOperation
+from local_cluster.wire.constants import Acl, AclOperation, PatternType, Permission, ResourceType
 from mirror_maker.formats import gaps_topic_name
 from mirror_maker.settings import Limits
 from tests.real.mirror.test_mirror_kill import create

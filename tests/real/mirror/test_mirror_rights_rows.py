@@ -27,8 +27,7 @@ from local_cluster.client.admin.group_offsets import (
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
-from local_cluster.wire.acls import Acl, ResourceType
-from local_cluster.wire.constants import AclOperation
+from local_cluster.wire.constants import Acl, AclOperation, ResourceType
 from local_cluster.wire.errors import ErrorCode
 from mirror_maker.formats import gaps_topic_name, map_topic_name
 from mirror_maker.formats.probe import probe_topic_name

@@ -11,8 +11,7 @@ import pytest
 from local_cluster.client.admin.acls import create_acls, delete_acls, describe_acls
 from local_cluster.client.admin.configs import alter_topic_configs
 from local_cluster.client.client import KafkaClient
-from local_cluster.wire.acls import Acl, PatternType, Permission, ResourceType
-from local_cluster.wire.constants import AclOperation
+from local_cluster.wire.constants import Acl, AclOperation, PatternType, Permission, ResourceType
 from mirror_maker.settings import dump_settings
 from mirror_maker.topic_sync.topic_syncer import plan_acls, plan_configs
 from tests.real.mirror.test_mirror_kill import create

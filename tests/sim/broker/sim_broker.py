@@ -329,8 +329,13 @@ class SimBroker(SimProcess):
         )
         return future
 
+    acls = None
+    rights_version = 0
+
     def authorize(self, *_: object) -> bool:
         return True
+
+    authorize_any = may = authorize
 
     async def checkpoint(self, partitions: Collection[tuple[str, int]]) -> None:
         """Checkpoint the offsets of these partitions, after a moment. As server/broker.py."""

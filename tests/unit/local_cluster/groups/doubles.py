@@ -236,6 +236,8 @@ class FakeBroker:
     ) -> bool:
         return (operation, name) not in self.denied
 
+    may = authorize
+
     def send(self, api: ApiKey, version: int, **fields: Any) -> asyncio.Task[Any]:
         """Send one request through the wire format both ways; the task returns kio's response."""
         handler = find_handler(api)

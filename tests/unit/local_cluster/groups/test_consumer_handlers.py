@@ -200,7 +200,7 @@ async def test_listing_describing_and_deleting_a_group(broker: FakeBroker) -> No
     group, nobody = described.groups
     assert nobody.error_code is ErrorCode.group_id_not_found
     assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Reconciling", 2, 2)
-    assert (group.assignor_name, group.authorized_operations) == ("uniform", 328)
+    assert (group.assignor_name, group.authorized_operations) == ("uniform", 3400)
     first, second = sorted(group.members, key=lambda member: str(member.member_id))
     assert (first.subscribed_topic_names, second.subscribed_topic_regex) == (("flights",), "fl.*")
     assert len(first.assignment.topic_partitions[0].partitions) == 4

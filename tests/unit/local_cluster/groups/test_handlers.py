@@ -84,7 +84,7 @@ async def test_describe_groups(broker: FakeBroker, version: int) -> None:
     assert get(described, "group_instance_id", "i-1") == "i-1"
     assert (described.client_id, described.client_host) == ("client", "/127.0.0.1")
     assert (described.member_metadata, described.member_assignment) == (b"sub", b"mine")
-    assert get(group, "authorized_operations", 328) == 328
+    assert get(group, "authorized_operations", 3400) == 3400
     if version >= 6:
         assert (nobody.group_state, nobody.error_code) == ("Dead", ErrorCode.group_id_not_found)
         assert nobody.error_message == "Group nobody not found."

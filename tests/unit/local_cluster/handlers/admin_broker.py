@@ -38,6 +38,8 @@ class Broker:
     ) -> bool:
         return (operation, name) not in self.denied
 
+    may = authorize
+
     def show(
         self, *topics: TopicState, brokers: Mapping[int, BrokerEndpoints] | None = None
     ) -> None:

@@ -8,9 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from local_cluster.wire.acls import Acl, PatternType, Permission, ResourceType
 from local_cluster.wire.api import ApiKey
-from local_cluster.wire.constants import AclOperation
+from local_cluster.wire.constants import Acl, AclOperation, PatternType, Permission, ResourceType
 from mirror_maker.backoff import Backoff
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.ports import SystemClock

@@ -177,7 +177,7 @@ class TestMetadata:
         assert a.error_code is ErrorCode.topic_authorization_failed
         by_id = [{"name": None, "topic_id": topic_id("a")}]
         (hidden,) = (await ask_metadata(broker, topics=by_id)).topics
-        assert hidden.error_code is ErrorCode.unknown_topic_id
+        assert hidden.error_code is ErrorCode.topic_authorization_failed
 
     async def test_a_new_broker_waits_for_its_first_image(self, broker: Broker) -> None:
         server = broker.member.coordination.server

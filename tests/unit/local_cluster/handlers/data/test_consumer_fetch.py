@@ -88,9 +88,11 @@ class FakeBroker:
         self.fetch_sessions = FetchSessionCache(lambda: 7)
         self.replicas = self
         self.epoch = 0
+        self.rights_version = 0
+        self.may_read = True
 
     def authorize(self, *arguments: object) -> bool:
-        return True
+        return self.may_read
 
     def get_readable(self, topic: str, index: int) -> FakePartition:
         if index >= len(self.partitions):
@@ -238,3 +240,21 @@ async def test_a_repeated_read_keeps_the_order_of_partitions() -> None:
     waiting = broker.fetch((0, 0), (1, 0), (2, 0))
     broker.partitions[0].append()
     assert list((await soon(waiting)).items()) == [(0, 1), (1, 0), (2, 0)]
+
+
+async def test_records_read_before_a_revocation_do_not_leave_after_it() -> None:
+    broker = FakeBroker(1)
+    broker.partitions[0].append(5)
+    waiting = broker.fetch((0, 0), bytes_min=100, wait_ms=10)
+    broker.may_read = False
+    broker.rights_version += 1
+    assert await soon(waiting) == {0: 0}
+
+
+async def test_a_session_is_told_of_a_revocation_without_new_records() -> None:
+    broker = FakeBroker(1)
+    records_by_partition(broker.fetch((0, 0), session=(0, 0), wait_ms=0))
+    assert records_by_partition(broker.fetch(session=(7, 1), wait_ms=0)) == {}
+    broker.may_read = False
+    broker.fetch_sessions.read_all_again()
+    assert records_by_partition(broker.fetch(session=(7, 2))) == {0: 0}, "the error"

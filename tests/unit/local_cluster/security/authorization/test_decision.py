@@ -15,8 +15,7 @@ from local_cluster.security.authorization.decision import (
     decide,
     decide_by_resource_type,
 )
-from local_cluster.wire.acls import Acl, PatternType, Permission, ResourceType
-from local_cluster.wire.constants import AclOperation
+from local_cluster.wire.constants import Acl, AclOperation, PatternType, Permission, ResourceType
 
 ALICE = Asking("User:alice", "10.1.2.3")
 STRICT = Policy()

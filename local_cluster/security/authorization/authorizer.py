@@ -1,0 +1,129 @@
+"""Decides for the handlers, and remembers decisions until the ACLs change.
+
+A decision is kept by principal, address, operation and resource. Each image starts with no
+decisions, so a revocation holds for the next check. An image is replaced as a whole: a request that
+checks twice may see two images, but each check sees a complete one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from local_cluster.security.authorization.acl_image import AclImage
+from local_cluster.security.authorization.decision import (
+    Asking,
+    Decision,
+    Policy,
+    decide,
+    decide_by_resource_type,
+)
+from local_cluster.security.authorization.denials import Denials, Request
+from local_cluster.security.authorization.hosts import java_host
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import AclOperation, ResourceType
+
+DECISIONS_MAX: Final = 100_000
+"""Remembered decisions, of about 300 bytes each. All are forgotten when there are more."""
+ANY_NAME: Final = "(any)"
+
+_Key = tuple[str, str, str, str, str | None]
+"""Principal, address, operation, resource type, and name, which is None for any of the type."""
+
+
+class AskingContext(Protocol):
+    """What a request says about its client."""
+
+    @property
+    def api_key(self) -> int: ...
+    @property
+    def client_id(self) -> str | None: ...
+    @property
+    def principal(self) -> str: ...
+    @property
+    def listener(self) -> str: ...
+    @property
+    def client_host(self) -> str: ...
+
+
+class Authorizer:
+    """The rights on one broker."""
+
+    def __init__(
+        self, policy: Policy, *, is_dry_run: bool = False, on_change: Callable[[], None]
+    ) -> None:
+        """`on_change` is called after each change of the ACLs."""
+        self._policy = policy
+        self._is_dry_run = is_dry_run
+        self._on_change = on_change
+        self._image: AclImage | None = None
+        self._decisions: dict[_Key, Decision] = {}
+        self.denials = Denials(is_dry_run=is_dry_run)
+        self.version = 0
+        """Grows with each image: a check of an earlier version has to be repeated."""
+
+    def set_image(self, image: AclImage | None) -> None:
+        """Decide by these ACLs from now on; None denies everything but to super users."""
+        self._image = image
+        self._decisions = {}
+        self.version += 1
+        self._on_change()
+
+    def authorize(
+        self, context: AskingContext, operation: str, resource_type: str, name: str
+    ) -> bool:
+        """Return whether the client may do this. A denial is logged and counted."""
+        decision = self._decide(context, operation, resource_type, name)
+        return decision.is_allowed or self._deny(context, operation, resource_type, name, decision)
+
+    def authorize_any(self, context: AskingContext, operation: str, resource_type: str) -> bool:
+        """Return whether the client may do this on at least one resource of the type."""
+        decision = self._decide(context, operation, resource_type, None)
+        return decision.is_allowed or self._deny(
+            context, operation, resource_type, ANY_NAME, decision
+        )
+
+    def may(self, context: AskingContext, operation: str, resource_type: str, name: str) -> bool:
+        """Return the same as `authorize`, for a response that lists what is allowed: no denial."""
+        decision = self._decide(context, operation, resource_type, name)
+        return decision.is_allowed or self._is_dry_run
+
+    def _decide(
+        self, context: AskingContext, operation: str, resource_type: str, name: str | None
+    ) -> Decision:
+        key = (context.principal, context.client_host, operation, resource_type, name)
+        decision = self._decisions.get(key)
+        if decision is not None:
+            return decision
+        asking = Asking(context.principal, java_host(context.client_host))
+        wanted, kind = AclOperation[operation], ResourceType[resource_type]
+        if name is None:
+            decision = decide_by_resource_type(self._policy, self._image, asking, wanted, kind)
+        else:
+            decision = decide(self._policy, self._image, asking, wanted, kind, name)
+        if len(self._decisions) >= DECISIONS_MAX:
+            self._decisions.clear()
+        self._decisions[key] = decision
+        return decision
+
+    def _deny(
+        self,
+        context: AskingContext,
+        operation: str,
+        resource_type: str,
+        name: str,
+        decision: Decision,
+    ) -> bool:
+        """Note a denial; return whether the request is allowed all the same."""
+        request = Request(
+            context.principal,
+            context.client_host,
+            context.listener,
+            ApiKey(context.api_key).name,
+            context.client_id,
+            operation,
+            resource_type,
+            name,
+        )
+        self.denials.note(request, decision)
+        return self._is_dry_run

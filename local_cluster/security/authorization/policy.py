@@ -1,0 +1,23 @@
+"""The rights that the broker's configs give. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from local_cluster.broker_configs import AUTHORIZERS
+from local_cluster.security.authorization.decision import Policy
+
+
+def is_authorizer_configured(config: Mapping[str, str]) -> bool:
+    """Return whether authorizer.class.name names an authorizer."""
+    return config.get("authorizer.class.name", "").strip() in AUTHORIZERS
+
+
+def policy_of(config: Mapping[str, str]) -> Policy:
+    """Return super.users and allow.everyone.if.no.acl.found, as Kafka reads them."""
+    named = config.get("super.users", "").split(";")
+    allows = config.get("allow.everyone.if.no.acl.found", "false")
+    return Policy(
+        super_users=frozenset(each.strip() for each in named if each.strip()),
+        allow_if_no_acl=allows.strip().lower() == "true",
+    )

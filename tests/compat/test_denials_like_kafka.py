@@ -1,0 +1,198 @@
+"""Whoever lacks a right gets Apache Kafka 4.4's response, field by field, from every API.
+
+Both brokers have the same ACLs. Each asker sends the same requests to both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+import local_cluster.handlers.all  # noqa: F401  (registers what is served)
+from local_cluster.client.admin.acls import create_acls
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import NewTopic
+from local_cluster.handlers.registry import advertised_apis
+from local_cluster.wire.api import ApiKey
+from tests.compat.same_answers import cases_rights
+from tests.compat.same_answers.asking import Ask, Side
+from tests.compat.same_answers.case import Deviation, allowed, differences
+from tests.compat.same_answers.cases_rights import Asker, Names
+from tests.compat.same_answers.rights_deviations import RIGHTS_DEVIATIONS
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.kafka_from_maven import running_kafka
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.oracle,
+    pytest.mark.asyncio(loop_scope="module"),
+]
+
+CONFIG = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    # Kafka's own connections must work before there are ACLs.
+    "allow.everyone.if.no.acl.found": "true",
+    "auto.create.topics.enable": "false",
+}
+ASKERS = list(cases_rights.askers())
+READY_SECONDS_MAX = 30.0
+NOT_COMPARED = ("error_message", "last_timestamp", "size", "config_source", "partition_size")
+"""Ends of paths: words, times and sizes. What counts is what is allowed, and each code."""
+
+
+class Both:
+    """Kafka and ours, with the same topics and ACLs."""
+
+    def __init__(self, sides: tuple[Side, Side], broker: BrokerProcess) -> None:
+        self.sides = sides
+        self.broker = broker
+        self.asked: set[str] = set()
+        self.used: set[Deviation] = set()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def both(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Both]:
+    directory = tmp_path_factory.mktemp("denials")
+    async with AsyncExitStack() as stack:
+        kafka = await stack.enter_async_context(running_kafka(directory / "kafka", CONFIG))
+        broker = await stack.enter_async_context(
+            running_broker(zookeeper, directory, config=CONFIG)
+        )
+        ours = Side("ours", "127.0.0.1", broker.port, from_host=cases_rights.ADMINS_HOST)
+        theirs = Side("Kafka", "127.0.0.1", kafka.port, from_host=cases_rights.ADMINS_HOST)
+        for side in (ours, theirs):
+            await furnish(side)
+        yield Both((ours, theirs), broker)
+
+
+async def furnish(side: Side) -> None:
+    """Create the ACLs and the topics of every asker, and wake both coordinators."""
+    async with KafkaClient(f"{side.host}:{side.port}") as client:
+        acls = [
+            *cases_rights.everything(cases_rights.ADMINS_HOST),
+            *(acl for asker in ASKERS for acl in asker.acls),
+        ]
+        assert set((await create_acls(client, acls)).values()) == {None}
+        names = [name for number in range(len(ASKERS)) for name in Names(number).topics]
+        created = await client.create_topics([NewTopic(name=name, partitions=1) for name in names])
+        assert set(created.values()) == {None}
+        async with asyncio.timeout(READY_SECONDS_MAX):
+            while True:
+                topics = (await client.metadata(names)).topics
+                if all(topics[n].partitions and topics[n].partitions[0].leader > 0 for n in names):
+                    break
+                await asyncio.sleep(0.05)
+        for name, topic in topics.items():
+            assert topic.topic_id is not None
+            side.ids[name] = topic.topic_id
+    peer = await side.connect()
+    warm = {
+        "transactional_id": "warm",
+        "transaction_timeout": 10_000,
+        "producer_id": -1,
+        "producer_epoch": -1,
+    }
+    group = {"groups": [{"group_id": "warm", "topics": None}], "require_stable": False}
+    coordinators = [
+        Ask(ApiKey.FIND_COORDINATOR, 4, {"key_type": kind, "coordinator_keys": ["warm"]})
+        for kind in (0, 1)
+    ]
+    async with asyncio.timeout(READY_SECONDS_MAX):
+        while True:
+            for ask in coordinators:
+                await peer.ask(ask)
+            one = await peer.ask(Ask(ApiKey.INIT_PRODUCER_ID, 4, warm))
+            other = await peer.ask(Ask(ApiKey.OFFSET_FETCH, 8, group))
+            if one["error_code"] == other["groups"][0]["error_code"] == "none":
+                break
+            await asyncio.sleep(0.05)
+    await peer.close()
+
+
+async def test_every_api_is_asked() -> None:
+    asked = {int(api) for api, _, _ in cases_rights.REQUESTS}
+    without_rights = {int(ApiKey.API_VERSIONS)}
+    assert asked | without_rights == {handler.api_key for handler in advertised_apis()}
+
+
+@pytest.mark.parametrize("number", range(len(ASKERS)), ids=lambda index: str(ASKERS[index]))
+async def test_a_denial_is_kafkas(both: Both, number: int) -> None:
+    asker = ASKERS[number]
+    both.asked.add(asker.name)
+    different = []
+    for (name, ours), (_, theirs) in zip(
+        await answers(both.sides[0], asker, number),
+        await answers(both.sides[1], asker, number),
+        strict=True,
+    ):
+        for difference in differences(by_name(ours), by_name(theirs)):
+            case = f"{name} ({asker})"
+            if difference.path.endswith(NOT_COMPARED):
+                continue
+            deviation = allowed(case, difference.path, RIGHTS_DEVIATIONS)
+            if deviation is None:
+                different.append(f"{case}: {difference}")
+            else:
+                both.used.add(deviation)
+    assert not different, "\n".join(different)
+
+
+NAMES = (
+    "name",
+    "topic",
+    "topic_id",
+    "group_id",
+    "transactional_id",
+    "resource_name",
+    "key",
+    "api_key",
+)
+
+
+def by_name(answer: Any) -> Any:
+    """Return an answer with every list sorted by the names of what is in it."""
+    if isinstance(answer, dict):
+        return {name: by_name(value) for name, value in answer.items()}
+    if isinstance(answer, list):
+        return sorted((by_name(each) for each in answer), key=_name_of)
+    return answer
+
+
+def _name_of(each: Any) -> str:
+    if not isinstance(each, dict):
+        return repr(each)
+    named = [str(each[name]) for name in NAMES if each.get(name) is not None]
+    return repr(named or sorted(each.items(), key=lambda item: item[0]))
+
+
+async def answers(side: Side, asker: Asker, number: int) -> list[tuple[str, object]]:
+    """Return the name and the answer of every request of an asker."""
+    asking = Side(side.name, side.host, side.port, side.ids, side.epochs, asker.host)
+    found: list[tuple[str, object]] = []
+    peer = await asking.connect()
+    for name, ask in cases_rights.requests(Names(number), asking):
+        try:
+            answer = await peer.ask(ask)
+        except TimeoutError:
+            answer = f"no answer to {name}"
+        found.append((name, answer))
+        if not isinstance(answer, dict):
+            await peer.close()
+            peer = await asking.connect()
+    await peer.close()
+    return found
+
+
+async def test_every_documented_deviation_is_one(both: Both) -> None:
+    if both.asked != {asker.name for asker in ASKERS}:
+        pytest.skip("only some of the askers asked")
+    assert set(RIGHTS_DEVIATIONS) <= both.used
+
+
+async def test_nothing_went_wrong_inside(both: Both) -> None:
+    assert "Traceback" not in both.broker.log_text()
