@@ -116,8 +116,27 @@ async def furnish(side: Side) -> None:
 
 async def test_every_api_is_asked() -> None:
     asked = {int(api) for api, _, _ in cases_rights.REQUESTS}
-    without_rights = {int(ApiKey.API_VERSIONS)}
+    without_rights = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
     assert asked | without_rights == {handler.api_key for handler in advertised_apis()}
+
+
+@pytest.mark.parametrize("version", [3, 11, 13])
+async def test_a_transactional_batch_needs_its_right(both: Both, version: int) -> None:
+    """Before the topics of this asker are deleted below."""
+    number = [str(asker) for asker in ASKERS].index("no WRITE on TRANSACTIONAL_ID")
+    found = []
+    for side in both.sides:
+        asking = Side(side.name, side.host, side.port, side.ids, from_host=ASKERS[number].host)
+        peer = await asking.connect()
+        for fields in cases_rights.produce_transactional(Names(number), asking):
+            answer = await peer.ask(Ask(ApiKey.PRODUCE, version, fields))
+            found += [
+                partition["error_code"]
+                for topic in answer["responses"]
+                for partition in topic["partition_responses"]
+            ]
+        await peer.close()
+    assert found == ["transactional_id_authorization_failed"] * 12
 
 
 @pytest.mark.parametrize("number", range(len(ASKERS)), ids=lambda index: str(ASKERS[index]))
@@ -125,11 +144,8 @@ async def test_a_denial_is_kafkas(both: Both, number: int) -> None:
     asker = ASKERS[number]
     both.asked.add(asker.name)
     different = []
-    for (name, ours), (_, theirs) in zip(
-        await answers(both.sides[0], asker, number),
-        await answers(both.sides[1], asker, number),
-        strict=True,
-    ):
+    found = await asyncio.gather(*(answers(side, asker, number) for side in both.sides))
+    for (name, ours), (_, theirs) in zip(*found, strict=True):
         for difference in differences(by_name(ours), by_name(theirs)):
             case = f"{name} ({asker})"
             if difference.path.endswith(NOT_COMPARED):

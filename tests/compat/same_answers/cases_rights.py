@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from local_cluster.records.batch import NewRecord, encode_batch
+from local_cluster.records.header import TRANSACTIONAL_BIT
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import (
     CLUSTER_NAME,
@@ -175,18 +176,42 @@ HARMLESS_ACL: Final = {
     "permission_type": 3,
 }
 BATCH: Final = bytes(encode_batch([NewRecord(1_000, b"k", b"v")]))
+TRANSACTIONAL_BATCH: Final = bytes(
+    encode_batch(
+        [NewRecord(1_000, b"k", b"v")],
+        producer_id=4_242,
+        producer_epoch=0,
+        base_sequence=0,
+        attributes=TRANSACTIONAL_BIT,
+    )
+)
 _NOBODY: Final = {"producer_id": 4_242, "producer_epoch": 0}
 
 
-def _produce(names: Names, side: Side) -> Iterator[Fields]:
-    topics = [
+def produce_transactional(names: Names, side: Side) -> Iterator[Fields]:
+    """Yield requests with transactional batches, without and with a transactional id."""
+    for transactional_id in (None, *names.transactional_ids):
+        yield {
+            "transactional_id": transactional_id,
+            "acks": -1,
+            "timeout": 10_000,
+            "topic_data": _batches(names, side, TRANSACTIONAL_BATCH),
+        }
+
+
+def _batches(names: Names, side: Side, batch: bytes) -> list[Fields]:
+    return [
         {
             "name": name,
             "topic_id": side.ids[name],
-            "partition_data": [{"index": 0, "records": BATCH}],
+            "partition_data": [{"index": 0, "records": batch}],
         }
         for name in names.topics
     ]
+
+
+def _produce(names: Names, side: Side) -> Iterator[Fields]:
+    topics = _batches(names, side, BATCH)
     unknown = {
         "name": "unknown",
         "topic_id": UNKNOWN_ID,
@@ -616,6 +641,11 @@ REQUESTS: Final[tuple[tuple[ApiKey, tuple[int, ...], Build], ...]] = (
     (ApiKey.OFFSET_DELETE, (0,), _offset_delete),
     (ApiKey.DESCRIBE_CLIENT_QUOTAS, (0, 1), _plain({"components": [], "strict": False})),
     (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, (0,), _plain({"users": []})),
+    (
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        (0,),
+        _plain({"deletions": [{"name": "nobody", "mechanism": 1}], "upsertions": []}),
+    ),
     (
         ApiKey.DESCRIBE_CLUSTER,
         (0, 2),
