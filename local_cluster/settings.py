@@ -78,6 +78,10 @@ class BrokerSettings:
     zookeeper_session_timeout_ms: int = 18_000
     flush: FlushMode = "fsync"
     """`fsync` acknowledges after a group commit, `page_cache` with Kafka's own promise."""
+    http_host: str = "127.0.0.1"
+    """Address of health and metrics."""
+    http_port: int | None = None
+    """Port of health and metrics: 0 takes a free one, None opens none."""
     config: dict[str, str] = field(default_factory=dict)
     """Kafka broker configs by their own names, such as auto.create.topics.enable."""
 

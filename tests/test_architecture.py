@@ -22,12 +22,16 @@ LOG = "local_cluster.log"
 CONFIGS = "local_cluster.kafka_configs"
 REPLICATION = "local_cluster.replication"
 SETTINGS = "local_cluster.settings"
+COUNTERS = "local_cluster.counters"
+TEXT = "local_cluster.prometheus_text"
 BASE = tuple(f"local_cluster.{name}" for name in ("backoff", "clock", "network", "periodic"))
 
 # Longest prefix wins. What a module may import of ours, as prefixes; its own part is implied.
 ALLOWED: dict[str, tuple[str, ...]] = {
     "local_cluster.wire": (),
     "local_cluster.records": (),
+    COUNTERS: (),
+    TEXT: (),
     CLIENT: WIRE,
     CONFIGS: WIRE,
     LOG: ("local_cluster.clock", CONFIGS, *WIRE),
@@ -56,7 +60,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     f"{CONTROLLER}.decisions": (f"{CONTROLLER}.model", f"{LOG}.config", CONFIGS, SETTINGS, *WIRE),
     f"{CONTROLLER}.active": (*CONTROLLER_CORE, SETTINGS, CLIENT, *WIRE),
     CONTROLLER: (SETTINGS, CLIENT, f"{LOG}.config", *BASE, *WIRE),
-    REPLICATION: (CONTROLLER, LOG, SETTINGS, *BASE, *WIRE),
+    REPLICATION: (CONTROLLER, COUNTERS, LOG, SETTINGS, *BASE, *WIRE),
     COORDINATORS: (CONTROLLER, LOG, REPLICATION, SETTINGS, *BASE, *WIRE),
     "local_cluster.groups": (COORDINATORS, CONFIGS, CONTROLLER, REPLICATION, SETTINGS, *WIRE),
     "local_cluster.transactions": (COORDINATORS, CONTROLLER, SETTINGS, *BASE, *WIRE),
@@ -78,7 +82,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "local_cluster": ("local_cluster",),
     FORMATS: WIRE,
-    "mirror_maker": (*WIRE, CLIENT),
+    "mirror_maker": (*WIRE, CLIENT, TEXT),
     "aggregator": (*WIRE, CLIENT, FORMATS),
     "spark_global": (*WIRE, CLIENT, FORMATS),
     "topology": PACKAGES,

@@ -275,6 +275,10 @@ class GroupCoordinator:
         error, shards = self._topic.shards()
         return error, [group for shard in shards for group in shard.list_groups()]
 
+    def shards(self) -> list[GroupShard]:
+        """Return the loaded shards of the groups led here, for metrics. Do not change them."""
+        return self._topic.shards()[1]
+
     # -- inside -----------------------------------------------------------------------------
 
     def _submit(

@@ -209,6 +209,10 @@ class CommittedOffsets:
             return tuple(FetchedOffset(t, p, c) for (t, p), c in sorted(offsets.items()))
         return tuple(FetchedOffset(t, p, offsets.get((t, p), NO_OFFSET)) for t, p in partitions)
 
+    def committed(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+        """Return a copy of the group's committed offsets."""
+        return dict(self._by_group.get(group_id, {}))
+
     def tombstones(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> Iterator[StoredRecord]:

@@ -83,6 +83,11 @@ class IsrProposer:
     ) -> None:
         self._replicas = replicas
         self._propose = propose
+        self.shrinks = 0
+        """ISR changes that the controller wrote for this broker."""
+        self.expands = 0
+        self.refused = 0
+        """Proposals that the controller refused."""
         self._rounds = Periodic(
             "ISR proposals",
             self._propose_changes,
@@ -160,10 +165,14 @@ class IsrProposer:
             return True  # the controller has sent a newer state meanwhile
         if result.state is not None:
             log.info("%s: the ISR is %s", partition.log, list(result.state.isr))
+            joined = len(result.state.isr) - len(in_sync.state.isr)
+            self.shrinks += joined < 0
+            self.expands += joined > 0
             # The result has the replicas of the request. A reassignment may have added some since,
             # and their fetches must not be forgotten.
             partition.apply_isr(result.state._replace(replicas=in_sync.state.replicas))
             return True
+        self.refused += 1
         log.info("%s: the ISR proposal is refused: %s", partition.log, result.error.name)
         if result.error in _NOT_WRITTEN:
             in_sync.withdraw()

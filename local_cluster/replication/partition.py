@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from local_cluster.controller.model.cluster_image import NO_LEADER, PartitionState
+from local_cluster.counters.traffic import TopicTraffic
 from local_cluster.log.partition.partition_log import AppendResult, LogSlice, PartitionLog
 from local_cluster.log.state.epochs import UNDEFINED_EPOCH, EpochEnd
 from local_cluster.records.control import EndMarker
@@ -49,8 +50,11 @@ class Partition:
         now_ms: Callable[[], int],
         high_watermark: int,
         peers: Peers | None = None,
+        traffic: TopicTraffic | None = None,
     ) -> None:
-        """Without `peers` it is always the only replica. `now_ms` is the wall clock."""
+        """Without `peers` it is always the only replica. `now_ms` is the wall clock. `traffic` is
+        shared by the replicas of the topic."""
+        self.traffic = traffic or TopicTraffic()
         self.topic = topic
         self.partition = partition
         self.topic_id = topic_id
@@ -252,6 +256,7 @@ class Partition:
         if self.is_leader:
             raise KafkaError(ErrorCode.not_leader_or_follower, f"{self.log} leads here")
         self.log.as_follower.append(buffer, headers, now_ms=self._now_ms())
+        self.traffic.replication_bytes_in += len(buffer)
         self.flushes.request()
 
     def follow_offsets(self, high_watermark: int, log_start_offset: int) -> None:
@@ -284,6 +289,8 @@ class Partition:
             buffer, headers, leader_epoch=self.leader_epoch, now_ms=self._now_ms()
         )
         self._appended(end_offset_before)
+        self.traffic.bytes_in += len(buffer)
+        self.traffic.messages_in += result.last_offset - result.base_offset + 1
         return result
 
     def append_marker(

@@ -28,6 +28,7 @@ from local_cluster.controller.model.cluster_image import (
     TopicState,
 )
 from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
+from local_cluster.counters.traffic import TopicsTraffic
 from local_cluster.log.config.log_config import LogConfig, stored_config
 from local_cluster.log.directory.log_directory import LogDirectory
 from local_cluster.log.directory.log_store import LogStore
@@ -53,11 +54,9 @@ class Fetching(Protocol):
 
     def follow(self, partition: Partition) -> None:
         """Start to fetch from `partition.leader_id` in `partition.leader_epoch`."""
-        ...
 
     def unfollow(self, partition: Partition) -> None:
         """Stop fetching, if the partition is followed."""
-        ...
 
 
 class ReplicaSet:
@@ -79,6 +78,7 @@ class ReplicaSet:
         """`flusher_of` returns the flusher of a directory, None with `flush: page_cache`."""
         self._broker_id = broker_id
         self.throttle = throttle
+        self.traffic = TopicsTraffic()
         self._fetching = fetching
         self.lag_ms_max = int(broker_config.get("replica.lag.time.max.ms", LAG_MS_MAX))
         """replica.lag.time.max.ms."""
@@ -331,6 +331,7 @@ class ReplicaSet:
             now_ms=self._clock.now_ms,
             high_watermark=self._directories.high_watermark(*key),
             peers=self._peers,
+            traffic=self.traffic.of(topic.name),
         )
 
     def _find_unread(self) -> frozenset[tuple[uuid.UUID, int]]:

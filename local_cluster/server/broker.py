@@ -36,6 +36,8 @@ from local_cluster.log.directory.offset_checkpoints import Checkpoint
 from local_cluster.log.disk.cold_reads import ColdReads
 from local_cluster.log.disk.disk_work import Deletion, LogDirectoryError
 from local_cluster.log.disk.files import OsFiles
+from local_cluster.monitoring.monitored import MonitoredBroker
+from local_cluster.monitoring.service import Monitoring
 from local_cluster.replication.follower.followed_replicas import FollowedReplicas
 from local_cluster.replication.isr_proposer import IsrProposer
 from local_cluster.replication.log_dir_moves import LogDirMoves
@@ -49,10 +51,11 @@ from local_cluster.security.authorization.acl_store import AclStore
 from local_cluster.server.broker_rights import BrokerRights
 from local_cluster.server.group_commit import GroupCommit
 from local_cluster.server.housekeeping import SPACE_PROBE_INTERVAL_MS, Housekeeping
-from local_cluster.server.listeners import Listeners
+from local_cluster.server.listeners import Listeners, bind
 from local_cluster.server.log_cleaner import LogCleaner
 from local_cluster.server.metadata_listeners import MetadataListeners
 from local_cluster.settings import BrokerSettings
+from local_cluster.transactions.broker_connections import BrokerConnections
 from local_cluster.transactions.coordinator import TransactionCoordinator
 from local_cluster.transactions.producer_ids import ProducerIds
 
@@ -70,7 +73,7 @@ class Broker:
     def __init__(self, settings: BrokerSettings, clock: Clock | None = None) -> None:
         self.settings = settings
         self.clock: Clock = clock or SystemClock()
-        self.metadata = MetadataCache()
+        self.metadata = MetadataCache(settings.broker_id)
         self.encoded_topics = EncodedTopics(self.metadata)
         self.fatal: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.log_directories = LogStore(
@@ -163,6 +166,8 @@ class Broker:
         )
         self.replicas.add_leadership_listener(self._metadata_listeners.notify_leadership)
         self._housekeeping = Housekeeping(settings, self.log_directories, self.replicas, self.clock)
+        self._is_serving = False
+        self._monitoring = self._monitor()
 
     def authorize(
         self, context: RequestContext, operation: str, resource_type: str, name: str
@@ -190,6 +195,7 @@ class Broker:
 
     async def start(self) -> None:
         """Join the cluster and serve. Raises OSError, KafkaError, CoordinationUnavailable."""
+        await self._monitoring.start()
         self.log_directories.open(
             config=LogConfig.of({}, self.settings.config), flushes=bool(self._flushers)
         )
@@ -212,11 +218,13 @@ class Broker:
         self._housekeeping.start()
         self._log_cleaner.start()
         self._offline_reporter.start()
+        self._is_serving = True
         self._write_ready_file()
         log.info("broker %d of %s is up", self.settings.broker_id, self.settings.cluster)
 
     async def stop(self) -> None:
         """Hand leadership over, leave the cluster, finish appends, close the logs cleanly."""
+        self._is_serving = False
         await self._hand_over()
         Path(self.settings.ready_file).unlink(missing_ok=True)  # noqa: ASYNC240
         await self._offline_reporter.stop()
@@ -244,6 +252,7 @@ class Broker:
             except LogDirectoryError as error:
                 log.error("no clean stop: %s", error)
                 self.log_directories.fail(directory, error)
+        await self._monitoring.stop()
 
     async def checkpoint(self, partitions: Collection[tuple[str, int]]) -> None:
         """Write the offset checkpoints of these partitions. Raises OSError."""
@@ -257,7 +266,37 @@ class Broker:
         """The bound port of each listener, by name."""
         return self._listeners.ports
 
+    @property
+    def http_port(self) -> int | None:
+        """The bound port of health and metrics, None without one."""
+        return self._monitoring.http_port
+
     # -- inside -----------------------------------------------------------------------------
+
+    def _monitor(self) -> Monitoring:
+        settings = self.settings
+        port = settings.http_port
+        return Monitoring(
+            MonitoredBroker(
+                settings=settings,
+                clock=self.clock,
+                metadata=self.metadata,
+                control_plane=self.control_plane,
+                replicas=self.replicas,
+                log_directories=self.log_directories,
+                log_cleaner=self._log_cleaner,
+                isr_proposer=self._isr_proposer,
+                groups=self.groups,
+                transactions=self.transactions,
+                fetch_sessions=self.fetch_sessions,
+                cold_reads=self.cold_reads,
+                meters=self._listeners.meters,
+                listeners=self._listeners.counters,
+            ),
+            BrokerConnections(self),
+            None if port is None else bind(settings.http_host, port),
+            lambda: self._is_serving,
+        )
 
     def _on_change(self, changes: Changes) -> None:
         self._metadata_listeners.notify(changes)
@@ -321,6 +360,8 @@ class Broker:
             "state": "running",
             "broker_id": self.settings.broker_id,
             "listeners": self.ports,
+            "http_host": self.settings.http_host,
+            "http_port": self._monitoring.http_port,
         }
         partial = path.with_name(path.name + ".partial")
         partial.write_text(json.dumps(content))

@@ -15,6 +15,7 @@ import itertools
 import logging
 import os
 import socket
+import time
 from asyncio.trsock import TransportSocket
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,6 +23,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from local_cluster.client.connection import frame_buffers
+from local_cluster.counters.requests import ApiMeter
 from local_cluster.handlers.deferred import Deferred
 from local_cluster.handlers.registry import Reply
 from local_cluster.handlers.services import RequestContext
@@ -77,9 +79,23 @@ class ConnectionSettings(NamedTuple):
 class _Slot:
     """The place of one request in the queue of responses."""
 
-    __slots__ = ("memory_bytes", "parts", "ready")
+    __slots__ = (
+        "began_ns",
+        "memory_bytes",
+        "meter",
+        "parts",
+        "queue_ns",
+        "ready",
+        "returned_ns",
+    )
 
     def __init__(self) -> None:
+        self.meter: ApiMeter | None = None
+        self.queue_ns = 0
+        self.began_ns = 0
+        """When its handler was called, by `time.perf_counter_ns`."""
+        self.returned_ns = 0
+        """When its handler had returned without a response; 0 if there was one."""
         self.memory_bytes = 0
         self.ready = False
         self.parts: Sequence[Part] = ()
@@ -100,6 +116,10 @@ class ClientConnection(asyncio.BufferedProtocol):
     ) -> None:
         """`principal` is that of a client certificate, if the handshake found one."""
         self._dispatcher = dispatcher
+        self._counters = dispatcher.counters
+        self._now_ns = 0
+        """By `time.perf_counter_ns`, read once per turn and once per request."""
+        self._arrived_ns = 0
         self._cold_reads = cold_reads
         self._send_buffer_bytes = settings.send_buffer_bytes
         self._on_open = on_open
@@ -151,6 +171,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         _keep_alive(sock)
         peer = transport.get_extra_info("peername")
         self._client_host = peer[0] if peer else ""
+        self._counters.opened += 1
         self._on_open(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -173,7 +194,13 @@ class ClientConnection(asyncio.BufferedProtocol):
         for task in tuple(self._tasks):
             task.cancel()
         self._requests.clear()
+        for slot in self._slots:
+            if slot.returned_ns and slot.meter is not None:
+                # Its response may never get ready: its task is cancelled.
+                slot.meter.waiting -= 1
+                slot.meter = None
         self._slots.clear()
+        self._counters.closed += 1
         self._on_close(self)
 
     # -- requests ---------------------------------------------------------------------------
@@ -185,8 +212,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         """
         # Responses that are ready at once wait for the flush at the end of this turn.
         self._flush_is_due = True
+        self._now_ns = time.perf_counter_ns()
         try:
             if nbytes:
+                self._arrived_ns = self._now_ns
                 self._requests.extend(self._receiver.received(nbytes))
             while self._requests and not self._closing:
                 if len(self._slots) >= IN_FLIGHT_MAX or self._response_bytes >= RESPONSE_BYTES_MAX:
@@ -208,19 +237,25 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _dispatch(self, frame: memoryview) -> None:
         slot = _Slot()
         self._slots.append(slot)
+        began_ns = slot.began_ns = self._now_ns
+        slot.queue_ns = began_ns - self._arrived_ns
         context, reply = self._dispatcher.dispatch(
             frame, self._client_host, self._id, self._principal
         )
+        meter = slot.meter = self._counters.meters.of(context.api_key, context.api_version)
         if type(reply) is bytes or type(reply) is list:
             self._finish(slot, context, reply)
         elif isinstance(reply, Deferred):
-            reply.then(partial(self._finish, slot, context), partial(self._failed, context))
+            reply.then(partial(self._finish, slot, context), partial(self._failed, slot, context))
         elif isinstance(reply, Awaitable):
             task = asyncio.ensure_future(self._finish_later(slot, context, reply))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         else:
             self._finish(slot, context, reply)
+        if not slot.ready:
+            self._now_ns = slot.returned_ns = time.perf_counter_ns()
+            meter.waiting += 1
 
     async def _finish_later(
         self, slot: _Slot, context: RequestContext, reply: Awaitable[Any]
@@ -228,9 +263,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         try:
             self._finish(slot, context, await reply)
         except Exception as error:  # noqa: BLE001 - the broker continues
-            self._failed(context, error)
+            self._failed(slot, context, error)
 
-    def _failed(self, context: RequestContext, error: Exception) -> None:
+    def _failed(self, slot: _Slot, context: RequestContext, error: Exception) -> None:
+        self._count(slot)
         log.log(
             logging.INFO if isinstance(error, KafkaError) else logging.ERROR,
             "connection %d from %s: %s v%d failed",
@@ -245,11 +281,27 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _finish(self, slot: _Slot, context: RequestContext, reply: Reply) -> None:
         if reply is not None:
             self._encode(slot, context, reply)
+        self._count(slot)
         slot.ready = True
         if not self._flush_is_due and self._slots and self._slots[0] is slot:
             # Several responses often get ready in one turn: a group commit acknowledges many.
             self._flush_is_due = True
             asyncio.get_running_loop().call_soon(self._flush)
+
+    def _count(self, slot: _Slot) -> None:
+        """Count a request whose response is ready, or failed. Later calls change nothing."""
+        meter, slot.meter = slot.meter, None
+        if meter is None:
+            return
+        now_ns = self._now_ns = time.perf_counter_ns()
+        if slot.returned_ns:
+            meter.waiting -= 1
+            local_ns = slot.returned_ns - slot.began_ns
+            meter.answered_late(slot.queue_ns, local_ns, now_ns - slot.returned_ns)
+        elif slot.queue_ns:
+            meter.answered_late(slot.queue_ns, now_ns - slot.began_ns, 0)
+        else:
+            meter.answered(now_ns - slot.began_ns)
 
     def _encode(self, slot: _Slot, context: RequestContext, reply: Any) -> None:
         body: Sequence[Part]

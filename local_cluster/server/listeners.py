@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, Protocol
 
+from local_cluster.counters.listener import ListenerCounters
+from local_cluster.counters.requests import RequestMeters
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.log.disk.cold_reads import ColdReads
 from local_cluster.security.authentication.distinguished_name import subject_of
@@ -52,7 +54,10 @@ class Listeners:
             for item in settings.listeners
             if item.tls is not None
         }
-        self._sockets = {item.name: _bind(item.host, item.port) for item in settings.listeners}
+        self._sockets = {item.name: bind(item.host, item.port) for item in settings.listeners}
+        self.meters = RequestMeters()
+        self.counters = {each: ListenerCounters(self.meters) for each in self._sockets}
+        """By name of the listener."""
         self._servers: list[asyncio.Server] = []
         self._connections: set[ClientConnection | TlsConnection] = set()
 
@@ -80,7 +85,9 @@ class Listeners:
     ) -> Connect:
         if listener.sasl is not None:
             return self._with_sasl(listener, listener.sasl, services, cold_reads)
-        dispatcher = RequestDispatcher(services, listener.name)
+        dispatcher = RequestDispatcher(
+            services, listener.name, counters=self.counters[listener.name]
+        )
 
         def connect(principal: str = ANONYMOUS) -> ClientConnection:
             return ClientConnection(
@@ -107,6 +114,7 @@ class Listeners:
             Credentials(sasl.users, services.scram_users, sasl.mechanisms),
             self._failure_delay_ms,
             self._session_ms_max,
+            self.counters[listener.name],
         )
         limited = self._settings._replace(
             frame_bytes_max=min(FRAME_BYTES_MAX, self._settings.frame_bytes_max)
@@ -174,7 +182,7 @@ def _principal_of(session: ssl.SSLObject, rules: PrincipalRules) -> str:
     return f"User:{name}"
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def bind(host: str, port: int) -> socket.socket:
     """Return a bound socket. Raises OSError that names the address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Only if the protocol is named does asyncio set TCP_NODELAY on accepted connections.

@@ -93,6 +93,10 @@ class LogCleaner:
         await self._rounds.stop()
         await self._process.end()
 
+    def uncleanable_count(self, now_ms: int) -> int:
+        """Return how many logs are skipped for a while after an error."""
+        return sum(until_ms > now_ms for until_ms in self._uncleanable_until_ms.values())
+
     async def _compact_due(self) -> None:
         for replica in await self._choose():
             await self._compact_or_skip(replica)

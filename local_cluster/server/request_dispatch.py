@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from local_cluster.counters.listener import ListenerCounters
 from local_cluster.handlers.registry import Handler, Reply, find_handler
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire import messages
@@ -20,6 +21,9 @@ FindHandler = Callable[[int], Handler | None]
 class Dispatcher(Protocol):
     """What a connection hands its requests to."""
 
+    @property
+    def counters(self) -> ListenerCounters: ...
+
     def dispatch(
         self, frame: memoryview, client_host: str, connection_id: int, principal: str
     ) -> tuple[RequestContext, Reply]: ...
@@ -29,8 +33,13 @@ class RequestDispatcher:
     """Hands the requests of one listener to their handlers."""
 
     def __init__(
-        self, services: BrokerServices, listener: str, find_handler: FindHandler = find_handler
+        self,
+        services: BrokerServices,
+        listener: str,
+        find_handler: FindHandler = find_handler,
+        counters: ListenerCounters | None = None,
     ) -> None:
+        self.counters = counters or ListenerCounters()
         self._services = services
         self._listener = listener
         self._find_handler = find_handler

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from local_cluster.prometheus_text import labels_text
 from mirror_maker.metrics.latency import BOUNDS_MS, summed_counts
 from mirror_maker.model import FlowState
 
@@ -260,8 +261,4 @@ def _samples(name: str, samples: Samples) -> Iterator[str]:
 
 
 def _labels(**labels: str) -> str:
-    escaped = {
-        name: value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-        for name, value in labels.items()
-    }
-    return "{" + ",".join(f'{name}="{value}"' for name, value in escaped.items()) + "}"
+    return labels_text(labels)

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from local_cluster.prometheus_text import CONTENT_TYPE
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats.controls import Controls, PausedPart, StillPausedError
 from mirror_maker.metrics.exposition import render_metrics
@@ -29,7 +30,6 @@ from mirror_maker.repair.examiner import NoRepairError
 from mirror_maker.repair.plan import How
 from mirror_maker.worker.status import JsonObject, controls_status
 
-METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _RATES: Final = ("source_bytes_per_second", "target_bytes_per_second")
 
 _REPAIR_EXPECTED: Final = (
@@ -175,7 +175,7 @@ class StatusServer:
     async def _metrics(self, request: web.Request) -> web.Response:
         return web.Response(
             body=render_metrics(self._status()).encode(),
-            headers={"Content-Type": METRICS_CONTENT_TYPE},
+            headers={"Content-Type": CONTENT_TYPE},
         )
 
 

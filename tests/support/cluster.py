@@ -58,6 +58,12 @@ class BrokerProcess:
         return self.process.pid
 
     @property
+    def http_url(self) -> str:
+        """The address of its health and metrics; it was started with an `http_port`."""
+        ready = json.loads(Path(self.settings.ready_file).read_text())
+        return f"http://{ready['http_host']}:{ready['http_port']}"
+
+    @property
     def log_dir(self) -> Path:
         """The first of its log directories, for most the only one."""
         return Path(self.settings.log_dirs[0])
@@ -140,6 +146,7 @@ async def running_broker(
     session_timeout_ms: int = SESSION_TIMEOUT_MS,
     advertised_port: int = 0,
     listeners: Sequence[Listener] = (),
+    http_port: int | None = None,
 ) -> AsyncIterator[BrokerProcess]:
     """A broker under `zookeeper_connect` ("host:port", a fresh chroot is added when absent).
 
@@ -170,6 +177,7 @@ async def running_broker(
             ready_file=str(directory / "ready.json"),
             flush=flush,
             rack=rack,
+            http_port=http_port,
             config={**DEVELOPMENT_CONFIG, **(config or {})},
         ),
         directory,

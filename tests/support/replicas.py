@@ -44,6 +44,7 @@ async def running_cluster(
     has_racks: bool = False,
     log_dirs: Sequence[str] = ("log",),
     session_timeout_ms: int = SESSION_TIMEOUT_MS,
+    http_port: int | None = None,
 ) -> AsyncIterator[list[BrokerProcess]]:
     """Brokers 1 to `brokers`, started side by side under a chroot of their own.
 
@@ -62,6 +63,7 @@ async def running_cluster(
                 rack=f"rack-{index}" if has_racks else None,
                 log_dirs=log_dirs,
                 session_timeout_ms=session_timeout_ms,
+                http_port=http_port,
             )
             for index in range(1, brokers + 1)
         ]

@@ -157,7 +157,7 @@ def plain_table(*columns: str) -> Table:
 
 
 def _broker_table(clusters: list[Mapping[str, Any]]) -> Table:
-    table = plain_table("cluster", "kind", "broker", "address", "pid", "state")
+    table = plain_table("cluster", "kind", "broker", "address", "pid", "state", "http")
     for cluster in clusters:
         brokers = cluster["brokers"]
         if not brokers:
@@ -170,6 +170,7 @@ def _broker_table(clusters: list[Mapping[str, Any]]) -> Table:
                 f"{broker['host']}:{broker['port']}",
                 _text(broker["pid"]),
                 broker["state"],
+                _text(broker["url"]),
             )
     return table
 

@@ -41,10 +41,10 @@ def zookeeper_daemons(
         yield from _zookeeper(server, state)
 
 
-def broker_daemon(
-    topology: Topology, cluster: Cluster, broker: PlacedBroker, state: StateDir
-) -> Daemon:
-    """Return one broker with its settings file."""
+def broker_daemon(topology: Topology, cluster: Cluster, index: int, state: StateDir) -> Daemon:
+    """Return the broker at a place of the cluster's list, with its settings file."""
+    broker = cluster.broker_list[index]
+    http_port = cluster.http.port_of(index)
     key = broker_key(cluster, broker)
     server, connect = _zookeeper_of(topology, cluster)
     inter_broker = [each for each in cluster.listeners if each.inter_broker]
@@ -74,6 +74,8 @@ def broker_daemon(
         flush=cluster.flush,
         config=broker_config(cluster),
         ready_file=ready_file,
+        http_host=cluster.http.host,
+        http_port=http_port,
     )
     settings_file = str(state.settings_dir / f"{key}.json")
     return Daemon(
@@ -85,7 +87,10 @@ def broker_daemon(
         ready_file=ready_file,
         after=_zookeeper_keys(server) if server is not None else (),
         waits_for="started",
-        ports=tuple((each.host, each.port) for each in listeners),
+        ports=(
+            *((each.host, each.port) for each in listeners),
+            *([(cluster.http.host, http_port)] if http_port else []),
+        ),
     )
 
 

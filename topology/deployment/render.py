@@ -32,7 +32,9 @@ def render(topology: Topology, state: StateDir, *, topology_file: Path) -> Deplo
     security = {each.name: each.security for each in views.clusters}
     own = [each for each in topology.clusters if each.effective_kind != "external"]
     brokers = [
-        broker_daemon(topology, each, broker, state) for each in own for broker in each.broker_list
+        broker_daemon(topology, each, index, state)
+        for each in own
+        for index in range(len(each.broker_list))
     ]
     daemons = [
         *zookeeper_daemons(topology, own, state),

@@ -117,6 +117,20 @@ class AggregatorEndpoint(HttpEndpoint):
     probe. Links from or to an external cluster are probed only with `probe: true`."""
 
 
+class BrokerHttp(Entry):
+    """Where the brokers of a cluster serve health and metrics."""
+
+    host: Host = "127.0.0.1"
+    """Address to bind."""
+    base_port: PortOrAny = 0
+    """Port of the first broker; the others follow, one by one. 0 picks free ones, which `heliograph
+    status` shows."""
+
+    def port_of(self, index: int) -> int:
+        """Return the port of a broker by its place in the cluster; 0 picks a free one."""
+        return self.base_port and self.base_port + index
+
+
 class Cluster(Entry):
     """A cluster of one datacenter, an aggregate, or an existing Kafka."""
 
@@ -143,6 +157,8 @@ class Cluster(Entry):
     """Defaults of new topics."""
     config: dict[str, ConfigValue] = {}
     """Broker configs by Kafka's names, such as auto.create.topics.enable."""
+    http: BrokerHttp = BrokerHttp()
+    """HTTP ports of the brokers: health and metrics."""
     aggregator: AggregatorEndpoint | None = None
     """HTTP endpoint of the aggregator of this cluster; every aggregate has one."""
     mirror: HttpEndpoint = HttpEndpoint()

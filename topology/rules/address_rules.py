@@ -84,6 +84,8 @@ def _broker_claims(cluster: Cluster, here: Location) -> Iterator[tuple[Location,
         for name, port in broker.ports.items():
             host = binds.get(name) or broker.host
             yield _port_key(cluster, here, index, broker, name), host, port
+    for index in range(len(cluster.broker_list) if cluster.http.base_port else 0):
+        yield (*here, "http", "base_port"), cluster.http.host, cluster.http.port_of(index)
 
 
 def _port_key(

@@ -38,7 +38,11 @@ def check_clusters(parts: Parts) -> Iterator[Finding]:
                 (((*here, "brokers", i, "id"), each.id) for i, each in enumerate(cluster.brokers)),
                 "a unique broker id",
             )
-        elif isinstance(cluster.brokers, BrokerCount):
+        last_http = cluster.http.port_of(max(len(cluster.broker_list) - 1, 0))
+        if last_http > PORT_MAX:
+            expected = f"a base port so that the last port, {last_http}, is at most {PORT_MAX}"
+            yield Finding((*here, "http", "base_port"), expected)
+        if isinstance(cluster.brokers, BrokerCount):
             last = cluster.brokers.base_port - 1 + cluster.brokers.count * len(cluster.listeners)
             if last > PORT_MAX:
                 expected = f"a base port so that the last port, {last}, is at most {PORT_MAX}"
@@ -92,7 +96,7 @@ def _check_external(cluster: Cluster, here: Location) -> Iterator[Finding]:
         cluster.security.client(Path())
     except ValueError as error:
         yield Finding((*here, "security"), str(error), at_key=True)
-    for key in ("zookeeper", "listeners", "brokers", "flush", "topic_defaults", "config"):
+    for key in ("zookeeper", "listeners", "brokers", "flush", "topic_defaults", "config", "http"):
         if key in cluster.model_fields_set:
             expected = "absent: nothing is started for an external cluster"
             yield Finding((*here, key), expected, at_key=True)

@@ -156,6 +156,7 @@ def _cluster(cluster: ClusterView, rows: Rows, liveness: Liveness | None) -> Jso
                 "pid": rows.get(broker.daemon, {}).get("pid"),
                 "state": _state(rows, broker.daemon),
                 "reason": rows.get(broker.daemon, {}).get("reason"),
+                "url": row_url(rows.get(broker.daemon)),
             }
             for broker in cluster.brokers
         ]

@@ -212,6 +212,7 @@ def _registered(metadata: ClusterMetadata) -> list[JsonObject]:
             "pid": None,
             "state": "registered",
             "reason": None,
+            "url": None,
         }
         for broker in sorted(metadata.brokers.values())
     ]

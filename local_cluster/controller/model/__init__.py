@@ -6,6 +6,7 @@ Reading order:
     cluster_state      what the active controller knows beyond the image
     events             what happens to the controller (events), and what it then writes (effects)
     metadata_cache     the image on each broker, and what a delta changed in it
+    election_counts    elections between two images, for metrics
     encoded_topics     the topics of Metadata responses, kept encoded
     topic_requests     topics and partitions to create; legal topic names
     isr_proposals      an ISR that a leader proposes, and the fields of AlterPartition

@@ -28,6 +28,7 @@ from local_cluster.controller.model.cluster_image import (
     TopicState,
     frozen_mapping,
 )
+from local_cluster.controller.model.election_counts import ElectionCounts
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 __all__ = ["BrokerEndpoints", "Changes", "MetadataCache", "PartitionState", "TopicState"]
@@ -94,7 +95,9 @@ class MetadataCache:
     has derived from them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, own_id: int = NO_CONTROLLER) -> None:
+        """`own_id` is the id of this broker."""
+        self.own_id = own_id
         self.cluster_id: str | None = None
         self.controller_id: int = NO_CONTROLLER
         self.controller_epoch: int = NO_EPOCH
@@ -107,6 +110,8 @@ class MetadataCache:
         self.entity_configs: Mapping[str, Mapping[str, str]] = frozen_mapping({})
         """Configs of groups and client metrics by path below /config, such as "groups/etl"."""
         self.offline: OfflineReplicas = frozen_mapping({})
+        self.elections = ElectionCounts()
+        """Elections while this broker was the controller."""
         self.is_whole = False
         """Whether the controller knows for sure that `topics` names every topic."""
         self._sequence = -1
@@ -192,6 +197,10 @@ class MetadataCache:
             is_first_of_term=delta.full
             and (delta.controller_epoch != self.controller_epoch or self._sequence < 0),
         )
+        if delta.controller_id == self.own_id:
+            for name in changes.topics:
+                if name in before:
+                    self.elections.count(before[name], topics[name])
         self.controller_id = delta.controller_id
         self.controller_epoch = delta.controller_epoch
         self._sequence = delta.sequence

@@ -186,7 +186,13 @@ class ConsumerFetch:
             self._timer.cancel()
         # In the order of the request, not of the reads: partitions of one topic that are apart
         # become two topics of the same name, and sarama keeps the second only.
-        results = [self._reads[key].result for key in self._entries if key in self._reads]
+        results = []
+        for key in self._entries:
+            read = self._reads.get(key)
+            if read is not None:
+                results.append(read.result)
+                if read.partition is not None and read.result.records is not None:
+                    read.partition.traffic.bytes_out += read.size_bytes
         error_code, session_id, included = self._fetch_context.answer(
             results, self._broker.clock.monotonic_ms()
         )

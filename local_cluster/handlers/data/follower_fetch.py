@@ -192,6 +192,7 @@ class _FollowerFetch:
         self, partition: Partition, entry: codec.FetchPartition
     ) -> codec.PartitionFetchResponse:
         log = partition.log
+        partition.traffic.fetch_requests += 1
         error_code = ErrorCode.none
         records: LogSlice | None = None
         diverging = partition.find_divergence(entry.fetch_offset, entry.last_fetched_epoch)
@@ -307,12 +308,14 @@ class _FollowerFetch:
         error_code, session_id, included = self._context.answer(
             results, self._broker.clock.monotonic_ms()
         )
-        throttle = self._broker.replicas.throttle.leader
-        for result in included if throttle.is_used else ():
+        replicas = self._broker.replicas
+        for result in included:
             size_bytes = codec.records_size_bytes(result.records)
             topic = self._topic(result) if size_bytes else None
             if topic is not None:
-                throttle.record(topic.name, result.partition, size_bytes)
+                replicas.traffic.of(topic.name).replication_bytes_out += size_bytes
+                if replicas.throttle.leader.is_used:
+                    replicas.throttle.leader.record(topic.name, result.partition, size_bytes)
         return codec.encode_response(
             self._version, included, error_code=error_code, session_id=session_id
         )

@@ -69,7 +69,7 @@ NO_LOG_START_ERRORS: Final = frozenset(
         ErrorCode.transactional_id_authorization_failed,
     }
 )
-"""Errors without a log start offset, as in Kafka."""
+"""Errors without a log start offset, which are not counted as failed, as in Kafka."""
 RECORD_ERRORS_SHOWN_MAX: Final = 3
 ZSTD_SINCE_VERSION: Final = 7
 NO_TOPIC: Final = ""
@@ -169,6 +169,7 @@ def _append(
         if entry.records is None or not len(entry.records):
             raise KafkaError(ErrorCode.invalid_record, "no records")
         partition = broker.replicas.get_leader(entry.topic, entry.partition)
+        partition.traffic.produce_requests += 1
         if entry.topic_id is not None and entry.topic_id != partition.topic_id:
             raise KafkaError(ErrorCode.unknown_topic_id)
         config = partition.log.config
@@ -197,11 +198,13 @@ def _append(
         if config.is_compacted:
             keyless = check_keys(entry.records, headers)
             if keyless:
+                partition.traffic.failed_produce_requests += 1
                 return _refuse_keyless(entry, partition, keyless), None
         if request.acks == ACKS_ALL and partition.in_sync is not None:
             partition.require_in_sync_replicas()
         appended = partition.append(entry.records, headers)
     except KafkaError as error:
+        _count_refused(broker, partition, error)
         return _refuse(entry, partition, error), None
     result = codec.PartitionProduceResponse(
         entry.topic,
@@ -215,6 +218,16 @@ def _append(
     if request.acks == ACKS_ALL and partition.high_watermark <= appended.last_offset:
         return result, (partition, appended.last_offset + 1)
     return result, None
+
+
+def _count_refused(broker: BrokerServices, partition: Partition | None, error: KafkaError) -> None:
+    traffic = broker.replicas.traffic.unknown
+    if partition is None:
+        traffic.produce_requests += 1
+    else:
+        traffic = partition.traffic
+    if error.code not in NO_LOG_START_ERRORS:
+        traffic.failed_produce_requests += 1
 
 
 # -- transactions -----------------------------------------------------------------------------

@@ -27,6 +27,16 @@ NOT_FOUND: Final = frozenset(
         ErrorCode.topic_authorization_failed,
     }
 )
+EXPECTED_ERRORS: Final = NOT_FOUND | {
+    ErrorCode.not_leader_or_follower,
+    ErrorCode.unknown_leader_epoch,
+    ErrorCode.fenced_leader_epoch,
+    ErrorCode.inconsistent_topic_id,
+    ErrorCode.kafka_storage_error,
+    ErrorCode.offset_out_of_range,
+    ErrorCode.replica_not_available,
+}
+"""Errors that FailedFetchRequestsPerSec leaves out, as in Kafka: they are no broker's fault."""
 
 
 class PartitionRead(NamedTuple):
@@ -67,6 +77,8 @@ def read_partition(
             rack_id=rack_id,
         )
     except KafkaError as error:
+        if error.code not in EXPECTED_ERRORS:
+            broker.replicas.traffic.unknown.failed_fetch_requests += 1
         return PartitionRead(_refuse(broker, context, entry, error.code), None, False)
 
 
@@ -84,6 +96,7 @@ def _read(
     if not broker.authorize(context, "READ", "TOPIC", topic):
         raise KafkaError(ErrorCode.topic_authorization_failed)
     partition = _replica(broker, context, topic, entry.partition)
+    partition.traffic.fetch_requests += 1
     if entry.topic_id is not None and entry.topic_id != partition.topic_id:
         raise KafkaError(ErrorCode.inconsistent_topic_id)
     partition.require_epoch(entry.current_leader_epoch)

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from local_cluster.counters.listener import ListenerCounters
 from local_cluster.handlers.registry import Handler, Reply, find_handler
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.security.authentication.exchanges import AuthenticationError, Exchange
@@ -48,6 +49,7 @@ class SharedSasl(NamedTuple):
     failure_delay_ms: int
     session_ms_max: int
     """0: a session has no end."""
+    counters: ListenerCounters
 
 
 class SaslSession:
@@ -56,6 +58,7 @@ class SaslSession:
     def __init__(self, services: BrokerServices, settings: SharedSasl) -> None:
         self._clock = services.clock
         self._settings = settings
+        self.counters = settings.counters
         self._dispatcher = RequestDispatcher(services, settings.listener, self._find)
         self._mechanism = ""
         self._exchange: Exchange | None = None
@@ -165,6 +168,7 @@ class SaslSession:
             raise AuthenticationError(
                 f"Cannot change principals during re-authentication from {self._principal}"
             )
+        self.counters.authenticated += 1
         is_first = self._principal is None
         self._principal = principal
         self._exchange = None
@@ -183,6 +187,7 @@ class SaslSession:
         self, context: RequestContext, reason: str, response: dict[str, Any]
     ) -> Awaitable[Any]:
         self._has_failed = True
+        self.counters.refused += 1
         self._exchange = None
         log.info(
             "connection %d from %s on listener %s: authentication by %s failed: %s",

@@ -29,6 +29,7 @@ from tests.support.python_clients import (
     through_librdkafka,
 )
 from tests.support.quiet_ports import quiet_ports
+from tests.support.scraping import scrape
 
 pytestmark = pytest.mark.real
 
@@ -94,7 +95,9 @@ async def secured(chroot: str, tmp_path: Path, config: Mapping[str, str]) -> Asy
             tls=TlsSettings(keystore_file=str(authority.issue("broker").pem)),
         ),
     ]
-    async with running_broker(chroot, tmp_path, listeners=listeners, config=config) as broker:
+    async with running_broker(
+        chroot, tmp_path, listeners=listeners, config=config, http_port=0
+    ) as broker:
         yield Secured(broker, authority, tmp_path)
 
 
@@ -151,6 +154,9 @@ async def test_who_cannot_prove_who_he_is_gets_nothing(secured: Secured) -> None
         assert error.value.code == ErrorCode.sasl_authentication_failed
         refused.add((mechanism, error.value.message))
     assert len(refused) == 2, "an unknown user looks like a wrong password"
+    found = await asyncio.to_thread(scrape, secured.broker.http_url)
+    failed = "kafka_server_socket_server_metrics_failed_authentication_total"
+    assert found.one(failed, listener="SASL", networkProcessor="0") == 4
     # No request is served, no large frame is taken, before somebody has proved who he is.
     metadata = struct.pack(">hhih", ApiKey.METADATA, 1, 7, -1) + struct.pack(">i", 0)
     large = struct.pack(">i", 600 * 1024)

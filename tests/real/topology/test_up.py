@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.heliograph_command import COMMAND_TIMEOUT_S, PROGRAM, HeliographCommand, pids
 from tests.support.quiet_ports import quiet_ports
+from tests.support.scraping import get_json
 
 pytestmark = pytest.mark.real
 
@@ -50,6 +51,8 @@ def test_from_yaml_to_running_clusters_and_back(command: HeliographCommand) -> N
 
     assert status["state"] == "running"
     running = pids(status)
+    urls = [broker.pop("url") for cluster in status["clusters"] for broker in cluster["brokers"]]
+    assert [get_json(f"{url}/readyz") for url in urls] == [(200, {"ready": True})] * 2
     assert status["clusters"] == [
         {
             "name": name,

@@ -59,7 +59,8 @@ def test_what_was_dumped_is_loaded(tmp_path: Path) -> None:
             [
                 "log_dir: unknown key; expected one of cluster, broker_id, listeners, "
                 "inter_broker_listener, zookeeper_connect, log_dirs, ready_file, rack, "
-                "zookeeper_session_timeout_ms, flush, config; did you mean 'log_dirs'?"
+                "zookeeper_session_timeout_ms, flush, http_host, http_port, "
+                "config; did you mean 'log_dirs'?"
             ],
         ),
         (

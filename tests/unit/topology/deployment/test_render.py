@@ -239,6 +239,33 @@ clusters:
     )
 
 
+def test_each_broker_has_a_port_for_health_and_metrics(state: StateDir) -> None:
+    deployment = deployed(
+        """\
+name: t
+clusters:
+  - name: ewr
+    brokers: {count: 2, base_port: 9092}
+  - name: jfk
+    brokers: {count: 2, base_port: 9192}
+    http: {host: 0.0.0.0, base_port: 9404}
+""",
+        state,
+    )
+    daemons = [deployment.daemon(f"broker-{each}") for each in ("ewr-2", "jfk-1", "jfk-2")]
+    found = [local_cluster.settings.load_settings(settings_file(each)) for each in daemons]
+    assert [(each.http_host, each.http_port) for each in found] == [
+        ("127.0.0.1", 0),
+        ("0.0.0.0", 9404),
+        ("0.0.0.0", 9405),
+    ]
+    assert [each.ports[1:] for each in daemons] == [
+        (),
+        (("0.0.0.0", 9404),),
+        (("0.0.0.0", 9405),),
+    ]
+
+
 def test_nothing_is_started_for_an_external_cluster(state: StateDir) -> None:
     deployment = deployed(
         """\

@@ -121,7 +121,7 @@ links:
         "t.yaml:2:1: zookeper: unknown key; expected one of clusters, links, name, zookeepers;"
         " did you mean 'zookeepers'?",
         "t.yaml:6:5: clusters[0].broker: unknown key; expected one of aggregator, brokers,"
-        " config, datacenter, external, flush, kind, listeners, mirror, name, security,"
+        " config, datacenter, external, flush, http, kind, listeners, mirror, name, security,"
         " topic_defaults, zookeeper; did you mean 'brokers'?",
         "t.yaml:7:29: clusters[0].brokers[0].port: a whole number, not '9092'",
         "t.yaml:7:43: clusters[0].brokers[1].id: a unique broker id; 1 is taken by"
@@ -158,6 +158,20 @@ links:
                 " clusters[0].name",
                 "t.yaml:5:5: clusters[1].zookeeper: a chroot that no other cluster uses;"
                 " zookeeper/ewr is taken by clusters[0].zookeeper",
+            ],
+        ),
+        (
+            "  - {name: jfk, brokers: {count: 2, base_port: 9191}, http: {base_port: 9192}}\n",
+            [
+                "t.yaml:5:73: clusters[1].http.base_port: a port of its own; 9192 is taken by"
+                " clusters[1].brokers.base_port",
+            ],
+        ),
+        (
+            "  - {name: jfk, brokers: {count: 2, base_port: 9191}, http: {base_port: 65535}}\n",
+            [
+                "t.yaml:5:73: clusters[1].http.base_port: a base port so that the last port,"
+                " 65536, is at most 65535",
             ],
         ),
         (

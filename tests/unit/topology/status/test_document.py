@@ -84,7 +84,15 @@ def test_nothing_runs() -> None:
     (problem,) = status["problems"]
     assert (problem["subject"], problem["remedy"]) == ("deployment d", "heliograph up /d.yaml")
     assert status["clusters"][0]["brokers"] == [
-        {"id": 1, "host": "h", "port": 1, "pid": None, "state": "stopped", "reason": None}
+        {
+            "id": 1,
+            "host": "h",
+            "port": 1,
+            "pid": None,
+            "state": "stopped",
+            "reason": None,
+            "url": None,
+        }
     ]
     assert status["links"] == [
         {
@@ -132,9 +140,11 @@ def test_everything_runs() -> None:
         "lag_records": 0,
         "lag_seconds": None,
     }
-    status = assemble_status(DEPLOYMENT, report(*ALL), {"l": said})
+    broker = row("b", "broker", ready={"http_host": "127.0.0.1", "http_port": 9404})
+    status = assemble_status(DEPLOYMENT, report(broker, *ALL[1:]), {"l": said})
     assert status["state"] == "running"
     assert status["clusters"][0]["brokers"][0]["pid"] == 7
+    assert status["clusters"][0]["brokers"][0]["url"] == "http://127.0.0.1:9404"
     assert status["links"][0] == {
         **said,
         "source": "theirs",

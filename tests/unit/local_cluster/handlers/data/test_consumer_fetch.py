@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
+from local_cluster.counters.traffic import TopicsTraffic, TopicTraffic
 from local_cluster.fetch_sessions.session_cache import FetchSessionCache
 from local_cluster.handlers.data.consumer_fetch import ConsumerFetch
 from local_cluster.handlers.deferred import Deferred
@@ -32,6 +33,7 @@ class FakePartition:
         self.high_watermark = 0
         self.last_stable_offset = 0
         self.reads = 0
+        self.traffic = TopicTraffic()
         self.cold = 0
         self.watchers: set[Callable[[], None]] = set()
 
@@ -87,6 +89,7 @@ class FakeBroker:
         self.clock = SimpleNamespace(monotonic_ms=lambda: 0)
         self.fetch_sessions = FetchSessionCache(lambda: 7)
         self.replicas = self
+        self.traffic = TopicsTraffic()
         self.epoch = 0
         self.rights_version = 0
         self.may_read = True

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+from local_cluster.counters.traffic import TopicsTraffic, TopicTraffic
 from local_cluster.fetch_sessions.follower_sessions import FollowerSessions
 from local_cluster.handlers.data.follower_fetch import follower_fetch
 from local_cluster.handlers.deferred import Deferred
@@ -31,6 +32,7 @@ class FakePartition:
         self.log = SimpleNamespace(log_start_offset=0, log_end_offset=0)
         self.high_watermark = 0
         self.reads = 0
+        self.traffic = TopicTraffic()
         self.noted: list[int] = []
         self.is_assigned = True
         self.has_forgotten = False
@@ -90,6 +92,7 @@ class FakeBroker:
         leader = SimpleNamespace(is_used=False, must_wait=lambda *_: False)
         self.throttle = SimpleNamespace(leader=leader)
         self.replicas = self
+        self.traffic = TopicsTraffic()
 
     def authorize(self, *arguments: object) -> bool:
         return True

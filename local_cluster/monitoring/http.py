@@ -1,0 +1,78 @@
+"""The broker's HTTP port: metrics and health, apart from the Kafka protocol.
+
+- `GET /livez`, `/healthz`: 200 while the event loop runs. A supervisor restarts a broker by it.
+- `GET /readyz`: 200 while the broker serves, else 503. `?verbose=1` adds every check. Neither
+  ZooKeeper nor other clusters are a check: a broker serves without them, and a restart would help
+  nobody.
+- `GET /metrics`: Prometheus text (scrape.py).
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Final
+
+from aiohttp import web
+
+from local_cluster.prometheus_text import CONTENT_TYPE
+
+SHUTDOWN_WAIT_S_MAX: Final = 2.0
+"""Seconds that a running scrape may take once the broker stops."""
+
+Checks = Callable[[], Mapping[str, bool]]
+"""Return whether each condition of readiness holds, by its name."""
+
+
+class MonitoringServer:
+    """The HTTP server of one broker, on a bound socket."""
+
+    def __init__(self, checks: Checks, metrics: Callable[[], AsyncIterator[bytes]]) -> None:
+        """`metrics` returns the chunks of the exposition."""
+        self._checks = checks
+        self._metrics = metrics
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, listener: socket.socket) -> None:
+        """Serve until `stop`, which closes the socket."""
+        app = web.Application()
+        app.add_routes(
+            [
+                web.get("/livez", self._get_livez),
+                web.get("/healthz", self._get_livez),
+                web.get("/readyz", self._get_readyz),
+                web.get("/metrics", self._get_metrics),
+            ]
+        )
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_WAIT_S_MAX)
+        await self._runner.setup()
+        await web.SockSite(self._runner, listener).start()
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _get_livez(self, _: web.Request) -> web.Response:
+        return web.json_response({"state": "alive"})
+
+    async def _get_readyz(self, request: web.Request) -> web.Response:
+        checks = dict(self._checks())
+        document: dict[str, object] = {"ready": all(checks.values())}
+        if request.query.get("verbose", "0") not in ("0", "false"):
+            document["checks"] = [
+                {"check": name, "passed": passed} for name, passed in checks.items()
+            ]
+        return web.json_response(document, status=200 if document["ready"] else 503)
+
+    async def _get_metrics(self, request: web.Request) -> web.StreamResponse:
+        chunks = self._metrics()
+        # An error while the metrics are collected becomes a status, not half a response.
+        first = await anext(chunks, b"")
+        response = web.StreamResponse(headers={"Content-Type": CONTENT_TYPE})
+        await response.prepare(request)
+        await response.write(first)
+        async for chunk in chunks:
+            if chunk:
+                await response.write(chunk)
+        await response.write_eof()
+        return response

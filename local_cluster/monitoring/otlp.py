@@ -1,0 +1,111 @@
+"""Pushes the metrics of a broker by OpenTelemetry, where its standard variables ask for it.
+
+The push is on if one of OTEL_METRICS_EXPORTER, OTEL_EXPORTER_OTLP_ENDPOINT and
+OTEL_EXPORTER_OTLP_METRICS_ENDPOINT is set, and the exporter is not `none`. OTEL_METRIC_EXPORT_*
+control the interval and the timeout; resource attributes come from OTEL_SERVICE_NAME and
+OTEL_RESOURCE_ATTRIBUTES. Pushed are the metrics of the broker as a whole: those of partitions,
+topics and groups are for a scrape. The SDK exports in a thread of its own, from a snapshot that the
+event loop takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from importlib.metadata import entry_points
+from typing import Final
+
+from opentelemetry.metrics import CallbackOptions, Observation
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricExporter, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+
+from local_cluster.periodic import Periodic
+from local_cluster.prometheus_text import Family
+
+SERVICE_NAME: Final = "heliograph-broker"
+"""The default of OTEL_SERVICE_NAME."""
+INTERVAL_MS: Final = 60_000
+"""Default of OTEL_METRIC_EXPORT_INTERVAL."""
+_EXPORTER: Final = "OTEL_METRICS_EXPORTER"
+_ENTRY_POINTS: Final = "opentelemetry_metrics_exporter"
+_OTLP: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
+
+
+class MetricsPush:
+    """The push of one broker. Call `start` and `stop` on the loop."""
+
+    def __init__(
+        self,
+        collect: Callable[[], Awaitable[list[Family]]],
+        attributes: dict[str, str],
+        exporter: MetricExporter | None = None,
+    ) -> None:
+        """`attributes` are of the resource. The default exporter is that of the environment.
+
+        Raises ValueError if that is not installed.
+        """
+        self._collect = collect
+        interval_ms = int(os.environ.get("OTEL_METRIC_EXPORT_INTERVAL") or INTERVAL_MS)
+        ours = Resource.create({"service.name": SERVICE_NAME, **attributes})
+        self._provider = MeterProvider(
+            metric_readers=[
+                PeriodicExportingMetricReader(
+                    exporter or find_exporter(), export_interval_millis=interval_ms
+                )
+            ],
+            resource=ours.merge(OTELResourceDetector().detect()),
+            shutdown_on_exit=False,
+        )
+        self._meter = self._provider.get_meter("heliograph")
+        self._snapshot: dict[str, Family] = {}
+        self._known: set[str] = set()
+        self._snapshots = Periodic(
+            "metrics to push", self._take_snapshot, interval_ms=interval_ms, runs_at_start=True
+        )
+
+    def start(self) -> None:
+        self._snapshots.start()
+
+    async def stop(self) -> None:
+        """Push once more, for at most 30 s."""
+        await self._snapshots.stop()
+        await asyncio.to_thread(self._provider.shutdown)
+
+    async def _take_snapshot(self) -> None:
+        self._snapshot = {each.head.name: each for each in await self._collect()}
+        for name, family in self._snapshot.items():
+            if name in self._known:
+                continue
+            self._known.add(name)
+            create = (
+                self._meter.create_observable_counter
+                if family.head.kind == "counter"
+                else self._meter.create_observable_gauge
+            )
+            create(name, callbacks=[self._observer(name)], description=family.head.text)
+
+    def _observer(self, name: str) -> Callable[[CallbackOptions], Iterator[Observation]]:
+        def observe(_: CallbackOptions) -> Iterator[Observation]:
+            family = self._snapshot.get(name)
+            for sample in () if family is None else family.samples:
+                yield Observation(sample.value, dict(sample.labels))
+
+        return observe
+
+
+def find_exporter() -> MetricExporter:
+    """Return the exporter that the environment names; `otlp` by default. Raises ValueError."""
+    name = os.environ.get(_EXPORTER) or "otlp"
+    if name == "otlp":
+        protocol = os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL") or "http/protobuf"
+        name = _OTLP.get(protocol, f"otlp over {protocol}")
+    found = next(iter(entry_points(group=_ENTRY_POINTS, name=name)), None)
+    if found is None:
+        raise ValueError(
+            f"the OpenTelemetry exporter {name!r} is not installed: install "
+            f"opentelemetry-exporter-otlp, or set {_EXPORTER} to an installed one, or to none"
+        )
+    exporter: MetricExporter = found.load()()
+    return exporter

@@ -1,0 +1,113 @@
+"""The monitoring of one broker: its HTTP port, its sampling, and the push.
+
+The HTTP port answers from the start of the process to its end, so that probes see both.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from local_cluster.controller.model.cluster_image import NO_CONTROLLER
+from local_cluster.monitoring.end_offsets import EndOffsets
+from local_cluster.monitoring.loop_monitor import LoopMonitor
+from local_cluster.monitoring.monitored import MonitoredBroker
+from local_cluster.monitoring.request_rows import SNAPSHOT_INTERVAL_MS, RecentTimes
+from local_cluster.monitoring.scrape import Scraper
+from local_cluster.periodic import Periodic
+from local_cluster.transactions.broker_connections import BrokerConnections
+
+if TYPE_CHECKING:
+    from local_cluster.monitoring.http import MonitoringServer
+    from local_cluster.monitoring.otlp import MetricsPush
+
+_EXPORTER: Final = "OTEL_METRICS_EXPORTER"
+_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
+
+log = logging.getLogger(__name__)
+
+
+class Monitoring:
+    """Health and metrics. Without `http_port` in the settings there is no HTTP port."""
+
+    def __init__(
+        self,
+        broker: MonitoredBroker,
+        peers: BrokerConnections,
+        listener: socket.socket | None,
+        is_serving: Callable[[], bool],
+    ) -> None:
+        """`listener` is the bound socket of the HTTP port."""
+        self._broker = broker
+        self._peers = peers
+        self._is_serving = is_serving
+        self._times = RecentTimes(broker.meters)
+        self._loop = LoopMonitor()
+        ends = EndOffsets(broker.replicas, broker.metadata, peers, broker.settings.broker_id)
+        self._scraper = Scraper(broker, ends, self._times, self._loop)
+        self._listener = listener
+        self._server: MonitoringServer | None = None
+        self._snapshots = Periodic(
+            "snapshots of request times", self._take_snapshot, interval_ms=SNAPSHOT_INTERVAL_MS
+        )
+        self._push: MetricsPush | None = None
+
+    @property
+    def http_port(self) -> int | None:
+        """The bound HTTP port, None without one."""
+        return None if self._listener is None else int(self._listener.getsockname()[1])
+
+    async def start(self) -> None:
+        """Answer on the HTTP port, and sample."""
+        self._loop.start()
+        self._snapshots.start()
+        # aiohttp and OpenTelemetry cost memory, so a broker without them does not import them.
+        if self._listener is not None:
+            from local_cluster.monitoring.http import MonitoringServer
+
+            self._server = MonitoringServer(self._checks, self._scraper.text)
+            await self._server.start(self._listener)
+            log.info("health and metrics on port %d", self.http_port)
+        if is_push_wanted():
+            from local_cluster.monitoring.otlp import MetricsPush
+
+            settings = self._broker.settings
+            attributes = {
+                "service.instance.id": f"{settings.cluster}-{settings.broker_id}",
+                "heliograph.cluster": settings.cluster,
+            }
+            self._push = MetricsPush(self._scraper.families, attributes)
+            self._push.start()
+
+    async def stop(self) -> None:
+        """Push what is left, and close the HTTP port."""
+        if self._push is not None:
+            await self._push.stop()
+        self._loop.stop()
+        await self._snapshots.stop()
+        if self._server is not None:
+            await self._server.stop()
+        self._peers.close()
+
+    async def _take_snapshot(self) -> None:
+        self._times.take_snapshot()
+
+    def _checks(self) -> dict[str, bool]:
+        metadata = self._broker.metadata
+        return {
+            "the logs are open and the listeners accept": self._is_serving(),
+            "a log directory is online": bool(self._broker.log_directories.live),
+            "the controller is known": metadata.controller_id != NO_CONTROLLER,
+            "the metadata has this broker": self._broker.settings.broker_id in metadata.brokers,
+        }
+
+
+def is_push_wanted() -> bool:
+    """Return whether the environment asks for a push."""
+    wanted = os.environ.get(_EXPORTER)
+    if wanted:
+        return wanted != "none"
+    return any(os.environ.get(name) for name in _ENDPOINTS)

@@ -1,0 +1,64 @@
+"""The HTTP port: readiness with its checks, and an error before the first byte."""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator
+
+import pytest
+
+from local_cluster.monitoring.http import MonitoringServer
+from local_cluster.server.listeners import bind
+from tests.support.scraping import get_json
+
+
+async def metrics() -> AsyncIterator[bytes]:
+    yield b"one 1\n"
+    yield b""
+    yield b"two 2\n"
+
+
+async def broken() -> AsyncIterator[bytes]:
+    chunks: tuple[bytes, ...] = ()
+    for chunk in chunks:
+        yield chunk
+    raise RuntimeError("a defect")
+
+
+async def test_readiness_is_all_checks_and_liveness_none() -> None:
+    listener = bind("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    checks = {"one": True, "two": False}
+    server = MonitoringServer(lambda: checks, metrics)
+    await server.start(listener)
+    try:
+        for path in ("livez", "healthz"):
+            assert (await asyncio.to_thread(get_json, f"{url}/{path}"))[0] == 200
+        assert await asyncio.to_thread(get_json, f"{url}/readyz?verbose=1") == (
+            503,
+            {
+                "ready": False,
+                "checks": [{"check": "one", "passed": True}, {"check": "two", "passed": False}],
+            },
+        )
+        checks["two"] = True
+        assert await asyncio.to_thread(get_json, f"{url}/readyz") == (200, {"ready": True})
+        found = await asyncio.to_thread(lambda: urllib.request.urlopen(f"{url}/metrics").read())
+        assert found == b"one 1\ntwo 2\n"
+    finally:
+        await server.stop()
+
+
+async def test_a_failed_scrape_is_an_error_and_not_half_a_response() -> None:
+    listener = bind("127.0.0.1", 0)
+    server = MonitoringServer(dict, broken)
+    await server.start(listener)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}/metrics"
+    try:
+        with pytest.raises(urllib.error.HTTPError) as raised:
+            await asyncio.to_thread(urllib.request.urlopen, url)
+        assert raised.value.code == 500
+    finally:
+        await server.stop()
