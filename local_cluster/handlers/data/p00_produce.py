@@ -221,13 +221,9 @@ def _append(
 
 
 def _count_refused(broker: BrokerServices, partition: Partition | None, error: KafkaError) -> None:
-    traffic = broker.replicas.traffic.unknown
-    if partition is None:
-        traffic.produce_requests += 1
-    else:
-        traffic = partition.traffic
-    if error.code not in NO_LOG_START_ERRORS:
-        traffic.failed_produce_requests += 1
+    traffic = broker.replicas.traffic.unknown if partition is None else partition.traffic
+    traffic.produce_requests += partition is None
+    traffic.failed_produce_requests += error.code not in NO_LOG_START_ERRORS
 
 
 # -- transactions -----------------------------------------------------------------------------
