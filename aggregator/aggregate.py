@@ -15,6 +15,8 @@ from typing import Any, Final
 from aggregator.audit.audit_document import Document, link_document
 from aggregator.audit.audit_topics import AuditTopics
 from aggregator.audit.link_audit import PartitionAudit
+from aggregator.completeness.completeness_topics import CompletenessTopics
+from aggregator.completeness.parts import PartCompleteness
 from aggregator.link_lag import LinkLag, WorkerStatus, link_lag, source_ends
 from aggregator.maps.catalog import Catalog, build_catalog
 from aggregator.maps.followed_topic import Followed, TopicState
@@ -53,6 +55,7 @@ class Aggregate:
         """The probes, by link."""
         self.maps = LinkMaps({link.name: link.datacenter for link in settings.links})
         self.audits = AuditTopics(self.maps, [link.name for link in settings.links])
+        self.completeness = CompletenessTopics(settings.links)
         self.monotonic = monotonic
         self.now_ms = now_ms
         """The wall clock, in milliseconds since the epoch."""
@@ -119,6 +122,7 @@ class Aggregate:
         """Yield every topic to follow."""
         yield from (followed for _, followed in self.maps.topics())
         yield from self.audits.followed()
+        yield from self.completeness.followed()
 
     def set_workers(self, workers: Sequence[WorkerStatus]) -> None:
         """Set the status of the mirror workers that responded."""
@@ -180,6 +184,11 @@ class Aggregate:
         if self._partition_counts is None:
             return None
         return build_catalog(self.settings.links, self._partition_counts, self.maps.mapped_topics())
+
+    def completeness_parts(self) -> dict[str, list[PartCompleteness]] | None:
+        """Return the completeness of each merged topic's copies; None before the topics."""
+        catalog = self.catalog()
+        return None if catalog is None else self.completeness.parts(catalog, self.now_ms())
 
     async def translate_group(
         self, link: LinkSettings, group: str, topics: Collection[str] | None

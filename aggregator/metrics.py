@@ -17,6 +17,8 @@ or offset. An unknown value has no sample, so it never reads as 0.
     heliograph_audit_records{link,datacenter,verdict}      records by verdict of the audit
     heliograph_audit_findings{link,datacenter,verdict}     batches that are lost, altered, ...
     heliograph_audit_age_seconds{link,datacenter}          of the oldest copy not compared yet
+    heliograph_complete_through_timestamp_seconds{link,datacenter}  least over its topics
+    heliograph_completeness_gaps{link,datacenter}          journalled gaps of its copies
     heliograph_merged_topics                               merged topics in the catalog
     heliograph_offset_translations_total{link,direction,state}
     http_server_request_duration_seconds{http_request_method,http_route,...}
@@ -40,6 +42,7 @@ from prometheus_client.exposition import generate_latest
 
 from aggregator.aggregate import Aggregate
 from aggregator.audit.audit_document import Document
+from aggregator.completeness.parts import PartCompleteness
 from aggregator.link_lag import LinkLag
 from aggregator.maps.followed_topic import Followed, TopicState
 from aggregator.maps.link_map import LinkMap
@@ -87,6 +90,7 @@ class AggregatorMetrics:
         self._observe_maps(meter)
         self._observe_lag(meter)
         self._observe_audits(meter)
+        self._observe_completeness(meter)
         meter.create_observable_gauge(
             "heliograph_merged_topics",
             callbacks=[self._merged_topics],
@@ -137,6 +141,35 @@ class AggregatorMetrics:
                 unit=unit,
                 description=description,
             )
+
+    def _observe_completeness(self, meter: Meter) -> None:
+        meter.create_observable_gauge(
+            "heliograph_complete_through_timestamp",
+            callbacks=[self._per_link_parts(_complete_through_seconds)],
+            unit="s",
+            description="Time through which all copies of the link are complete",
+        )
+        meter.create_observable_gauge(
+            "heliograph_completeness_gaps",
+            callbacks=[self._per_link_parts(lambda parts: sum(part.gaps for part in parts))],
+            description="Gaps in the journal of the link",
+        )
+
+    def _per_link_parts(
+        self, value_of: Callable[[list[PartCompleteness]], float | None]
+    ) -> Callable[[CallbackOptions], list[Observation]]:
+        def observe(_: CallbackOptions) -> list[Observation]:
+            parts = self._aggregate.completeness_parts() or {}
+            found: dict[str, list[PartCompleteness]] = {}
+            for part in (each for copies in parts.values() for each in copies):
+                found.setdefault(part.link, []).append(part)
+            return [
+                Observation(value, {"link": link, "datacenter": self._datacenters[link]})
+                for link, copies in found.items()
+                if (value := value_of(copies)) is not None
+            ]
+
+        return observe
 
     def count_translation(self, link: str, direction: str, state: str) -> None:
         """Count a translation; `direction` is forward or reverse."""
@@ -209,6 +242,12 @@ class AggregatorMetrics:
     def _merged_topics(self, _: CallbackOptions) -> list[Observation]:
         catalog = self._aggregate.catalog()
         return [] if catalog is None else [Observation(len(catalog.merged))]
+
+
+def _complete_through_seconds(parts: list[PartCompleteness]) -> float | None:
+    times = [part.complete_through_ms for part in parts]
+    known = [time_ms for time_ms in times if time_ms is not None]
+    return min(known) / 1000 if known and len(known) == len(times) else None
 
 
 def _ready(status: Followed[LinkMap]) -> float | None:

@@ -25,6 +25,7 @@ from topology.admin.topic_command import topic_app
 from topology.admin.trim_command import trim_topic
 from topology.audit.command import audit
 from topology.cli.command_line import EXIT_ERROR
+from topology.cli.completeness_command import completeness
 from topology.cli.data_commands import demo, gaps, sql
 from topology.cli.deployment_commands import down, plan, status, up
 from topology.cli.file_commands import schema, validate
@@ -65,7 +66,7 @@ COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     *(validate, schema),
     *(plan, up, status, down),
     *(produce, consume),
-    *(gaps, audit, rebalance, demo, sql),
+    *(gaps, audit, completeness, rebalance, demo, sql),
 )
 for command in COMMANDS:
     app.command()(command)

@@ -33,10 +33,19 @@ class Followed(Generic[T]):
     """A topic with one partition, and the state that its records build."""
 
     def __init__(
-        self, topic: str, make: Callable[[], T], apply: Callable[[T, Record], None]
+        self,
+        topic: str,
+        make: Callable[[], T],
+        apply: Callable[[T, Record], None],
+        *,
+        read_back_ms: int | None = None,
     ) -> None:
-        """`make` returns an empty value. `apply` adds a record to it, or raises MapFormatError."""
+        """`make` returns an empty value. `apply` adds a record to it, or raises MapFormatError.
+
+        With `read_back_ms` only the records of so long before the last one are read.
+        """
         self.topic = topic
+        self.read_back_ms = read_back_ms
         self.state = TopicState.LOADING
         self.value: T | None = None
         """The state; None if the topic is missing or not readable."""

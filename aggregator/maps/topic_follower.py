@@ -13,18 +13,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
 from aggregator.maps.followed_topic import Followed, TopicState
 from aggregator.ports import ClusterReader
-from local_cluster.client.model import FetchedPartition, FetchPosition, TopicPartition
+from local_cluster.client.model import FetchedPartition, FetchPosition, ListedOffset, TopicPartition
 from local_cluster.client.reader import fetched_batches
 from local_cluster.records.batch import CorruptRecordError
 from local_cluster.records.compress import CompressionError
-from local_cluster.wire.constants import EARLIEST_TIMESTAMP
+from local_cluster.wire.constants import EARLIEST_TIMESTAMP, MAX_TIMESTAMP
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import MapFormatError
 
@@ -41,6 +41,13 @@ FETCH_PARTITION_BYTES_MAX: Final = 8 * 1024 * 1024
 FETCH_BYTES_MAX: Final = 32 * 1024 * 1024
 
 log = logging.getLogger(__name__)
+
+
+def _start(read_back_ms: int | None, last: ListedOffset | None) -> int:
+    """Return the timestamp from which to read, or that of the log's start."""
+    if read_back_ms is None or last is None or last.error or last.timestamp_ms < 0:
+        return EARLIEST_TIMESTAMP
+    return max(0, last.timestamp_ms - read_back_ms)
 
 
 @dataclass(slots=True)
@@ -136,16 +143,32 @@ class TopicFollower:
     async def _start_reading(self, starting: Sequence[_Position]) -> None:
         if not starting:
             return
+        last = await self._last_records(
+            [each.at for each in starting if each.followed.read_back_ms is not None]
+        )
         first = await self._client.list_offsets(
-            {position.at: EARLIEST_TIMESTAMP for position in starting}
+            {each.at: _start(each.followed.read_back_ms, last.get(each.at)) for each in starting}
         )
         for position in starting:
             listed = first.get(position.at)
-            if listed is None or listed.error:
+            if listed is None or listed.error or listed.offset < 0:
                 continue  # it has no leader now: the next discovery retries
             position.next_offset = listed.offset
             self._positions[position.at.topic] = position
             position.followed.begin()
+
+    async def _last_records(
+        self, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, ListedOffset]:
+        """Return the latest record of each partition; nothing if the cluster is too old for it."""
+        if not partitions:
+            return {}
+        try:
+            return await self._client.list_offsets(dict.fromkeys(partitions, MAX_TIMESTAMP))
+        except KafkaError as error:
+            if error.code != ErrorCode.unsupported_version:
+                raise
+            return {}
 
     async def _fetch(self, leader: int, topics: Sequence[str]) -> None:
         wanted = {

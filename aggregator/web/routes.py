@@ -13,6 +13,8 @@ from typing import Final
 from aiohttp import web
 
 from aggregator.aggregate import GROUP_SECONDS_MAX, Aggregate
+from aggregator.completeness.answers import LATE_MS
+from aggregator.completeness.completeness_document import completeness_document
 from aggregator.maps.catalog import MirroredTopic, nearest
 from aggregator.maps.followed_topic import TopicState
 from aggregator.maps.link_map import TranslationState
@@ -201,6 +203,27 @@ async def get_audit(request: web.Request) -> web.Response:
             "topic", f"the audit has no topic {topic!r} or partition", nearest(topic, sorted(known))
         )
     return web.json_response({"bucket_ms": BUCKET_MS, "links": documents})
+
+
+@routes.get("/api/v1/completeness")
+async def get_completeness(request: web.Request) -> web.Response:
+    """Return until when merged topics are complete: strict, fast, and per datacenter."""
+    query = request.query
+    parameters.check_names(query, ("topic", "late_ms"))
+    aggregate = request.app[AGGREGATE]
+    late_ms = parameters.milliseconds(query, "late_ms") if "late_ms" in query else LATE_MS
+    parts = aggregate.completeness_parts()
+    if parts is None:
+        raise _topics_unknown()
+    if "topic" in query:
+        topic = parameters.text(query, "topic")
+        if topic not in parts:
+            raise not_found("topic", f"no merged topic {topic!r}", nearest(topic, sorted(parts)))
+        parts = {topic: parts[topic]}
+    document = completeness_document(
+        parts, now_ms=aggregate.now_ms(), late_ms=late_ms, with_partitions="topic" in query
+    )
+    return web.json_response({"aggregate": aggregate.settings.aggregate, **document})
 
 
 def _find_link(aggregate: Aggregate, name: str) -> LinkSettings:

@@ -3,6 +3,7 @@
     command_line         options, exit codes, finding a deployment, errors
     file_commands        validate, schema
     deployment_commands  plan, up, status, down
+    completeness_command completeness
     data_commands        gaps, sql, demo
     show                 tables and progress on a terminal
 

@@ -12,6 +12,7 @@ from rich.status import Status as Spinner
 from rich.table import Table
 
 from topology.deployment.plan import Step
+from topology.status.completeness import sentence
 from topology.status.diagnosis import problem_lines
 from topology.status.probes import probe_sentence
 
@@ -94,6 +95,8 @@ def print_status(document: Mapping[str, Any]) -> None:
     for link in document["links"]:
         if link["probe"] is not None:
             console.print(probe_sentence(link["name"], link["probe"]), soft_wrap=True)
+    for entry in document.get("completeness", ()):
+        console.print(sentence(entry), soft_wrap=True, markup=False)
     _print_endpoints(console, document)
     for daemon in document["daemons"]:
         if daemon["state"] == "running" and daemon["restarts"]:

@@ -7,5 +7,6 @@ Reading order:
     diagnosis  the problems in it: state, reason, remedy (pure)
     reports    what mirror workers and aggregators report over HTTP
     liveness   whether daemons and external clusters respond
+    completeness  until when the aggregates are complete (pure)
     probes     what the aggregators' probes find about the links (pure)
 """

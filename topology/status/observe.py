@@ -8,8 +8,9 @@ from typing import Any
 
 from topology.deployment.deployment import Deployment, read_deployment
 from topology.deployment.state_dir import StateDir
+from topology.status.completeness import summary
 from topology.status.document import JsonObject, assemble_status, unsupervised_report
-from topology.status.reports import fetch_link_reports, fetch_probes
+from topology.status.reports import fetch_completeness, fetch_link_reports, fetch_probes
 from topology.supervisor.control_client import SupervisorUnreachable, supervisor_status
 from topology.supervisor.process_journal import live_processes
 
@@ -56,4 +57,8 @@ def observe(
         probing = pool.submit(fetch_probes, deployment, report) if with_probes else None
         links = fetch_link_reports(deployment, report)
         probes = None if probing is None else probing.result()
-        return assemble_status(deployment, report, links, checking.result(), probes)
+        document = assemble_status(deployment, report, links, checking.result(), probes)
+        if with_probes:
+            found = fetch_completeness(deployment, report)
+            document["completeness"] = [summary(name, each) for name, each in found.items()]
+        return document

@@ -74,6 +74,21 @@ def fetch_probes(
     return probes_by_link(_fetch_all(f"{url}/api/v1/probe" for url in urls if url is not None))
 
 
+def fetch_completeness(
+    deployment: Deployment, report: Mapping[str, Any] | None, query: str = ""
+) -> dict[str, Mapping[str, Any] | None]:
+    """Return `/api/v1/completeness` of each aggregator, by cluster; None without a response."""
+    rows = {row["key"]: row for row in report["daemons"]} if report is not None else {}
+    urls = {
+        cluster.name: url
+        for cluster in deployment.clusters
+        if cluster.aggregator is not None
+        and (url := row_url(rows.get(cluster.aggregator))) is not None
+    }
+    found = _fetch_all(f"{url}/api/v1/completeness{query}" for url in urls.values())
+    return dict(zip(urls, found, strict=True))
+
+
 def _is_partial(link: Mapping[str, Any] | None) -> bool:
     """Return whether a worker copies only a part of a link's partitions."""
     return link is not None and link.get("partitions") != link.get("partitions_known")

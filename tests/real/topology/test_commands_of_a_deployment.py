@@ -108,3 +108,24 @@ def test_links(command: HeliographCommand) -> None:
     link = command.run("link", "describe", "jfk-nyc")
     flow = next(each for each in link["worker"]["flows"] if each["topic"] == "flights")
     assert (flow["target_topic"], flow["source_next"]) == ("jfk.flights", 2)
+
+
+def test_completeness(command: HeliographCommand) -> None:
+    began_ms = time.time_ns() // 1_000_000
+    deadline_s = time.monotonic() + WAIT_S
+    while True:
+        (found,) = command.run("completeness")["aggregates"]
+        if (found["strict"]["complete_through_ms"] or 0) > began_ms:
+            break
+        assert time.monotonic() < deadline_s, found
+        time.sleep(0.3)
+    assert (found["aggregate"], found["strict"]["state"]) == ("nyc", "complete")
+    assert [each["topic"] for each in found["topics"]] == ["flights", "gates"]
+    for topic in found["topics"]:
+        assert {each["datacenter"] for each in topic["datacenters"]} == {"new-york", "newark"}
+    (flights,) = command.run("completeness", "--topic", "flights")["aggregates"][0]["topics"]
+    assert flights["datacenters"][0]["partitions"][0]["source_end"] == 2
+    (line,) = command.run("status")["completeness"]
+    assert line["complete_through_ms"] >= found["strict"]["complete_through_ms"]
+    said = command.complain("completeness", "--topic", "flits")
+    assert "no aggregator answers for a topic 'flits'" in said
