@@ -6,7 +6,8 @@ Exit codes:
     1    the command failed
     2    wrong usage, or an invalid topology file
     3    `plan --exit-code` found changes, or `mirror repair` without --how found something wrong
-    4    `status`, `link` or `audit` found a problem, or links wait for an operator after `up`
+    4    `status`, `link`, `why`, `doctor` or `audit` found a problem, or links wait for an
+         operator after `up`
     130  interrupted by Ctrl-C
 """
 
@@ -31,12 +32,14 @@ from topology.cli.deployment_commands import down, plan, status, up
 from topology.cli.file_commands import schema, validate
 from topology.coordinators.group_command import group_app
 from topology.coordinators.transaction_command import transaction_app
+from topology.doctor.command import doctor, support_bundle
 from topology.mirror.command import mirror_app
 from topology.rebalance.command import rebalance
 from topology.records.consume_command import consume
 from topology.records.produce_command import produce
 from topology.spark.command import spark_app
 from topology.version import show_version
+from topology.why.command import why
 
 app = typer.Typer(
     name="heliograph",
@@ -66,6 +69,7 @@ COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     *(validate, schema),
     *(plan, up, status, down),
     *(produce, consume),
+    *(why, doctor, support_bundle),
     *(gaps, audit, completeness, rebalance, demo, sql),
 )
 for command in COMMANDS:

@@ -119,24 +119,28 @@ class ClusterChoice:
         """
         from local_cluster.client.auth.security import SecurityError
         from local_cluster.client.client import KafkaClient
-        from local_cluster.wire.errors import KafkaError
+        from local_cluster.wire.errors import KafkaError, PeerError
         from topology.problems import DeployError
 
         address = self.find()
         place = f"cluster {address.name} ({address.bootstrap})"
 
         async def call() -> T:
-            async with KafkaClient(
-                address.bootstrap,
-                client_id=CLIENT_ID,
-                request_timeout_ms=REQUEST_TIMEOUT_MS,
-                security=address.security,
-            ) as client:
+            try:
+                client = KafkaClient(
+                    address.bootstrap,
+                    client_id=CLIENT_ID,
+                    request_timeout_ms=REQUEST_TIMEOUT_MS,
+                    security=address.security,
+                )
+            except ValueError as error:
+                fail(f"{OUTSIDE} {address.bootstrap!r}: {error}", code=EXIT_USAGE)
+            async with client:
                 return await work(client)
 
         try:
             return asyncio.run(call())
-        except (KafkaError, SecurityError) as error:
+        except (KafkaError, PeerError, SecurityError) as error:
             fail(f"{place}: {error}")
         except DeployError as error:
             fail(f"{place}: {error}", error.details)

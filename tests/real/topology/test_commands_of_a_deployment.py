@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -129,3 +130,59 @@ def test_completeness(command: HeliographCommand) -> None:
     assert line["complete_through_ms"] >= found["strict"]["complete_through_ms"]
     said = command.complain("completeness", "--topic", "flits")
     assert "no aggregator answers for a topic 'flits'" in said
+
+
+def codes(command: HeliographCommand, *arguments: str, code: int = 4) -> list[str]:
+    """The codes of the first answer of `why`."""
+    answers = command.run("why", *arguments, "--link", "jfk-nyc", code=code)["answers"]
+    return [cause["code"] for cause in answers[0]["causes"]]
+
+
+def test_why(command: HeliographCommand) -> None:
+    """After the records of the first test were copied."""
+    assert codes(command, "flights", code=0) == ["copied", "origin_local"]
+    assert codes(command, "jfk.flights", code=0)[:2] == ["is_copy", "copied"]
+    assert codes(command, "flights:0:1", code=0) == ["copied"]
+    assert codes(command, "flights:0:99") == ["not_written_yet"]
+    assert codes(command, "flights:7:0") == ["unknown_partition"]
+    assert codes(command, "jfk-nyc", code=0) == []
+    assert codes(command, "billing", "--kind", "group") == ["sync_off"]
+    assert codes(command, "flight") == ["not_included"]
+    whole = command.run("why", "flights", code=0)
+    assert [each["link"] for each in whole["answers"]] == ["jfk-nyc", "ewr-nyc"]
+    command.run("mirror", "pause", "--link", "jfk-nyc", "--topic", "flights")
+    try:
+        assert codes(command, "flights") == ["paused"]
+    finally:
+        command.run("mirror", "resume", "--link", "jfk-nyc", "--topic", "flights")
+    assert "is not TOPIC:PARTITION:OFFSET" in command.complain(
+        "why", "flights", "--kind", "record", code=2
+    )
+    said = command.complain("why", "flights", "--link", "jfk-nyd", code=2)
+    assert "did you mean 'jfk-nyc'?" in said
+
+
+def test_doctor_and_support_bundle(command: HeliographCommand, tmp_path: Path) -> None:
+    found = command.run("doctor")
+    assert found["is_well"]
+    assert (found["checked"]["clusters"], found["checked"]["links"]) == (3, 2)
+    assert not {each["code"] for each in found["findings"]} - {"open_files", "restarted"}
+
+    text = command.file.read_text()
+    try:
+        command.file.write_text(text.replace("topics: [flights, gates]", "topics: [flights]"))
+        edited = command.run("doctor")["findings"]
+        assert any("restart mirror into nyc" in each["sentence"] for each in edited), edited
+        command.file.write_text(text.replace("links:", "lynks:"))
+        broken = command.run("doctor", code=4)["findings"]
+        assert broken[0]["code"] == "file_invalid"
+    finally:
+        command.file.write_text(text)
+
+    out = tmp_path / "bundle.tar.gz"
+    bundle = command.run("support-bundle", "--out", str(out))
+    assert {"status.json", "doctor.json", "deployment.json", "topology.yaml"} <= {*bundle["files"]}
+    assert "logs/broker-jfk-1.log" in bundle["files"]
+    assert "exists; name another file" in command.complain(
+        "support-bundle", "--out", str(out), code=2
+    )
