@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
+from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
 from local_cluster.client.connection import Connection, connect
 from local_cluster.wire.api import ApiKey
 
@@ -43,6 +44,8 @@ ConnectToPeer = Callable[[str, int], Awaitable[PeerConnection]]
 """Connect to (host, port). Raises KafkaError; RefusedError if no process listens there."""
 
 
-async def connect_to_peer(host: str, port: int) -> Connection:
-    """Connect over TCP. Raises KafkaError."""
-    return await connect(host, port, client_id=CLIENT_ID, timeout_ms=CONNECT_TIMEOUT_MS)
+async def connect_to_peer(host: str, port: int, security: ClientSecurity = PLAINTEXT) -> Connection:
+    """Connect over TCP, and prove who this broker is. Raises KafkaError."""
+    return await connect(
+        host, port, client_id=CLIENT_ID, timeout_ms=CONNECT_TIMEOUT_MS, security=security
+    )

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, Literal
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from local_cluster.broker_configs import KNOWN_BROKER_CONFIGS, find_problem
-from local_cluster.client.auth.security import Secret
+from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity, Secret
 from local_cluster.security.authentication.listener_security import (
     SaslSettings,
     SecurityProtocol,
@@ -82,8 +82,40 @@ class BrokerSettings:
     """Address of health and metrics."""
     http_port: int | None = None
     """Port of health and metrics: 0 takes a free one, None opens none."""
+    inter_broker_security: ClientSecurity = PLAINTEXT
+    """How this broker proves to the others who it is, on the inter-broker listener."""
+    broker_principals: tuple[str, ...] = ()
+    """Principals of the brokers, such as User:broker: requests between brokers need one of them,
+    on whatever listener they arrive. Only a PLAINTEXT inter-broker listener is trusted by name."""
     config: dict[str, str] = field(default_factory=dict)
     """Kafka broker configs by their own names, such as auto.create.topics.enable."""
+
+    def __post_init__(self) -> None:
+        protocol = self._inter_broker_protocol
+        if protocol is None:
+            names = ", ".join(each.name for each in self.listeners)
+            raise ValueError(
+                f"inter_broker_listener {self.inter_broker_listener!r} is none of {names}"
+            )
+        if protocol != self.inter_broker_security.protocol:
+            raise ValueError(
+                f"the inter-broker listener has {protocol}, but `inter_broker_security` has "
+                f"{self.inter_broker_security.protocol}"
+            )
+        if protocol != "PLAINTEXT" and not self.broker_principals:
+            raise ValueError(f"an inter-broker listener of {protocol} needs `broker_principals`")
+
+    @property
+    def trusts_listener_name(self) -> bool:
+        """Whether a connection to the inter-broker listener is a broker's without a proof."""
+        return self._inter_broker_protocol == "PLAINTEXT"
+
+    @property
+    def _inter_broker_protocol(self) -> SecurityProtocol | None:
+        for each in self.listeners:
+            if each.name == self.inter_broker_listener:
+                return each.security_protocol
+        return None
 
     def config_int(self, name: str, default: int) -> int:
         return int(self.config.get(name, default))
@@ -94,6 +126,7 @@ class BrokerSettings:
 
 _ADAPTER: Final = TypeAdapter(BrokerSettings)
 _OWNERS: Final[Mapping[Any, type[Any]]] = {
+    "inter_broker_security": ClientSecurity,
     "tls": TlsSettings,
     "sasl": SaslSettings,
     "keystore_password": Secret,
@@ -124,7 +157,7 @@ def _describe(location: tuple[Any, ...], error_type: str, message: str) -> str:
     key = ".".join(map(str, location)) or "the whole file"
     if error_type != _UNKNOWN_KEY:
         return f"{key}: {message}"
-    owner = _OWNERS.get(location[-2], Listener) if len(location) > 2 else BrokerSettings
+    owner = _OWNERS.get(location[-2], Listener) if len(location) > 1 else BrokerSettings
     known = [each.name for each in fields(owner)]
     return f"{key}: unknown key; expected one of {', '.join(known)}{_hint(location[-1], known)}"
 

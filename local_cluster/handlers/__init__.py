@@ -2,6 +2,7 @@
 
 In reading order: `registry` (which function serves which API), `services` (what a handler may
 use), `deferred` (responses that wait), `all` (imports the handlers), `authorized_operations`
-(KIP-430). The rooms: `data`, `groups`, `transactions`, `topics`, `configs`, `cluster`, `security`;
-`README.md` has the table of API keys.
+(KIP-430). `broker_requests` checks what only brokers may send. The rooms:
+`data`, `groups`, `transactions`, `topics`, `configs`, `cluster`, `security`; `README.md` has the
+table of API keys.
 """

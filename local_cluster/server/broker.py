@@ -38,6 +38,7 @@ from local_cluster.log.disk.disk_work import Deletion, LogDirectoryError
 from local_cluster.log.disk.files import OsFiles
 from local_cluster.monitoring.monitored import MonitoredBroker
 from local_cluster.monitoring.service import Monitoring
+from local_cluster.network import connect_to_peer
 from local_cluster.replication.follower.followed_replicas import FollowedReplicas
 from local_cluster.replication.isr_proposer import IsrProposer
 from local_cluster.replication.log_dir_moves import LogDirMoves
@@ -89,12 +90,14 @@ class Broker:
             if settings.flush == "fsync"
         }
         self.cold_reads = ColdReads()
+        connect = partial(connect_to_peer, security=settings.inter_broker_security)
         throttle = ReplicationThrottle(settings.broker_id, settings.config, self.clock.monotonic_ms)
         self._fetchers = FollowedReplicas(
             settings,
             self.metadata,
             self.clock,
             throttle=throttle,
+            connect=connect,
             after_truncation=self._after_truncation,
         )
         self.replicas = ReplicaSet(
@@ -125,6 +128,7 @@ class Broker:
             self.metadata,
             self._on_change,
             bound_ports=self._listeners.ports,
+            connect=connect,
             report=self.replicas.report,
         )
         self.scram_users = UserStore(self.control_plane.coordination)
@@ -148,7 +152,7 @@ class Broker:
                 "max.incremental.fetch.session.cache.slots", SLOTS_MAX_DEFAULT
             ),
         )
-        self.transactions = TransactionCoordinator(self)
+        self.transactions = TransactionCoordinator(self, connect)
         self._rights = BrokerRights(
             settings, self.clock, self.control_plane, on_change=self.fetch_sessions.read_all_again
         )

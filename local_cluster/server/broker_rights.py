@@ -29,7 +29,7 @@ class BrokerRights:
         if not is_authorizer_configured(settings.config):
             return
         self.authorizer = Authorizer(
-            policy_of(settings.config),
+            policy_of(settings.config, settings.broker_principals),
             is_dry_run=settings.config_bool("heliograph.authorizer.dry.run", False),
             on_change=on_change,
         )

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.settings import BrokerSettings, FlushMode, Listener, dump_settings
@@ -147,11 +148,13 @@ async def running_broker(
     advertised_port: int = 0,
     listeners: Sequence[Listener] = (),
     http_port: int | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[BrokerProcess]:
     """A broker under `zookeeper_connect` ("host:port", a fresh chroot is added when absent).
 
     It keeps everything under `directory`/broker-ID, its logs in the `log_dirs` there. Clients are
-    told `advertised_port`, unless it is 0. `listeners` are beside the first, PLAINTEXT.
+    told `advertised_port`, unless it is 0. `listeners` are beside the first, PLAINTEXT. `settings`
+    replace others of BrokerSettings.
     """
     if "/" not in zookeeper_connect:
         zookeeper_connect += f"/t{uuid.uuid4().hex[:8]}"
@@ -159,6 +162,7 @@ async def running_broker(
     directory.mkdir(parents=True, exist_ok=True)
     broker = BrokerProcess(
         BrokerSettings(
+            **{"inter_broker_listener": "PLAINTEXT", **(settings or {})},
             cluster=cluster,
             broker_id=broker_id,
             listeners=(
@@ -170,7 +174,6 @@ async def running_broker(
                 ),
                 *listeners,
             ),
-            inter_broker_listener="PLAINTEXT",
             zookeeper_connect=zookeeper_connect,
             zookeeper_session_timeout_ms=session_timeout_ms,
             log_dirs=tuple(str(directory / name) for name in log_dirs),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from local_cluster.controller.model.delta_json import decode_hand_over, encode_reply
+from local_cluster.handlers.broker_requests import is_from_broker
 from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
@@ -21,8 +22,7 @@ def hand_over(
     broker: BrokerServices, context: RequestContext, body: memoryview
 ) -> bytes | Awaitable[bytes]:
     """Elect other leaders where there are other in-sync replicas."""
-    trusted = context.listener == broker.settings.inter_broker_listener
-    if not trusted or not broker.authorize(context, "CLUSTER_ACTION", "CLUSTER", "kafka-cluster"):
+    if not is_from_broker(broker, context):
         return encode_reply(ErrorCode.cluster_authorization_failed)
     return _hand_over(broker, bytes(body))
 

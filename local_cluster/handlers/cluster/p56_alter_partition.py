@@ -11,6 +11,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from local_cluster.controller.model import isr_proposals
+from local_cluster.handlers.broker_requests import is_from_broker
 from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
@@ -27,8 +28,7 @@ def alter_partition(
     broker: BrokerServices, context: RequestContext, request: AlterPartitionRequest
 ) -> AlterPartitionResponse | Awaitable[AlterPartitionResponse]:
     """Write the ISRs that may be written."""
-    trusted = context.listener == broker.settings.inter_broker_listener
-    if not trusted or not broker.authorize(context, "CLUSTER_ACTION", "CLUSTER", "kafka-cluster"):
+    if not is_from_broker(broker, context):
         return {"error_code": ErrorCode.cluster_authorization_failed, "topics": ()}
     return _alter(broker, request)
 

@@ -26,6 +26,7 @@ from local_cluster.controller.model.cluster_image import TopicState
 from local_cluster.fetch_sessions.session import Key, key_of
 from local_cluster.fetch_sessions.session_cache import FetchContext
 from local_cluster.fetch_sessions.watches import Watches
+from local_cluster.handlers.broker_requests import is_broker_connection, is_from_broker
 from local_cluster.handlers.deferred import Body, Deferred
 from local_cluster.handlers.registry import Reply
 from local_cluster.handlers.services import BrokerServices, RequestContext
@@ -43,9 +44,9 @@ def follower_fetch(
     broker: BrokerServices, context: RequestContext, request: codec.FetchRequest
 ) -> Reply:
     """Serve a fetch of the replica `request.replica_id`."""
-    if context.listener != broker.settings.inter_broker_listener:
+    if not is_broker_connection(broker, context):
         return _refuse(context, request, ErrorCode.cluster_authorization_failed)
-    if not broker.authorize(context, "CLUSTER_ACTION", "CLUSTER", "kafka-cluster"):
+    if not is_from_broker(broker, context):
         # Kafka's code, although the denied right is of the cluster.
         return _refuse(context, request, ErrorCode.topic_authorization_failed)
     try:

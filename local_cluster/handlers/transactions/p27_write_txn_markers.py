@@ -1,6 +1,7 @@
 """WriteTxnMarkers v1-v2: a coordinator, or `kafka-transactions abort`, ends transactions (KIP-98).
 
-It needs CLUSTER_ACTION. A partition's result is ready when its marker is committed. v2 has the
+It needs CLUSTER_ACTION, or a broker's principal where brokers have one. A partition's result is
+ready when its marker is committed. v2 has the
 transaction version of each marker (KIP-1228): from 2 on its epoch is above that of the records.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from local_cluster.handlers.broker_requests import may_write_markers
 from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.records.control import EndMarker
@@ -34,9 +36,7 @@ def write_txn_markers(
     broker: BrokerServices, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> Awaitable[WriteTxnMarkersResponse]:
     """Write each marker to each of its partitions that this broker leads."""
-    allowed = broker.may(context, "ALTER", "CLUSTER", "kafka-cluster") or (
-        broker.authorize(context, "CLUSTER_ACTION", "CLUSTER", "kafka-cluster")
-    )
+    allowed = may_write_markers(broker, context)
     return _write_all(broker, request, allowed)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from local_cluster.broker_configs import AUTHORIZERS
 from local_cluster.security.authorization.decision import Policy
@@ -13,11 +13,14 @@ def is_authorizer_configured(config: Mapping[str, str]) -> bool:
     return config.get("authorizer.class.name", "").strip() in AUTHORIZERS
 
 
-def policy_of(config: Mapping[str, str]) -> Policy:
-    """Return super.users and allow.everyone.if.no.acl.found, as Kafka reads them."""
+def policy_of(config: Mapping[str, str], brokers: Iterable[str] = ()) -> Policy:
+    """Return super.users and allow.everyone.if.no.acl.found, as Kafka reads them.
+
+    The principals of `brokers` are super users too: no ACL locks brokers out of each other.
+    """
     named = config.get("super.users", "").split(";")
     allows = config.get("allow.everyone.if.no.acl.found", "false")
     return Policy(
-        super_users=frozenset(each.strip() for each in named if each.strip()),
+        super_users=frozenset(each.strip() for each in (*named, *brokers) if each.strip()),
         allow_if_no_acl=allows.strip().lower() == "true",
     )

@@ -60,6 +60,7 @@ def test_what_was_dumped_is_loaded(tmp_path: Path) -> None:
                 "log_dir: unknown key; expected one of cluster, broker_id, listeners, "
                 "inter_broker_listener, zookeeper_connect, log_dirs, ready_file, rack, "
                 "zookeeper_session_timeout_ms, flush, http_host, http_port, "
+                "inter_broker_security, broker_principals, "
                 "config; did you mean 'log_dirs'?"
             ],
         ),
@@ -127,3 +128,42 @@ def test_every_config_that_a_broker_reads_is_known() -> None:
     read = {name for path in sources for name in reading.findall(path.read_text())}
     assert len(read) > 30
     assert read <= KNOWN_BROKER_CONFIGS
+
+
+TLS = {"keystore_file": "x.pem"}
+INTERNAL = {"name": "PLAINTEXT", "host": "h", "port": 1, "security_protocol": "SSL", "tls": TLS}
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"listeners/0/security_protocol": "SSL"}, "a listener of SSL needs `tls`"),
+        ({"listeners/0/security_protocol": "SASL_PLAINTEXT"}, "SASL_PLAINTEXT needs `sasl`"),
+        ({"listeners/0/tls": TLS}, "a listener of PLAINTEXT has no use for `tls`"),
+        ({"listeners/0/security_protocol": "TLS"}, "Input should be 'PLAINTEXT'"),
+        ({"listeners": [INTERNAL]}, "has SSL, but `inter_broker_security` has PLAINTEXT"),
+        (
+            {"listeners": [INTERNAL], "inter_broker_security": {"protocol": "SSL"}},
+            "an inter-broker listener of SSL needs `broker_principals`",
+        ),
+        ({"inter_broker_listener": "X"}, "inter_broker_listener 'X' is none of PLAINTEXT"),
+        (
+            {"listeners": [{**INTERNAL, "tls": {**TLS, "client_auth": "required"}}]},
+            "client_auth required needs a `truststore_file`",
+        ),
+        (
+            {"listeners": [{**INTERNAL, "tls": {**TLS, "principal_mapping_rules": "RULE:x"}}]},
+            "expected DEFAULT or RULE:pattern/replacement/",
+        ),
+        (
+            {"listeners": [{**INTERNAL, "tls": {**TLS, "keystore": 1}}]},
+            "listeners.0.tls.keystore: unknown key; expected one of keystore_file",
+        ),
+    ],
+)
+def test_security_settings_that_do_not_go_together_are_refused(
+    tmp_path: Path, changes: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load_settings(write(tmp_path, changes))
+    assert problem in str(refused.value)
