@@ -25,6 +25,7 @@ from aggregator.maps.translation import LinkMaps
 from aggregator.ports import ClusterReader
 from aggregator.probe.link_probe import LinkProbe
 from aggregator.settings import AggregatorSettings, LinkSettings
+from aggregator.worker_clocks import ClockSkew
 from local_cluster.client.model import ClusterMetadata, TopicPartition
 from mirror_maker.formats import MapFormatError
 
@@ -61,6 +62,8 @@ class Aggregate:
         """The wall clock, in milliseconds since the epoch."""
         self.problem: str | None = None
         """Why the aggregate's topics are stale; None while they are up to date."""
+        self.clocks: Sequence[ClockSkew] = ()
+        """The clocks of the mirror workers that responded."""
         self._open_source = open_source
         self._partition_counts: Mapping[str, int] | None = None
         self._leaderless: Collection[TopicPartition] = ()

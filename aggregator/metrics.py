@@ -19,6 +19,7 @@ or offset. An unknown value has no sample, so it never reads as 0.
     heliograph_audit_age_seconds{link,datacenter}          of the oldest copy not compared yet
     heliograph_complete_through_timestamp_seconds{link,datacenter}  least over its topics
     heliograph_completeness_gaps{link,datacenter}          journalled gaps of its copies
+    heliograph_worker_clock_skew_seconds{worker}           the worker's clock minus this one
     heliograph_merged_topics                               merged topics in the catalog
     heliograph_offset_translations_total{link,direction,state}
     http_server_request_duration_seconds{http_request_method,http_route,...}
@@ -153,6 +154,17 @@ class AggregatorMetrics:
             "heliograph_completeness_gaps",
             callbacks=[self._per_link_parts(lambda parts: sum(part.gaps for part in parts))],
             description="Gaps in the journal of the link",
+        )
+        meter.create_observable_gauge(
+            "heliograph_worker_clock_skew",
+            callbacks=[
+                lambda _: [
+                    Observation(each.skew_ms / 1000, {"worker": each.worker_id})
+                    for each in self._aggregate.clocks
+                ]
+            ],
+            unit="s",
+            description="Clock of a mirror worker minus the aggregator's",
         )
 
     def _per_link_parts(

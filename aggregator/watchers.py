@@ -15,6 +15,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from aggregator.aggregate import Aggregate
 from aggregator.ports import ClusterReader
+from aggregator.worker_clocks import ClockSkew, clock_skew
 from local_cluster.client.admin.group_members import DescribedMember, describe_members
 from local_cluster.client.group import CoordinatorClient
 from local_cluster.wire.errors import KafkaError
@@ -103,11 +104,16 @@ class MirrorWatcher:
 
     async def refresh(self, session: ClientSession) -> None:
         """Request the status of every worker once."""
-        found = await asyncio.gather(*(self._status(session, url) for url in self._urls))
-        self._aggregate.set_workers([each for each in found if each is not None])
+        asked = await asyncio.gather(*(self._status(session, url) for url in self._urls))
+        found = [each for each in asked if each is not None]
+        self._aggregate.set_workers([status for status, _ in found])
+        self._aggregate.clocks = [skew for _, skew in found if skew is not None]
 
-    async def _status(self, session: ClientSession, url: str) -> dict[str, Any] | None:
-        """Return a worker's status; None without a response, or if another service responds."""
+    async def _status(
+        self, session: ClientSession, url: str
+    ) -> tuple[dict[str, Any], ClockSkew | None] | None:
+        """Return a worker's status and clock; None without a response, or from another service."""
+        asked_ms = self._aggregate.now_ms()
         try:
             async with session.get(f"{url}/status") as response:
                 status = await response.json() if response.status == 200 else None
@@ -116,7 +122,7 @@ class MirrorWatcher:
             return None
         if not isinstance(status, dict) or status.get("target") != self._alias:
             return None
-        return status
+        return status, clock_skew(status, asked_ms, self._aggregate.now_ms())
 
 
 def _urls(members: Iterable[DescribedMember], here: str) -> Iterable[str]:

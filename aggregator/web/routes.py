@@ -223,7 +223,10 @@ async def get_completeness(request: web.Request) -> web.Response:
     document = completeness_document(
         parts, now_ms=aggregate.now_ms(), late_ms=late_ms, with_partitions="topic" in query
     )
-    return web.json_response({"aggregate": aggregate.settings.aggregate, **document})
+    clocks = [each._asdict() for each in sorted(aggregate.clocks)]
+    return web.json_response(
+        {"aggregate": aggregate.settings.aggregate, **document, "clocks": clocks}
+    )
 
 
 def _find_link(aggregate: Aggregate, name: str) -> LinkSettings:

@@ -146,6 +146,7 @@ class MirrorService:
         return {
             "worker_id": self._settings.worker_id,
             "target": self._settings.target_alias,
+            "now_ms": self._clock.now_ms(),
             "group": {
                 "joined": self._group.is_joined,
                 "member_id": membership.member_id or None,

@@ -87,6 +87,11 @@ async def test_a_killed_datacenter_is_named_and_stops_nobody(
         (flights,) = both["topics"]
         assert {each["datacenter"] for each in flights["datacenters"]} == {"jfk", "ewr"}
         assert (both["strict"]["state"], both["fast"]["missing"]) == ("complete", [])
+        measured = await until(ask, lambda found: bool(found["clocks"]))
+        (clock,) = measured["clocks"]
+        # One machine has one clock.
+        assert clock["worker_id"] == "w"
+        assert abs(clock["skew_ms"]) <= clock["error_ms"] + 1
 
         await ewr.kill()
         killed_ms = time.time_ns() // 1_000_000
