@@ -32,6 +32,7 @@ from topology.cli.deployment_commands import down, plan, status, up
 from topology.cli.file_commands import schema, validate
 from topology.coordinators.group_command import group_app
 from topology.coordinators.transaction_command import transaction_app
+from topology.dashboards.command import dashboards
 from topology.doctor.command import doctor, support_bundle
 from topology.mirror.command import mirror_app
 from topology.rebalance.command import rebalance
@@ -70,7 +71,7 @@ COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     *(plan, up, status, down),
     *(produce, consume),
     *(why, doctor, support_bundle),
-    *(gaps, audit, completeness, rebalance, demo, sql),
+    *(dashboards, gaps, audit, completeness, rebalance, demo, sql),
 )
 for command in COMMANDS:
     app.command()(command)
