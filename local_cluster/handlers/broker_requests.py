@@ -35,6 +35,6 @@ def may_write_markers(broker: BrokerServices, context: RequestContext) -> bool:
     """
     if not broker.settings.trusts_listener_name:
         return is_from_broker(broker, context)
-    return broker.may(context, "ALTER", "CLUSTER", "kafka-cluster") or broker.authorize(
+    return broker.holds(context, "ALTER", "CLUSTER", "kafka-cluster") or broker.authorize(
         context, "CLUSTER_ACTION", "CLUSTER", "kafka-cluster"
     )

@@ -118,6 +118,13 @@ class BrokerServices(Protocol):
         """Return whether the principal may do this on at least one resource of the type."""
         ...
 
+    def holds(self, context: RequestContext, operation: str, resource_type: str, name: str) -> bool:
+        """Return whether the principal has this right, which stands for another one.
+
+        Without it ask `authorize` for the other. Nothing is noted, also not in a dry run.
+        """
+        ...
+
     def may(self, context: RequestContext, operation: str, resource_type: str, name: str) -> bool:
         """Return the same as `authorize` without noting a denial, for lists of what is allowed."""
         ...

@@ -183,6 +183,10 @@ class Broker:
         authorizer = self._rights.authorizer
         return authorizer is None or authorizer.authorize_any(context, operation, resource_type)
 
+    def holds(self, context: RequestContext, operation: str, resource_type: str, name: str) -> bool:
+        authorizer = self._rights.authorizer
+        return authorizer is None or authorizer.holds(context, operation, resource_type, name)
+
     def may(self, context: RequestContext, operation: str, resource_type: str, name: str) -> bool:
         authorizer = self._rights.authorizer
         return authorizer is None or authorizer.may(context, operation, resource_type, name)

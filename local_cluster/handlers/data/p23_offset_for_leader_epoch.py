@@ -50,7 +50,7 @@ def _look_up(
     broker: BrokerServices, context: RequestContext, topic: str, entry: OffsetForLeaderPartition
 ) -> EpochEndOffset:
     try:
-        if not broker.may(context, "CLUSTER_ACTION", "CLUSTER", "kafka-cluster") and not (
+        if not broker.holds(context, "CLUSTER_ACTION", "CLUSTER", "kafka-cluster") and not (
             broker.authorize(context, "DESCRIBE", "TOPIC", topic)
         ):
             raise KafkaError(ErrorCode.topic_authorization_failed)

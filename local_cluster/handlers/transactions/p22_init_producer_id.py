@@ -35,7 +35,7 @@ def init_producer_id(
     transactional_id = request.transactional_id
     if transactional_id is None:
         # Any right to write is enough (KIP-679).
-        if not broker.may(context, "IDEMPOTENT_WRITE", "CLUSTER", "kafka-cluster") and not (
+        if not broker.holds(context, "IDEMPOTENT_WRITE", "CLUSTER", "kafka-cluster") and not (
             broker.authorize_any(context, "WRITE", "TOPIC")
         ):
             return _refuse(ErrorCode.cluster_authorization_failed)

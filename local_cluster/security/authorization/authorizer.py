@@ -83,6 +83,13 @@ class Authorizer:
             context, operation, resource_type, ANY_NAME, decision
         )
 
+    def holds(self, context: AskingContext, operation: str, resource_type: str, name: str) -> bool:
+        """Return whether the client has a right that stands for another one, by the ACLs alone.
+
+        A dry run does not change it: the other right has to be asked for, and its denial noted.
+        """
+        return self._decide(context, operation, resource_type, name).is_allowed
+
     def may(self, context: AskingContext, operation: str, resource_type: str, name: str) -> bool:
         """Return the same as `authorize`, for a response that lists what is allowed: no denial."""
         decision = self._decide(context, operation, resource_type, name)

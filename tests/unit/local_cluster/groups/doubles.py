@@ -236,7 +236,7 @@ class FakeBroker:
     ) -> bool:
         return (operation, name) not in self.denied
 
-    may = authorize
+    may = holds = authorize
 
     def send(self, api: ApiKey, version: int, **fields: Any) -> asyncio.Task[Any]:
         """Send one request through the wire format both ways; the task returns kio's response."""

@@ -38,7 +38,7 @@ class Broker:
     ) -> bool:
         return (operation, name) not in self.denied
 
-    may = authorize
+    may = holds = authorize
 
     def show(
         self, *topics: TopicState, brokers: Mapping[int, BrokerEndpoints] | None = None

@@ -97,6 +97,7 @@ def test_a_dry_run_allows_and_notes(caplog: pytest.LogCaptureFixture) -> None:
         assert made.authorize(context(), "READ", "TOPIC", "orders")
         assert made.authorize_any(context(), "WRITE", "TOPIC")
         assert made.may(context(), "READ", "TOPIC", "orders")
+        assert not made.holds(context(), "CREATE", "CLUSTER", "kafka-cluster"), "by the ACLs alone"
     assert [message.partition(":")[0] for message in caplog.messages] == ["Would be denied"] * 2
     assert sum(made.denials.counts.values()) == 2
 
