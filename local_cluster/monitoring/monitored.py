@@ -16,6 +16,7 @@ from local_cluster.log.directory.log_store import LogStore
 from local_cluster.log.disk.cold_reads import ColdReads
 from local_cluster.replication.isr_proposer import IsrProposer
 from local_cluster.replication.replica_set import ReplicaSet
+from local_cluster.server.broker_rights import BrokerRights
 from local_cluster.server.log_cleaner import LogCleaner
 from local_cluster.settings import BrokerSettings
 from local_cluster.transactions.coordinator import TransactionCoordinator
@@ -37,6 +38,7 @@ class MonitoredBroker:
     transactions: TransactionCoordinator
     fetch_sessions: FetchSessionCache
     cold_reads: ColdReads
+    rights: BrokerRights
     meters: RequestMeters
     listeners: Mapping[str, ListenerCounters]
     """By name of the listener."""

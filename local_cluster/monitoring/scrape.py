@@ -23,6 +23,7 @@ from local_cluster.monitoring.monitored import MonitoredBroker
 from local_cluster.monitoring.partition_rows import Row
 from local_cluster.monitoring.process_stats import process_families
 from local_cluster.monitoring.request_rows import RecentTimes
+from local_cluster.monitoring.rights_families import rights_families
 from local_cluster.monitoring.sliced import Slices
 from local_cluster.prometheus_text import Family, Head, Sample, gauge, render_family
 
@@ -97,6 +98,7 @@ class Scraper:
             of_broker.replica_families(broker, replicas),
             of_broker.controller_families(broker, cluster),
             of_broker.connection_families(broker),
+            rights_families(broker),
             of_broker.log_families(broker),
             of_broker.throttle_families(broker.replicas.throttle, broker.clock.monotonic_ms()),
             of_broker.transaction_families(transactions),

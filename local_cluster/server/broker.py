@@ -298,6 +298,7 @@ class Broker:
                 transactions=self.transactions,
                 fetch_sessions=self.fetch_sessions,
                 cold_reads=self.cold_reads,
+                rights=self._rights,
                 meters=self._listeners.meters,
                 listeners=self._listeners.counters,
             ),

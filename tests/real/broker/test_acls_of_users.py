@@ -19,6 +19,7 @@ from local_cluster.wire.constants import Acl, AclOperation, PatternType, Permiss
 from local_cluster.wire.errors import ErrorCode
 from tests.support.cluster import BrokerProcess, running_broker
 from tests.support.quiet_ports import quiet_port
+from tests.support.scraping import scrape
 
 pytestmark = pytest.mark.real
 
@@ -67,6 +68,7 @@ async def running(
             directory,
             config={**CONFIG, **{k.replace("_", "."): v for k, v in config.items()}},
             listeners=[listener],
+            http_port=0,
         ) as broker,
         client("admin") as admin,
         client("alice") as alice,
@@ -93,6 +95,12 @@ async def test_rights_change_on_an_open_connection(zookeeper: str, tmp_path: Pat
         assert await create(alice, "of-alice-2") == denied
         assert await create(admin, "of-bob") == ErrorCode.none
         log = broker.log_text()
+        found = await asyncio.to_thread(scrape, broker.http_url)
+    of_alice = {"listener": "SASL", "principal": "User:alice"}
+    assert found.one("heliograph_denials_total", api="CREATE_ACLS", **of_alice) == 1
+    assert found.one("heliograph_denials_total", api="CREATE_TOPICS", **of_alice) >= 3
+    assert found.one("kafka_server_authorizermetrics_acls_total_count") == 0
+    assert found.one("heliograph_acls_age_seconds") == 0
     assert "Denied: principal 'User:alice' from host 127.0.0.1 on listener SASL" in log
     assert "CREATE on TOPIC 'of-bob' for CREATE_TOPICS, by no ACL that matched" in log
     assert PASSWORD not in log
