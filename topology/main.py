@@ -38,6 +38,7 @@ from topology.mirror.command import mirror_app
 from topology.rebalance.command import rebalance
 from topology.records.consume_command import consume
 from topology.records.produce_command import produce
+from topology.rights.acl_command import acl_app
 from topology.spark.command import spark_app
 from topology.version import show_version
 from topology.why.command import why
@@ -79,6 +80,7 @@ topic_app.command("trim")(trim_topic)
 NOUNS: Final[dict[str, typer.Typer]] = {
     "topic": topic_app,
     "group": group_app,
+    "acl": acl_app,
     "config": config_app,
     "broker": broker_app,
     "transaction": transaction_app,

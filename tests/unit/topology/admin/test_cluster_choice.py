@@ -11,7 +11,7 @@ from topology.admin.cluster_choice import ClusterChoice
 from topology.main import NOUNS, app
 
 CONFIGS = Path(__file__).resolve().parents[4] / "configs"
-OURS = {"topic", "group", "config", "broker", "transaction", "link"}
+OURS = {"acl", "topic", "group", "config", "broker", "transaction", "link"}
 QUICKSTART = str(CONFIGS / "quickstart.yaml")
 
 
