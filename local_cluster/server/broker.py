@@ -38,7 +38,7 @@ from local_cluster.log.disk.disk_work import Deletion, LogDirectoryError
 from local_cluster.log.disk.files import OsFiles
 from local_cluster.monitoring.monitored import MonitoredBroker
 from local_cluster.monitoring.service import Monitoring
-from local_cluster.network import connect_to_peer
+from local_cluster.network import ConnectToPeer, connect_to_peer
 from local_cluster.replication.follower.followed_replicas import FollowedReplicas
 from local_cluster.replication.isr_proposer import IsrProposer
 from local_cluster.replication.log_dir_moves import LogDirMoves
@@ -171,7 +171,7 @@ class Broker:
         self.replicas.add_leadership_listener(self._metadata_listeners.notify_leadership)
         self._housekeeping = Housekeeping(settings, self.log_directories, self.replicas, self.clock)
         self._is_serving = False
-        self._monitoring = self._monitor()
+        self._monitoring = self._monitor(connect)
 
     def authorize(
         self, context: RequestContext, operation: str, resource_type: str, name: str
@@ -281,7 +281,7 @@ class Broker:
 
     # -- inside -----------------------------------------------------------------------------
 
-    def _monitor(self) -> Monitoring:
+    def _monitor(self, connect: ConnectToPeer) -> Monitoring:
         settings = self.settings
         port = settings.http_port
         return Monitoring(
@@ -302,7 +302,7 @@ class Broker:
                 meters=self._listeners.meters,
                 listeners=self._listeners.counters,
             ),
-            BrokerConnections(self),
+            BrokerConnections(self, connect),
             None if port is None else bind(settings.http_host, port),
             lambda: self._is_serving,
         )
