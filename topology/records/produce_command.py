@@ -83,8 +83,9 @@ def produce(
 ) -> None:
     """Write records: one per line of the input.
 
-    Retries write no record twice, with --acks all. Exits with 1 if the cluster refuses a record,
-    and says which lines were written.
+    Retries write no record twice, with --acks all. Exits with 1 if the cluster refuses a record.
+    The result has the first refused line, and how many records were written; some may come after
+    that line.
     """
     headers = []
     for each in header or ():

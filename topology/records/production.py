@@ -47,7 +47,8 @@ async def produce_records(
     """Write records, and return what was acknowledged; stop at the first refusal.
 
     The result has `records`, `partitions` with first and last offsets, and `error` with the `line`
-    of the first record that was refused.
+    of the first record that was refused. Records after that one were perhaps written as well, up to
+    `WAITING_RECORDS_MAX` of them.
     """
     producer = AIOKafkaProducer(**options, linger_ms=LINGER_MS)
     written = _Written()
