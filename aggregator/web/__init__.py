@@ -6,6 +6,7 @@ Reading order:
     routes      the handlers of /api/v1
     health      /healthz, /readyz, /metrics and the page
     parameters  query parameters as typed values
+    offset_batch  many offsets to translate in one request
     views       JSON documents (pure)
     page        HTML of the page (pure)
     problems    error responses

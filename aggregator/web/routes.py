@@ -7,6 +7,7 @@ mapped offsets, so its offsets are pending.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Final
 
@@ -22,12 +23,15 @@ from aggregator.maps.topic_follower import REREAD_SECONDS
 from aggregator.metrics import AggregatorMetrics
 from aggregator.settings import LinkSettings
 from aggregator.web import parameters, views
+from aggregator.web.offset_batch import parse_batch
 from aggregator.web.problems import Problem, not_found, not_loaded
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats import MapFormatError
 from mirror_maker.formats.verdicts import BUCKET_MS
 
 RETRY_AFTER_SECONDS: Final = 1
+TRANSLATED_AT_ONCE_MAX: Final = 500
+"""Offsets of a large request that are translated without a break."""
 AGGREGATE: Final = web.AppKey("aggregate", Aggregate)
 METRICS: Final = web.AppKey("metrics", AggregatorMetrics)
 
@@ -79,6 +83,24 @@ async def translate(request: web.Request) -> web.Response:
             answer = replace(answer, target_topic=part.topic)
     request.app[METRICS].count_translation(link.name, "forward", answer.state.value)
     return web.json_response(views.translated_offset(answer))
+
+
+@routes.post("/api/v1/translate")
+async def translate_batch(request: web.Request) -> web.Response:
+    """Translate up to 10,000 source offsets of a link, in the order of the request."""
+    parameters.check_names(request.query, ())
+    batch = parse_batch(await request.read())
+    aggregate, metrics = request.app[AGGREGATE], request.app[METRICS]
+    link = _find_link(aggregate, batch.link)
+    _require_loaded(aggregate, link)
+    found = []
+    for index, (topic, partition, offset) in enumerate(batch.offsets):
+        if index % TRANSLATED_AT_ONCE_MAX == TRANSLATED_AT_ONCE_MAX - 1:
+            await asyncio.sleep(0)  # other requests are answered meanwhile
+        answer = aggregate.maps.translate(link.name, topic, partition, offset)
+        metrics.count_translation(link.name, "forward", answer.state.value)
+        found.append(views.translated_offset(answer))
+    return web.json_response({"link": link.name, "offsets": found})
 
 
 @routes.get("/api/v1/translate/reverse")
