@@ -27,7 +27,7 @@ from tests.sim.mirror.scenarios import LATE_SECONDS, chaos, kill_or_overlap, unt
 from tests.sim.mirror.world import LIMITS, MirrorWorld, SimWorker, VirtualClock
 from tests.sim.virtual_time import run_virtually
 
-SEEDS = range(int(os.environ.get("SIM_SEEDS", "25")))
+SEEDS = range(int(os.environ.get("SIM_SEEDS", "15")))
 PERIOD_MS = 20
 """Between two records of a worker."""
 LEARNED_MS_MAX = 500
