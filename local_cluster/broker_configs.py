@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from local_cluster.kafka_configs.definition import ConfigType
+from local_cluster.kafka_configs.table import kafka_configs
 from local_cluster.log.config.topic_configs import TOPIC_CONFIGS
 
 _BOOLEANS: Final = frozenset(
@@ -96,6 +97,7 @@ _TEXTS: Final = frozenset(
     {
         "authorizer.class.name",
         "group.consumer.assignors",
+        "group.consumer.migration.policy",
         "replica.selector.class",
         "super.users",
     }
@@ -143,6 +145,9 @@ def find_problem(name: str, value: str) -> str | None:
         named = [each for each in value.split(";") if each.strip()]
         is_valid = all(re.fullmatch(r"\s*[^:\s]+:\S.*", each) for each in named)
         return None if is_valid else "principals such as User:alice, with semicolons between them"
+    if name in _TEXTS:
+        text = kafka_configs("broker").get(name)
+        return None if text is None else text.problem(value)
     if name not in _TOPIC_DEFAULTS:
         return None
     config, synonym = _TOPIC_DEFAULTS[name]

@@ -99,6 +99,9 @@ def read_consumer_limits(settings: BrokerSettings) -> ConsumerGroupLimits:
         group_consumer_heartbeat_interval_ms=read("group.consumer.heartbeat.interval.ms"),
         group_consumer_max_size=read("group.consumer.max.size"),
         group_consumer_assignors=assignors or defaults.group_consumer_assignors,
+        group_consumer_migration_policy=settings.config.get(
+            "group.consumer.migration.policy", defaults.group_consumer_migration_policy
+        ),
         group_consumer_assignment_interval_ms=read("group.consumer.assignment.interval.ms"),
         group_consumer_regex_refresh_interval_ms=read("group.consumer.regex.refresh.interval.ms"),
     )

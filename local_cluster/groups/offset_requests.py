@@ -227,14 +227,16 @@ class OffsetRequests:
     def _validate_consumer_commit(
         self, request: CommitRequest | TransactionalCommitRequest
     ) -> ErrorCode:
+        consumer_groups = self._state.consumer_groups
         if (
             isinstance(request, CommitRequest)
             and not request.knows_group_not_found
             and (request.generation_id >= 0)
+            and not consumer_groups.is_classic_member(request.group_id, request.member_id)
         ):
-            # Members of a consumer group commit with OffsetCommit v9 and later.
+            # Members of the consumer protocol commit with OffsetCommit v9 and later.
             return ErrorCode.unsupported_version
-        return self._state.consumer_groups.validate_commit(
+        return consumer_groups.validate_commit(
             request.group_id,
             request.member_id,
             request.generation_id,
@@ -257,7 +259,7 @@ def _validate_commit(group: ClassicGroup, request: CommitRequest) -> ErrorCode:
     error = group.validate_member(request.member_id, request.group_instance_id)
     if error is not ErrorCode.none:
         return error
-    if request.generation_id != group.generation_id:
+    if not group.is_current(request.member_id, request.generation_id):
         return ErrorCode.illegal_generation
     if group.state is GroupState.COMPLETING_REBALANCE:
         # The member does not know its assignment of this generation yet.
@@ -281,7 +283,7 @@ def _validate_transactional_commit(
     error = group.validate_member(request.member_id, request.group_instance_id)
     if error is not ErrorCode.none:
         return error
-    if request.generation_id != group.generation_id:
+    if not group.is_current(request.member_id, request.generation_id):
         return ErrorCode.illegal_generation
     return ErrorCode.none
 

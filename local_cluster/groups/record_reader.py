@@ -92,6 +92,14 @@ class RecordReader:
         self._position = end
         return out
 
+    def nullable_octets(self) -> bytes | None:
+        """Return bytes with an int32 as their length, -1 for null; not for flexible formats."""
+        start = self._position
+        if self.int32() < 0:
+            return None
+        self._position = start
+        return self.octets()
+
     def tagged_fields(self) -> Mapping[int, memoryview]:
         """Return the tagged fields that end a flexible structure, by tag; others have none."""
         if not self._flexible:

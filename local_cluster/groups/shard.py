@@ -37,6 +37,7 @@ from local_cluster.groups.consumer.requests import HeartbeatRequest as ConsumerH
 from local_cluster.groups.consumer.requests import HeartbeatResponse, LimitsOf
 from local_cluster.groups.consumer.shard_groups import CONSUMER_TIMER_KINDS
 from local_cluster.groups.consumer.topics import Topics
+from local_cluster.groups.migration import check_upgrade, fill_from_classic, release_waiting
 from local_cluster.groups.offset_requests import OffsetRequests
 from local_cluster.groups.offsets import TopicPartition
 from local_cluster.groups.records import (
@@ -144,8 +145,11 @@ class GroupShard:
         if error is not ErrorCode.none:
             return step.outcome.respond(ticket, JoinResponse(error, request.member_id))
         if request.group_id in state.consumer_groups and not self._make_classic(step, request):
-            refused = JoinResponse(ErrorCode.inconsistent_group_protocol, request.member_id)
-            return step.outcome.respond(ticket, refused)
+            try:
+                response = state.consumer_groups.classic_join(request, now, step.outcome)
+            except KafkaError as refused_as:
+                response = JoinResponse(refused_as.code, request.member_id)
+            return step.outcome.respond(ticket, response)
         group = state.classic_groups.get(request.group_id)
         if group is None:
             if request.member_id != UNKNOWN_MEMBER:
@@ -159,6 +163,12 @@ class GroupShard:
     def sync(self, ticket: int, request: SyncRequest, now: Now) -> Outcome:
         """Handle SyncGroup; the response comes when the leader has sent the assignment."""
         step = self.state.step(now)
+        if request.group_id in self.state.consumer_groups:
+            try:
+                response = self.state.consumer_groups.classic_sync(request, now)
+            except KafkaError as error:
+                response = SyncResponse(error.code)
+            return step.outcome.respond(ticket, response)
         group = self.state.classic_groups.get(request.group_id)
         if group is None:
             return step.outcome.respond(ticket, SyncResponse(ErrorCode.unknown_member_id))
@@ -168,6 +178,12 @@ class GroupShard:
     def heartbeat(self, ticket: int, request: HeartbeatRequest, now: Now) -> Outcome:
         """Handle Heartbeat."""
         step = self.state.step(now)
+        if request.group_id in self.state.consumer_groups:
+            try:
+                code = self.state.consumer_groups.classic_heartbeat(request, now)
+            except KafkaError as error:
+                code = error.code
+            return step.outcome.respond(ticket, code)
         group = self.state.classic_groups.get(request.group_id)
         if group is None:
             return step.outcome.respond(ticket, ErrorCode.unknown_member_id)
@@ -176,6 +192,9 @@ class GroupShard:
     def leave(self, ticket: int, request: LeaveRequest, now: Now) -> Outcome:
         """Handle LeaveGroup."""
         step = self.state.step(now)
+        if request.group_id in self.state.consumer_groups:
+            left = self.state.consumer_groups.classic_leave(request, now, step.outcome)
+            return step.outcome.respond(ticket, left)
         group = self.state.classic_groups.get(request.group_id)
         if group is None:
             unknown = tuple((member, ErrorCode.unknown_member_id) for member in request.members)
@@ -195,10 +214,12 @@ class GroupShard:
             return outcome.respond(ticket, HeartbeatResponse(error.code, error.message))
         group = state.classic_groups.get(request.group_id)
         if group is not None:
-            if request.member_epoch != JOIN_EPOCH or group.state is not GroupState.EMPTY:
+            if request.member_epoch != JOIN_EPOCH:
                 message = f"Group {request.group_id} is not a consumer group."
                 response = HeartbeatResponse(ErrorCode.group_id_not_found, message)
                 return outcome.respond(ticket, response)
+            if group.state is not GroupState.EMPTY:
+                return outcome.respond(ticket, self._upgrade(group, request, now, outcome))
             state.remove_classic_group(group, outcome.records)
         response = state.consumer_groups.heartbeat(request, now, outcome)
         if group is not None and request.group_id not in state.consumer_groups:
@@ -207,6 +228,25 @@ class GroupShard:
             state.classic_groups[request.group_id] = group
             group.state = GroupState.EMPTY
         return outcome.respond(ticket, response)
+
+    def _upgrade(
+        self, group: ClassicGroup, request: ConsumerHeartbeatRequest, now: Now, outcome: Outcome
+    ) -> HeartbeatResponse:
+        """Let a consumer member join a classic group that has members, or refuse it."""
+        state = self.state
+        try:
+            check_upgrade(group, state.limits.consumer)
+        except KafkaError as error:
+            return HeartbeatResponse(error.code, error.message)
+        joined = Outcome()
+        response = state.consumer_groups.upgrade(
+            lambda step: fill_from_classic(step, group), request, now, joined
+        )
+        if response.error is ErrorCode.none:
+            release_waiting(Step(state.limits, state.timers, now, outcome), group)
+            state.remove_classic_group(group, outcome.records)
+            outcome.records.extend(joined.records)
+        return response
 
     def _make_classic(self, step: Step, request: JoinRequest) -> bool:
         """Replace a consumer group without members by a classic group. Return False if it has

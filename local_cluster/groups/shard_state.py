@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from local_cluster.coordinator_runtime.outcome import Now, Outcome, StoredRecord
 from local_cluster.groups.classic.classic_fsm import GroupEvent, GroupState
 from local_cluster.groups.classic.group import ClassicGroup
 from local_cluster.groups.classic.rebalance import JOIN, SESSION, SYNC, Step
 from local_cluster.groups.consumer.requests import LimitsOf
 from local_cluster.groups.consumer.shard_groups import ConsumerGroups
+from local_cluster.groups.consumer.step import ConsumerStep
 from local_cluster.groups.consumer.topics import NoTopics, Topics
+from local_cluster.groups.migration import downgraded
 from local_cluster.groups.offsets import CommittedOffsets
 from local_cluster.groups.records import encode_group_key
 from local_cluster.groups.requests import GroupLimits
@@ -34,7 +38,10 @@ class ShardState:
         self.offsets = CommittedOffsets()
         self.timers = TimerQueue()
         self.consumer_groups = ConsumerGroups(
-            limits_of or (lambda _: limits.consumer), topics or NoTopics(), self.timers
+            limits_of or (lambda _: limits.consumer),
+            topics or NoTopics(),
+            self.timers,
+            self._downgrade,
         )
 
     def step(self, now: Now) -> Step:
@@ -51,6 +58,15 @@ class ShardState:
             self.timers.cancel(TimerKey(SESSION, group.group_id, member_id))
         if group.stored is not None:
             records.append(StoredRecord(encode_group_key(group.group_id), None))
+
+    def _downgrade(
+        self, step: ConsumerStep, leaving: Collection[str], *, joining_id: str | None = None
+    ) -> bool:
+        classic_step = Step(self.limits, self.timers, step.now, step.outcome)
+        group = downgraded(step, classic_step, leaving, joining_id=joining_id)
+        if group is not None:
+            self.classic_groups[group.group_id] = group
+        return group is not None
 
     def drop_if_unused(self, group: ClassicGroup) -> None:
         """Drop a group without members, offsets and records, as after a refused first join."""

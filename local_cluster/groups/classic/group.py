@@ -88,6 +88,9 @@ class ClassicGroup:
     """A member joined during the initial delay, which may then be extended."""
     initial_delay_ms: int = 0
     initial_remaining_ms: int = 0
+    former_epochs: dict[str, int] = field(default_factory=dict)
+    """Generations that members still use after a downgrade from the consumer protocol, by member
+    id. The first rebalance ends them; they are not in the log."""
     stored: StoredGroup | None = None
     """The group's record in the log, if any; removing the group then needs a tombstone."""
 
@@ -204,6 +207,10 @@ class ClassicGroup:
             if existing != member_id:
                 return ErrorCode.fenced_instance_id
         return ErrorCode.none if member_id in self.members else ErrorCode.unknown_member_id
+
+    def is_current(self, member_id: str, generation_id: int) -> bool:
+        """Return whether a member may use a generation."""
+        return generation_id in (self.generation_id, self.former_epochs.get(member_id))
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
         """Return all members with their metadata for the selected protocol, for the leader."""

@@ -247,7 +247,7 @@ def sync(step: Step, group: ClassicGroup, ticket: int, request: SyncRequest) -> 
 
 
 def _validate_sync(group: ClassicGroup, request: SyncRequest) -> ErrorCode:
-    if request.generation_id != group.generation_id:
+    if not group.is_current(request.member_id, request.generation_id):
         return ErrorCode.illegal_generation
     for given, chosen in (
         (request.protocol_type, group.protocol_type),
@@ -265,7 +265,7 @@ def heartbeat(step: Step, group: ClassicGroup, request: HeartbeatRequest) -> Err
     error = group.validate_member(request.member_id, request.group_instance_id)
     if error is not ErrorCode.none:
         return error
-    if request.generation_id != group.generation_id:
+    if not group.is_current(request.member_id, request.generation_id):
         return ErrorCode.illegal_generation
     extend_session(step, group, group.members[request.member_id])
     if group.state is GroupState.PREPARING_REBALANCE:

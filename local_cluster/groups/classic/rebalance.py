@@ -206,6 +206,7 @@ def complete_join(step: Step, group: ClassicGroup) -> None:
 
 def _become_empty(step: Step, group: ClassicGroup) -> None:
     group.generation_id += 1
+    group.former_epochs.clear()
     group.protocol_name = None
     group.end_initial_delay()
     group.move(GroupEvent.MEMBERS_GONE, step.now.wall_ms)
@@ -215,6 +216,7 @@ def _become_empty(step: Step, group: ClassicGroup) -> None:
 
 def _start_generation(step: Step, group: ClassicGroup) -> None:
     group.generation_id += 1
+    group.former_epochs.clear()
     group.protocol_name = group.select_protocol()
     group.end_initial_delay()
     group.move(GroupEvent.GENERATION_STARTED, step.now.wall_ms)

@@ -11,5 +11,6 @@ Reading order:
 - `reconcile`: one member from its current assignment to its target
 - `step`: one step on a group: epochs, targets, timers
 - `heartbeat`: what a heartbeat does
+- `embedded_protocol`, `classic_members`: members that use the classic protocol
 - `shard_groups`: the consumer groups of one partition
 """

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from local_cluster.groups.consumer.model import (
     JOIN_EPOCH,
@@ -108,6 +108,29 @@ class ConsumerGroup:
         votes = Counter(m.server_assignor for m in self.members.values() if m.server_assignor)
         return min(votes, key=lambda name: (-votes[name], name)) if votes else default
 
+    def uses_only_classic(self, without: Collection[str]) -> bool:
+        """Return whether all members but these use the classic protocol."""
+        others = (m for member_id, m in self.members.items() if member_id not in without)
+        return all(member.classic is not None for member in others)
+
+    def supports_classic(self, protocol_names: Iterable[str]) -> bool:
+        """Return whether all classic members support one of the protocols; without any, yes."""
+        supported = [
+            {name for name, _ in member.classic.protocols}
+            for member in self.members.values()
+            if member.classic is not None
+        ]
+        names = list(protocol_names)
+        return any(all(name in each for each in supported) for name in names)
+
+    def waits_for_others(self, member: ConsumerMember) -> bool:
+        """Return whether another member holds a partition of the member's target."""
+        return any(
+            self.holders.get((topic_id, partition), member.member_id) != member.member_id
+            for topic_id, partitions in self.target(member.member_id).items()
+            for partition in partitions
+        )
+
     # -- changing ---------------------------------------------------------------------------
 
     def apply(self, key: Key, value: Value | None) -> None:
@@ -154,6 +177,7 @@ class ConsumerGroup:
             topic_regex=metadata.topic_regex or "",
             rebalance_timeout_ms=metadata.rebalance_timeout_ms,
             server_assignor=metadata.server_assignor,
+            classic=metadata.classic,
         )
         if metadata.instance_id is not None:
             self.static_members[metadata.instance_id] = member_id

@@ -17,6 +17,7 @@ Deviations from Kafka:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from local_cluster.groups.consumer import records
@@ -135,9 +136,8 @@ def heartbeat(step: ConsumerStep, request: HeartbeatRequest) -> HeartbeatRespons
     )
 
 
-def leave(step: ConsumerStep, request: HeartbeatRequest) -> HeartbeatResponse:
-    """Let a member leave, for good or for a while. Raises KafkaError."""
-    group = step.group
+def find_leaving(group: ConsumerGroup, request: HeartbeatRequest) -> ConsumerMember:
+    """Return the member that leaves, for good or for a while. Raises KafkaError."""
     member = group.members.get(request.member_id)
     if request.instance_id is not None:
         member = group.static_member(request.instance_id)
@@ -149,21 +149,23 @@ def leave(step: ConsumerStep, request: HeartbeatRequest) -> HeartbeatResponse:
             )
     if member is None:
         raise _unknown(request)
-    if request.member_epoch == LEAVE_STATIC_EPOCH:
-        gone = member._replace(
-            member_epoch=LEAVE_STATIC_EPOCH,
-            state=MemberState.STABLE,
-            pending_revocation=NOTHING_EPOCHED,
-        )
-        step.set_current(gone)
-    else:
-        fence(step, member)
-    return HeartbeatResponse(ErrorCode.none, None, member.member_id, request.member_epoch)
+    return member
 
 
-def fence(step: ConsumerStep, member: ConsumerMember) -> None:
-    """Remove a member; the others get its partitions."""
-    step.remove_member(member)
+def leave_for_a_while(step: ConsumerStep, member: ConsumerMember) -> None:
+    """Keep the partitions of a static member until it returns, or its session times out."""
+    gone = member._replace(
+        member_epoch=LEAVE_STATIC_EPOCH,
+        state=MemberState.STABLE,
+        pending_revocation=NOTHING_EPOCHED,
+    )
+    step.set_current(gone)
+
+
+def fence(step: ConsumerStep, members: Iterable[ConsumerMember]) -> None:
+    """Remove members; the others get their partitions."""
+    for member in members:
+        step.remove_member(member)
     step.bump_epoch()
 
 
@@ -188,7 +190,7 @@ def _find_member(
     if is_joining:
         if static is None:
             return ConsumerMember(request.member_id), None
-        if static.member_epoch != LEAVE_STATIC_EPOCH:
+        if static.member_epoch != LEAVE_STATIC_EPOCH and static.classic is None:
             raise KafkaError(
                 ErrorCode.unreleased_instance_id,
                 f"Static member {request.member_id} with instance id {request.instance_id} cannot "
@@ -254,7 +256,8 @@ def _updated(member: ConsumerMember, request: HeartbeatRequest) -> ConsumerMembe
     if request.rebalance_timeout_ms != -1:
         given["rebalance_timeout_ms"] = request.rebalance_timeout_ms
     kept = {name: value for name, value in given.items() if value is not None}
-    return member._replace(client_id=request.client_id, client_host=request.client_host, **kept)  # type: ignore[arg-type]
+    changed = member._replace(client_id=request.client_id, client_host=request.client_host)
+    return changed._replace(classic=None, **kept)  # type: ignore[arg-type]
 
 
 def _resolve(step: ConsumerStep, request: HeartbeatRequest) -> ResolvedRegex:

@@ -49,6 +49,14 @@ class ConsumerGroupState(Enum):
     STABLE = "Stable"
 
 
+class ClassicMetadata(NamedTuple):
+    """What a member that uses the classic protocol said in its JoinGroup."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+    """(assignor, subscription) in the member's order of preference; at least one."""
+
+
 class ConsumerMember(NamedTuple):
     """One member: its metadata and its current assignment."""
 
@@ -62,6 +70,8 @@ class ConsumerMember(NamedTuple):
     topic_regex: str = ""
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
+    classic: ClassicMetadata | None = None
+    """None for a member that uses the consumer protocol."""
     member_epoch: int = JOIN_EPOCH
     previous_member_epoch: int = UNKNOWN_EPOCH
     state: MemberState = MemberState.STABLE

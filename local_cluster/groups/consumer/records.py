@@ -9,7 +9,7 @@
     16 ConsumerGroupRegularExpression: group, regex      topics, version, timestamp
 
 Key 4 (ConsumerGroupPartitionMetadata), written by Kafka before 4.1, is not read: the hash replaces
-it. Tag 0 of the member's value (a member of the classic protocol) is skipped.
+it. Tag 0 of the member's value has the session timeout and the protocols of a classic member.
 Source: group-coordinator/src/main/resources/common/message/ConsumerGroup*.json.
 """
 
@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 from local_cluster.coordinator_runtime.outcome import StoredRecord, UnreadableRecordError
 from local_cluster.groups.consumer.model import (
     Assignment,
+    ClassicMetadata,
     EpochedAssignment,
     MemberState,
     ResolvedRegex,
@@ -96,6 +97,7 @@ class MemberMetadata(NamedTuple):
     topic_regex: str | None
     rebalance_timeout_ms: int
     server_assignor: str | None
+    classic: ClassicMetadata | None = None
 
 
 class TargetEpoch(NamedTuple):
@@ -156,7 +158,7 @@ def decode_value(key: Key, value: bytes) -> Value:
             epoch = reader.int32()
             return GroupEpoch(epoch, _tagged_int64(reader))
         case MemberKey():
-            member = MemberMetadata(
+            metadata = MemberMetadata(
                 reader.nullable_string(),
                 reader.nullable_string(),
                 reader.string(),
@@ -166,8 +168,7 @@ def decode_value(key: Key, value: bytes) -> Value:
                 reader.int32(),
                 reader.nullable_string(),
             )
-            reader.tagged_fields()
-            return member
+            return metadata._replace(classic=_read_classic(reader.tagged_fields().get(0)))
         case TargetEpochKey():
             epoch = reader.int32()
             return TargetEpoch(epoch, _tagged_int64(reader))
@@ -210,7 +211,7 @@ def _encode_value(value: Value) -> bytes:
                     _string(value.topic_regex),
                     _INT32.pack(value.rebalance_timeout_ms),
                     _string(value.server_assignor),
-                    _NO_CLASSIC_METADATA,
+                    _classic(value.classic),
                 )
             )
         case Current():
@@ -233,6 +234,34 @@ def _encode_value(value: Value) -> bytes:
                 for topic_id in sorted(value)
             ]
             return _count(len(topics)) + b"".join(topics) + _NO_TAGS
+
+
+def _classic(classic: ClassicMetadata | None) -> bytes:
+    """Encode tagged fields with the metadata of a classic member."""
+    if classic is None:
+        return _NO_CLASSIC_METADATA
+    protocols = b"".join(
+        _string(name) + _count(len(metadata)) + metadata + _NO_TAGS
+        for name, metadata in classic.protocols
+    )
+    timeout = _INT32.pack(classic.session_timeout_ms)
+    # The first byte says that the field is not null.
+    fields = b"\1" + timeout + _count(len(classic.protocols)) + protocols + _NO_TAGS
+    return b"\1\0" + write_unsigned_varint(len(fields)) + fields
+
+
+def _read_classic(tag: memoryview | None) -> ClassicMetadata | None:
+    if tag is None:
+        return None
+    reader = RecordReader(tag, flexible=True)
+    if reader.int8() < 1:
+        return None
+    session_timeout_ms = reader.int32()
+    protocols = []
+    for _ in range(reader.array_length(3)):
+        protocols.append((reader.string(), reader.octets()))
+        reader.tagged_fields()
+    return ClassicMetadata(session_timeout_ms, tuple(protocols))
 
 
 def _epoched(assignment: EpochedAssignment) -> bytes:

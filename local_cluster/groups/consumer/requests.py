@@ -23,6 +23,18 @@ class ConsumerGroupLimits:
     group_consumer_assignment_interval_ms: int = 1_000
     """Between two target assignments of a group, so that members that join together cause one."""
     group_consumer_regex_refresh_interval_ms: int = 600_000
+    group_consumer_migration_policy: str = "bidirectional"
+    """How groups with members may change protocol: disabled, upgrade, downgrade, bidirectional."""
+
+    @property
+    def may_upgrade(self) -> bool:
+        """Whether a consumer member may turn a classic group into a consumer group."""
+        return self.group_consumer_migration_policy.lower() in ("upgrade", "bidirectional")
+
+    @property
+    def may_downgrade(self) -> bool:
+        """Whether a group whose last consumer member is gone becomes a classic group."""
+        return self.group_consumer_migration_policy.lower() in ("downgrade", "bidirectional")
 
 
 LimitsOf = Callable[[str], ConsumerGroupLimits]

@@ -1,13 +1,25 @@
-"""The KIP-848 groups of one partition: routes requests, checks epochs, removes silent members."""
+"""The KIP-848 groups of one partition: routes requests, checks epochs, removes silent members.
+
+Classic members of a group are served in the same way (`classic_members.py`). A group that only they
+are left in becomes a classic group, through `Downgrade`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Protocol
 
 from local_cluster.coordinator_runtime.outcome import Now, Outcome
+from local_cluster.groups.consumer import classic_members
 from local_cluster.groups.consumer import heartbeat as protocol
 from local_cluster.groups.consumer.consumer_group import ConsumerGroup
-from local_cluster.groups.consumer.model import JOIN_EPOCH, ConsumerGroupState, MemberState
+from local_cluster.groups.consumer.model import (
+    JOIN_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    ConsumerGroupState,
+    ConsumerMember,
+    MemberState,
+)
 from local_cluster.groups.consumer.records import GroupEpochKey, Key, Value
 from local_cluster.groups.consumer.requests import (
     DescribedConsumerGroup,
@@ -17,15 +29,40 @@ from local_cluster.groups.consumer.requests import (
 )
 from local_cluster.groups.consumer.step import CONSUMER_REBALANCE, CONSUMER_SESSION, ConsumerStep
 from local_cluster.groups.consumer.topics import Topics
-from local_cluster.groups.timers import TimerQueue
+from local_cluster.groups.requests import HeartbeatRequest as ClassicHeartbeatRequest
+from local_cluster.groups.requests import (
+    JoinRequest,
+    JoinResponse,
+    LeaveRequest,
+    LeaveResponse,
+    SyncRequest,
+    SyncResponse,
+)
+from local_cluster.groups.timers import TimerKey, TimerQueue
 from local_cluster.wire.errors import ErrorCode, KafkaError
+
+Fill = Callable[[ConsumerStep], None]
+"""Writes the members of a classic group into the empty group of a step. Raises KafkaError."""
+
+
+class Downgrade(Protocol):
+    """Turns a group into a classic one if only classic members are left in it."""
+
+    def __call__(
+        self, step: ConsumerStep, leaving: Collection[str], *, joining_id: str | None = None
+    ) -> bool:
+        """Return whether the group is a classic one from here on; see `migration.downgraded`."""
+        ...
 
 
 class ConsumerGroups:
     """All KIP-848 groups of a shard, by id."""
 
-    def __init__(self, limits_of: LimitsOf, topics: Topics, timers: TimerQueue) -> None:
+    def __init__(
+        self, limits_of: LimitsOf, topics: Topics, timers: TimerQueue, downgrade: Downgrade
+    ) -> None:
         self._limits_of = limits_of
+        self._downgrade = downgrade
         self._topics = topics
         self._timers = timers
         self._groups: dict[str, ConsumerGroup] = {}
@@ -76,12 +113,62 @@ class ConsumerGroups:
         step = self._step(group, now, outcome)
         try:
             if request.member_epoch < JOIN_EPOCH:
-                return protocol.leave(step, request)
+                return self._leave(step, request)
             response = protocol.heartbeat(step, request)
         except KafkaError as error:
             return HeartbeatResponse(error.code, error.message)
         self._groups[request.group_id] = group
         return response
+
+    def upgrade(
+        self, fill: Fill, request: HeartbeatRequest, now: Now, outcome: Outcome
+    ) -> HeartbeatResponse:
+        """Let a consumer member join a group that `fill` makes of a classic one.
+
+        After an error nothing has changed.
+        """
+        group = ConsumerGroup(request.group_id)
+        step = self._step(group, now, outcome)
+        try:
+            fill(step)
+            response = protocol.heartbeat(step, request)
+        except KafkaError as error:
+            outcome.records.clear()
+            for member_id in group.members:
+                for kind in CONSUMER_TIMER_KINDS:
+                    self._timers.cancel(TimerKey(kind, request.group_id, member_id))
+            return HeartbeatResponse(error.code, error.message)
+        self._groups[request.group_id] = group
+        return response
+
+    # -- requests of classic members --------------------------------------------------------
+
+    def classic_join(self, request: JoinRequest, now: Now, outcome: Outcome) -> JoinResponse:
+        """Handle JoinGroup in a group that has members. Raises KafkaError."""
+        step = self._step(self._groups[request.group_id], now, outcome)
+        joined = classic_members.join(step, request)
+        if joined.replaced_id is not None:
+            member_id = joined.response.member_id
+            self._try_downgrade(step, (), joining_id=member_id)
+        return joined.response
+
+    def classic_sync(self, request: SyncRequest, now: Now) -> SyncResponse:
+        """Handle SyncGroup. Raises KafkaError."""
+        step = self._step(self._groups[request.group_id], now, Outcome())
+        return classic_members.sync(step, request)
+
+    def classic_heartbeat(self, request: ClassicHeartbeatRequest, now: Now) -> ErrorCode:
+        """Handle Heartbeat. Raises KafkaError."""
+        step = self._step(self._groups[request.group_id], now, Outcome())
+        return classic_members.heartbeat(step, request)
+
+    def classic_leave(self, request: LeaveRequest, now: Now, outcome: Outcome) -> LeaveResponse:
+        """Handle LeaveGroup: one new epoch, or a downgrade, for all of its members."""
+        step = self._step(self._groups[request.group_id], now, outcome)
+        gone, results = classic_members.find_leaving(step.group, request.members)
+        if gone:
+            self._fence(step, gone)
+        return LeaveResponse(ErrorCode.none, tuple(results))
 
     def describe(self, group_id: str) -> DescribedConsumerGroup:
         """Handle ConsumerGroupDescribe of one group."""
@@ -101,6 +188,11 @@ class ConsumerGroups:
             dict(group.targets),
         )
 
+    def is_classic_member(self, group_id: str, member_id: str) -> bool:
+        """Return whether the id is a member that uses the classic protocol."""
+        member = self._groups[group_id].members.get(member_id)
+        return member is not None and member.classic is not None
+
     def validate_commit(
         self,
         group_id: str,
@@ -111,6 +203,7 @@ class ConsumerGroups:
         """Check whether a member may commit offsets with an epoch.
 
         With an older epoch a member may commit partitions that it has held since then (KIP-1251).
+        The epoch of a classic member is its generation, and so is the error.
         An administrator, who has neither member id nor epoch, may commit while the group is empty.
         """
         group = self._groups[group_id]
@@ -121,13 +214,15 @@ class ConsumerGroups:
             return ErrorCode.unknown_member_id
         if member_epoch == member.member_epoch:
             return ErrorCode.none
+        is_classic = member.classic is not None
+        stale = ErrorCode.illegal_generation if is_classic else ErrorCode.stale_member_epoch
         if member_epoch > member.member_epoch:
-            return ErrorCode.stale_member_epoch
+            return stale
         for topic, partition in partitions:
             facts = self._topics.get(topic)
             held = {} if facts is None else member.assigned.get(facts.topic_id, {})
             if held.get(partition, member_epoch + 1) > member_epoch:
-                return ErrorCode.stale_member_epoch
+                return stale
         return ErrorCode.none
 
     def validate_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> ErrorCode:
@@ -151,16 +246,37 @@ class ConsumerGroups:
         return ErrorCode.none
 
     def expire(self, kind: str, group_id: str, member_id: str, now: Now, outcome: Outcome) -> None:
-        """Fence a member at its session timeout, or at its rebalance timeout if it must revoke."""
+        """Fence a member at its session timeout, or at its rebalance timeout if it must act."""
         group = self._groups.get(group_id)
         member = None if group is None else group.members.get(member_id)
         if group is None or member is None:
             return
-        if kind == CONSUMER_REBALANCE and member.state is not MemberState.UNREVOKED_PARTITIONS:
+        is_revoking = member.state is MemberState.UNREVOKED_PARTITIONS
+        if kind == CONSUMER_REBALANCE and member.classic is None and not is_revoking:
             return
-        protocol.fence(self._step(group, now, outcome), member)
+        self._fence(self._step(group, now, outcome), [member])
 
     # -- inside -----------------------------------------------------------------------------
+
+    def _leave(self, step: ConsumerStep, request: HeartbeatRequest) -> HeartbeatResponse:
+        member = protocol.find_leaving(step.group, request)
+        if request.member_epoch == LEAVE_STATIC_EPOCH:
+            protocol.leave_for_a_while(step, member)
+        else:
+            self._fence(step, [member])
+        return HeartbeatResponse(ErrorCode.none, None, member.member_id, request.member_epoch)
+
+    def _fence(self, step: ConsumerStep, members: list[ConsumerMember]) -> None:
+        if not self._try_downgrade(step, {member.member_id for member in members}):
+            protocol.fence(step, members)
+
+    def _try_downgrade(
+        self, step: ConsumerStep, leaving: Collection[str], *, joining_id: str | None = None
+    ) -> bool:
+        is_done = self._downgrade(step, leaving, joining_id=joining_id)
+        if is_done:
+            del self._groups[step.group.group_id]
+        return is_done
 
     def _step(self, group: ConsumerGroup, now: Now, outcome: Outcome) -> ConsumerStep:
         limits = self._limits_of(group.group_id)

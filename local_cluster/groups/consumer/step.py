@@ -50,11 +50,15 @@ class ConsumerStep:
                 member.topic_regex,
                 member.rebalance_timeout_ms,
                 member.server_assignor,
+                member.classic,
             ),
         )
 
     def set_current(self, member: ConsumerMember) -> None:
-        """Write the member's current assignment; a revocation starts its rebalance timeout."""
+        """Write the member's current assignment; a revocation starts its rebalance timeout.
+
+        A classic member has timeouts for JoinGroup and SyncGroup instead.
+        """
         self.write(
             records.CurrentKey(self.group.group_id, member.member_id),
             records.Current(
@@ -65,10 +69,12 @@ class ConsumerStep:
                 member.pending_revocation,
             ),
         )
+        if member.classic is not None:
+            return
         if member.state is MemberState.UNREVOKED_PARTITIONS:
             self.extend_rebalance(member)
         else:
-            self.timers.cancel(TimerKey(CONSUMER_REBALANCE, self.group.group_id, member.member_id))
+            self.cancel_rebalance(member.member_id)
 
     def remove_member(self, member: ConsumerMember) -> None:
         """Write the tombstones of a member; the caller raises the epoch."""
@@ -95,14 +101,32 @@ class ConsumerStep:
 
     def extend_session(self, member_id: str) -> None:
         """Restart the member's session timeout."""
-        deadline_ms = self.now.monotonic_ms + self.limits.group_consumer_session_timeout_ms
+        classic = self.group.members[member_id].classic
+        timeout_ms = (
+            self.limits.group_consumer_session_timeout_ms
+            if classic is None
+            else classic.session_timeout_ms
+        )
         key = TimerKey(CONSUMER_SESSION, self.group.group_id, member_id)
-        self.timers.schedule(key, deadline_ms)
+        self.timers.schedule(key, self.now.monotonic_ms + timeout_ms)
 
     def extend_rebalance(self, member: ConsumerMember) -> None:
-        """Restart the member's rebalance timeout, within which it must revoke partitions."""
+        """Restart the member's rebalance timeout.
+
+        Within it a member must revoke partitions, and a classic one send JoinGroup or SyncGroup.
+        """
         key = TimerKey(CONSUMER_REBALANCE, self.group.group_id, member.member_id)
         self.timers.schedule(key, self.now.monotonic_ms + member.rebalance_timeout_ms)
+
+    def require_join(self, member: ConsumerMember) -> None:
+        """Start the rebalance timeout of a classic member that has to rejoin, unless it runs."""
+        key = TimerKey(CONSUMER_REBALANCE, self.group.group_id, member.member_id)
+        if self.timers.deadline_ms(key) is None:
+            self.extend_rebalance(member)
+
+    def cancel_rebalance(self, member_id: str) -> None:
+        """Stop the member's rebalance timeout."""
+        self.timers.cancel(TimerKey(CONSUMER_REBALANCE, self.group.group_id, member_id))
 
     def remove_unused_regex(self, regex: str) -> None:
         """Write the tombstone of a pattern that no member subscribes with."""

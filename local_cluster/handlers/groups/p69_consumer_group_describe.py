@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         ConsumerGroupDescribeTopicPartitions,
     )
 
+CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1
 
 
@@ -93,7 +94,7 @@ async def _describe(
                 "subscribed_topic_regex": member.topic_regex or None,
                 "assignment": _assignment(broker, plain(member.assigned)),
                 "target_assignment": _assignment(broker, group.targets.get(member.member_id, {})),
-                "member_type": CONSUMER_MEMBER,
+                "member_type": CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
             }
             for member in group.members
         ],

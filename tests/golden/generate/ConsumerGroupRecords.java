@@ -41,6 +41,13 @@ public class ConsumerGroupRecords {
         written("member_classic", GroupCoordinatorRecordHelpers.newConsumerGroupMemberSubscriptionRecord("boards",
             new ConsumerGroupMember.Builder(full).setClassicMemberMetadata(
                 new ConsumerGroupMemberMetadataValue.ClassicMemberMetadata().setSessionTimeoutMs(5)).build()));
+        ConsumerGroupMemberMetadataValue.ClassicMemberMetadata protocols =
+            new ConsumerGroupMemberMetadataValue.ClassicMemberMetadata().setSessionTimeoutMs(45000)
+                .setSupportedProtocols(List.of(
+                    new ConsumerGroupMemberMetadataValue.ClassicProtocol().setName("range").setMetadata(new byte[] {0, 1, 2}),
+                    new ConsumerGroupMemberMetadataValue.ClassicProtocol().setName("cooperative-sticky").setMetadata(new byte[200])));
+        written("member_classic_protocols", GroupCoordinatorRecordHelpers.newConsumerGroupMemberSubscriptionRecord("boards",
+            new ConsumerGroupMember.Builder(plain).setClassicMemberMetadata(protocols).build()));
         written("member_tombstone",
             GroupCoordinatorRecordHelpers.newConsumerGroupMemberSubscriptionTombstoneRecord("boards", "m-1"));
         written("target_epoch",

@@ -9,7 +9,7 @@ import pytest
 
 from local_cluster.coordinator_runtime.outcome import UnreadableRecordError
 from local_cluster.groups.consumer import records
-from local_cluster.groups.consumer.model import MemberState, ResolvedRegex
+from local_cluster.groups.consumer.model import ClassicMetadata, MemberState, ResolvedRegex
 from local_cluster.groups.records import GroupKey, OffsetKey, decode_key
 
 GOLDEN = Path(__file__).parents[4] / "golden" / "consumer_group_records.txt"
@@ -36,6 +36,24 @@ EXPECTED: dict[str, tuple[records.Key, records.Value | None]] = {
         records.MemberMetadata(None, None, "c", "/h", ("a", "b"), "", 300_000, None),
     ),
     "member_full": (records.MemberKey("boards", "m-2"), FULL),
+    "member_classic": (
+        records.MemberKey("boards", "m-2"),
+        FULL._replace(classic=ClassicMetadata(5, ())),
+    ),
+    "member_classic_protocols": (
+        records.MemberKey("boards", "m-1"),
+        records.MemberMetadata(
+            None,
+            None,
+            "c",
+            "/h",
+            ("a", "b"),
+            "",
+            300_000,
+            None,
+            ClassicMetadata(45_000, (("range", b"\0\1\2"), ("cooperative-sticky", bytes(200)))),
+        ),
+    ),
     "member_tombstone": (records.MemberKey("boards", "m-1"), None),
     "target_epoch": (records.TargetEpochKey("boards"), records.TargetEpoch(7, 99)),
     "target": (records.TargetKey("boards", "m-1"), {FLIGHTS: frozenset({0, 1, 200})}),
@@ -77,12 +95,6 @@ def test_read_as_kafka_wrote_it(name: str) -> None:
     assert decoded == EXPECTED[name][0]
     if value is not None:
         assert records.decode_value(decoded, value) == EXPECTED[name][1]
-
-
-def test_the_tag_of_a_classic_member_is_skipped() -> None:
-    key, value = RECORDS["member_classic"]
-    assert value is not None
-    assert records.decode_value(key_of(key), value) == FULL
 
 
 @pytest.mark.parametrize("name", [name for name, (_, value) in EXPECTED.items() if value])
