@@ -17,7 +17,12 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, get_args, get_type_hints
 
 from local_cluster.wire.errors import PeerError
-from local_cluster.wire.primitives import read_unsigned_varint, write_unsigned_varint
+from local_cluster.wire.primitives import (
+    ARRAY_LENGTH_MAX,
+    TAGGED_FIELDS_MAX,
+    read_unsigned_varint,
+    write_unsigned_varint,
+)
 
 
 class Edit(NamedTuple):
@@ -56,8 +61,8 @@ _FIXED_BYTES: Final = {
 def check_lengths(schema: Any, buffer: bytes) -> bytes:
     """Return the buffer without the tagged fields that `schema` does not know.
 
-    Raises PeerError for a length that runs past the end of the frame, and for a null array that
-    the schema does not allow.
+    Raises PeerError for a length that runs past the end of the frame, or is above Kafka's limits.
+    A null array is refused in the same way unless the schema allows it.
     """
     edits: list[Edit] = []
     try:
@@ -145,7 +150,7 @@ def _array(element: int | Walk, flexible: bool, *, nullable: bool) -> Walk:
         else:
             (count,) = _INT32.unpack_from(buffer, position)
             position += 4
-        if count * element_bytes_min > len(buffer) - position:
+        if count > ARRAY_LENGTH_MAX or count * element_bytes_min > len(buffer) - position:
             raise PeerError(f"array of {count} in {len(buffer) - position} bytes")
         if count < (-1 if nullable else 0):
             raise PeerError(f"array of {count}")
@@ -170,6 +175,8 @@ def _tagged(known: dict[int, Walk]) -> Walk:
     def walk(buffer: bytes, position: int, edits: list[Edit]) -> int:
         start = position
         count, position = read_unsigned_varint(buffer, position)
+        if count > TAGGED_FIELDS_MAX:
+            raise PeerError(f"{count} tagged fields")
         kept: list[bytes] = []
         changed = False
         for _ in range(count):

@@ -47,12 +47,18 @@ def write_unsigned_varint(value: int) -> bytes:
     return bytes(out)
 
 
+ARRAY_LENGTH_MAX: Final = 1_000_000
+"""Elements of an array in a message (Kafka 4.4's MessageUtil.MAX_ARRAY_LENGTH)."""
+TAGGED_FIELDS_MAX: Final = 10_000
+"""Fields of one section of tagged fields (MessageUtil.MAX_TAGGED_FIELD_COUNT)."""
+
+
 def skip_tagged_fields(buffer: memoryview, position: int) -> int:
     """Return the position after a section of tagged fields (KIP-482)."""
     if buffer[position] == 0:
         return position + 1
     count, position = read_unsigned_varint(buffer, position)
-    if count > len(buffer):
+    if count > min(len(buffer), TAGGED_FIELDS_MAX):
         raise PeerError(f"{count} tagged fields in {len(buffer)} bytes")
     for _ in range(count):
         _, position = read_unsigned_varint(buffer, position)
@@ -110,14 +116,17 @@ def write_string(value: str | None, *, flexible: bool) -> bytes:
 def read_array_length(
     buffer: memoryview, position: int, *, flexible: bool, element_bytes_min: int
 ) -> tuple[int, int]:
-    """Read the length of an array, -1 for null, and check it against the bytes that are left."""
+    """Read the length of an array, -1 for null.
+
+    Raises PeerError if it is above ARRAY_LENGTH_MAX, or takes more bytes than are left.
+    """
     if flexible:
         length, position = read_unsigned_varint(buffer, position)
         length -= 1
     else:
         (length,) = _INT32.unpack_from(buffer, position)
         position += 4
-    if length * element_bytes_min > len(buffer) - position:
+    if length > ARRAY_LENGTH_MAX or length * element_bytes_min > len(buffer) - position:
         raise PeerError(f"array of {length} in {len(buffer) - position} bytes")
     return length, position
 

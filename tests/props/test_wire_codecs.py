@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import struct
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,6 +21,14 @@ from local_cluster.wire.api import FLEXIBLE_SINCE, ApiKey
 from local_cluster.wire.errors import PeerError
 from local_cluster.wire.frame import FrameReceiver
 from local_cluster.wire.header import read_request_header
+from local_cluster.wire.kio_schema import check_lengths
+from local_cluster.wire.primitives import (
+    ARRAY_LENGTH_MAX,
+    TAGGED_FIELDS_MAX,
+    read_array_length,
+    skip_tagged_fields,
+    write_unsigned_varint,
+)
 
 small_bytes = st.binary(max_size=200)
 names = st.text(max_size=20)
@@ -103,6 +112,37 @@ def test_an_array_longer_than_its_frame_is_refused_before_it_is_allocated(length
     # Found by the test above: kio's native reader aborts the process on this Metadata request.
     with pytest.raises(PeerError, match="array of"):
         messages.decode_request(ApiKey.METADATA, 12, memoryview(length + bytes(10)), 0)
+
+
+def test_arrays_are_bounded_as_in_kafka() -> None:
+    """A frame of 2 MB may hold a million empty strings, each of which costs far more in memory."""
+
+    def empty_names(count: int) -> bytes:
+        return struct.pack(">i", count) + bytes(2 * count)
+
+    schema = messages.load_schema(ApiKey.DELETE_TOPICS, 1, False)
+    body = empty_names(ARRAY_LENGTH_MAX) + bytes(4)
+    assert check_lengths(schema, body) == body
+    with pytest.raises(PeerError, match="array of 1000001"):
+        check_lengths(schema, empty_names(ARRAY_LENGTH_MAX + 1) + bytes(4))
+    view = memoryview(empty_names(ARRAY_LENGTH_MAX + 1))
+    with pytest.raises(PeerError, match="array of 1000001"):
+        read_array_length(view, 0, flexible=False, element_bytes_min=2)
+
+
+def test_tagged_fields_are_bounded_as_in_kafka() -> None:
+    def section(count: int) -> bytes:
+        return write_unsigned_varint(count) + bytes((9, 0)) * count
+
+    most = section(TAGGED_FIELDS_MAX)
+    assert skip_tagged_fields(memoryview(most), 0) == len(most)
+    with pytest.raises(PeerError, match="10001 tagged fields"):
+        skip_tagged_fields(memoryview(section(TAGGED_FIELDS_MAX + 1)), 0)
+    schema = messages.load_schema(ApiKey.METADATA, 9, False)
+    topics = b"\2\2t\0\1\0\0"
+    assert check_lengths(schema, topics + most) == topics + b"\0"
+    with pytest.raises(PeerError, match="10001 tagged fields"):
+        check_lengths(schema, topics + section(TAGGED_FIELDS_MAX + 1))
 
 
 @settings(max_examples=150, suppress_health_check=list(HealthCheck), deadline=None)

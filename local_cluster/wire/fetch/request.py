@@ -15,6 +15,7 @@ from local_cluster.wire.fetch.model import (
     ForgottenPartition,
 )
 from local_cluster.wire.primitives import (
+    TAGGED_FIELDS_MAX,
     read_array_length,
     read_string,
     read_unsigned_varint,
@@ -208,6 +209,8 @@ def _partition(
 def _read_replica_state(frame: memoryview, position: int) -> tuple[int, int]:
     """Return (replica id, broker epoch) from the tagged fields at the end of a request."""
     count, position = read_unsigned_varint(frame, position)
+    if count > TAGGED_FIELDS_MAX:
+        raise PeerError(f"{count} tagged fields")
     for _ in range(min(count, len(frame))):
         tag, position = read_unsigned_varint(frame, position)
         size, position = read_unsigned_varint(frame, position)
