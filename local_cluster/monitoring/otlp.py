@@ -11,6 +11,7 @@ event loop takes.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from importlib.metadata import entry_points
@@ -31,6 +32,8 @@ INTERVAL_MS: Final = 60_000
 _EXPORTER: Final = "OTEL_METRICS_EXPORTER"
 _ENTRY_POINTS: Final = "opentelemetry_metrics_exporter"
 _OTLP: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
+
+log = logging.getLogger(__name__)
 
 
 class MetricsPush:
@@ -93,6 +96,20 @@ class MetricsPush:
                 yield Observation(sample.value, dict(sample.labels))
 
         return observe
+
+
+def open_push(
+    collect: Callable[[], Awaitable[list[Family]]], attributes: dict[str, str]
+) -> MetricsPush | None:
+    """Return the push that the environment asks for; None if it cannot be had, which is logged.
+
+    The variables may be those of the whole host, and must not keep a broker from serving.
+    """
+    try:
+        return MetricsPush(collect, attributes)
+    except ValueError as error:
+        log.error("metrics are not pushed: %s", error)
+        return None
 
 
 def find_exporter() -> MetricExporter:

@@ -72,15 +72,16 @@ class Monitoring:
             await self._server.start(self._listener)
             log.info("health and metrics on port %d", self.http_port)
         if is_push_wanted():
-            from local_cluster.monitoring.otlp import MetricsPush
+            from local_cluster.monitoring.otlp import open_push
 
             settings = self._broker.settings
             attributes = {
                 "service.instance.id": f"{settings.cluster}-{settings.broker_id}",
                 "heliograph.cluster": settings.cluster,
             }
-            self._push = MetricsPush(self._scraper.families, attributes)
-            self._push.start()
+            self._push = open_push(self._scraper.families, attributes)
+            if self._push is not None:
+                self._push.start()
 
     async def stop(self) -> None:
         """Push what is left, and close the HTTP port."""

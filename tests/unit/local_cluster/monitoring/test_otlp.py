@@ -12,7 +12,7 @@ from opentelemetry.sdk.metrics.export import (
     MetricsData,
 )
 
-from local_cluster.monitoring.otlp import MetricsPush, find_exporter
+from local_cluster.monitoring.otlp import MetricsPush, find_exporter, open_push
 from local_cluster.monitoring.service import is_push_wanted
 from local_cluster.prometheus_text import Family, Sample, counter, gauge
 
@@ -96,6 +96,17 @@ def test_an_exporter_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("OTEL_METRICS_EXPORTER", "carrier-pigeon")
     with pytest.raises(ValueError, match="'carrier-pigeon' is not installed"):
         find_exporter()
+
+
+async def test_a_push_that_cannot_be_had_is_logged_and_keeps_nobody_from_serving(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def collect() -> list[Family]:
+        return []
+
+    monkeypatch.setenv("OTEL_METRICS_EXPORTER", "carrier-pigeon")
+    assert open_push(collect, {}) is None
+    assert "metrics are not pushed: the OpenTelemetry exporter 'carrier-pigeon'" in caplog.text
 
 
 def test_an_installed_exporter_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
