@@ -678,9 +678,9 @@ REQUESTS: Final[tuple[tuple[ApiKey, tuple[int, ...], Build], ...]] = (
 )
 
 
-def requests(names: Names, side: Side) -> Iterator[tuple[str, Ask]]:
-    """Return every request of an asker, each with a name."""
+def requests(names: Names, side: Side, *, every_version: bool = False) -> Iterator[tuple[str, Ask]]:
+    """Return every request of an asker, each with a name; by default only its newest version."""
     for api, versions, build in REQUESTS:
-        for version in versions:
+        for version in versions if every_version else versions[-1:]:
             for index, fields in enumerate(build(names, side)):
                 yield f"{api.name} v{version} {index}", Ask(api, version, fields)
