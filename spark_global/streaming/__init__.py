@@ -13,4 +13,7 @@ Reading order:
     listener   follows queries, and publishes their progress
     lag        how far a query is behind, per datacenter (pure)
     publishing publishes positions as a consumer group
+    moving     moves a checkpoint to another cluster
+    translation  positions of another cluster, by the offset maps (pure)
+    checkpoint copies a checkpoint with other positions
 """

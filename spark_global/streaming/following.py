@@ -20,6 +20,7 @@ from mirror_maker.formats.probe import is_probe_topic
 from mirror_maker.formats.records import NO_TOPIC_ID
 from spark_global.source.maps import MappedPartition, Maps, link_of_map_topic, mapped_partition
 from spark_global.source.reading import TRANSIENT
+from spark_global.streaming.translation import IdentifiedMap, SourceId
 
 
 @dataclass(slots=True)
@@ -95,21 +96,20 @@ class MapFollower:
     def maps(self, topic_ids: Mapping[str, str]) -> Maps:
         """Return the maps into the topics with these ids; a map of an older topic is left out."""
         maps: Maps = {}
-        for link, followed in sorted(self._followed.items()):
-            for flow in followed.replayed.flows():
-                mapped = self._built(link, followed, flow)
-                if mapped is None or is_probe_topic(flow.source_topic):
-                    continue
-                present = topic_ids.get(mapped.aggregate_topic)
-                is_older = flow.target_topic_id != NO_TOPIC_ID and present not in (
-                    None,
-                    "",
-                    str(flow.target_topic_id),
-                )
-                if not is_older:
-                    at = TopicPartition(mapped.aggregate_topic, mapped.partition)
-                    maps.setdefault(at, []).append(mapped)
+        for each in self.identified(topic_ids):
+            maps.setdefault(each.target, []).append(each.mapped)
         return maps
+
+    def identified(self, topic_ids: Mapping[str, str]) -> tuple[IdentifiedMap, ...]:
+        """Return the same maps with the identity of their source partitions."""
+        return tuple(
+            IdentifiedMap(_source_id(followed, flow), mapped)
+            for link, followed in sorted(self._followed.items())
+            for flow in followed.replayed.flows()
+            if (mapped := self._built(link, followed, flow)) is not None
+            and not is_probe_topic(flow.source_topic)
+            and not _is_older(flow, topic_ids.get(mapped.aggregate_topic, ""))
+        )
 
     def _built(self, link: str, followed: _Followed, flow: FlowKey) -> MappedPartition | None:
         """Return the flow's arrays; they are built again only if the flow has new records."""
@@ -123,3 +123,24 @@ class MapFollower:
                 return None
             known = followed.built[flow] = offset_map, mapped
         return known[1]
+
+
+def _source_id(followed: _Followed, flow: FlowKey) -> SourceId:
+    registration = followed.replayed.registration
+    cluster_id = "" if registration is None else registration.source_cluster_id
+    return SourceId(cluster_id, flow.source_topic, str(flow.source_topic_id), flow.partition)
+
+
+def _is_older(flow: FlowKey, present_id: str) -> bool:
+    """Return whether a flow went into a topic that was deleted since."""
+    if flow.target_topic_id == NO_TOPIC_ID or not present_id:
+        return False
+    return str(flow.target_topic_id) != present_id
+
+
+def topic_ids_of(metadata: ClusterMetadata) -> dict[str, str]:
+    """Return the id of every topic as text; empty without ids."""
+    return {
+        name: str(topic.topic_id) if topic.topic_id and topic.topic_id.int else ""
+        for name, topic in metadata.topics.items()
+    }

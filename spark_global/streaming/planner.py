@@ -35,7 +35,7 @@ from spark_global.source.pruning import cut_range
 from spark_global.source.reading import TRANSIENT
 from spark_global.source.splits import Split, split_ranges
 from spark_global.streaming.discovery import known_end, with_discovered
-from spark_global.streaming.following import MapFollower
+from spark_global.streaming.following import MapFollower, topic_ids_of
 from spark_global.streaming.positions import (
     CheckpointError,
     StreamPositions,
@@ -196,10 +196,7 @@ class StreamPlanner:
 
     async def _look(self, held: StreamPositions) -> Survey:
         metadata = await self._client.metadata()
-        topic_ids = {
-            name: str(topic.topic_id) if topic.topic_id and topic.topic_id.int else ""
-            for name, topic in metadata.topics.items()
-        }
+        topic_ids = topic_ids_of(metadata)
         check_identity(held, metadata.cluster_id or "", topic_ids)
         options = self._options
         candidates = options.topics or tuple(n for n in metadata.topics if not is_bookkeeping(n))

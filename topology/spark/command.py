@@ -5,13 +5,22 @@ Commands import what they need when they run, to keep start-up short.
 
 from __future__ import annotations
 
+import asyncio
 import enum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from topology.cli.command_line import StateDirOption, Which, fail, require_extra
+from topology.cli.command_line import (
+    EXIT_USAGE,
+    StateDirOption,
+    Which,
+    fail,
+    require_extra,
+)
 from topology.cli.data_commands import AggregateOption, running_aggregate
+from topology.problems import unknown_name
 
 spark_app = typer.Typer(help="Global views as tables that others read.", no_args_is_help=True)
 
@@ -20,11 +29,6 @@ class Format(enum.StrEnum):
     """The format of the files of a table."""
 
     parquet = "parquet"
-
-
-@spark_app.callback()
-def _spark() -> None:
-    """Keep a group of commands even while it has one command."""
 
 
 @spark_app.command()
@@ -76,3 +80,43 @@ def materialize(
     problem = run_materializing(aggregate_view(running, cluster), wanted, master=master)
     if problem is not None:
         fail(problem)
+
+
+@spark_app.command("translate-checkpoint")
+def translate_checkpoint(
+    old: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="Checkpoint of the query.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="Directory to create.")],
+    to: Annotated[
+        str, typer.Option("--to", help="Another aggregate, or the source of the query's topics.")
+    ],
+    deployment: Which = None,
+    aggregate: AggregateOption = None,
+    state_dir: StateDirOption = None,
+) -> None:
+    """Copy the checkpoint of a stopped query, for another cluster to go on from.
+
+    The query reads no record twice there and leaves none out, or the command says why not. The
+    checkpoint itself is not changed. Both lie on this machine.
+    """
+    running, cluster = running_aggregate(deployment, aggregate, state_dir)
+    known = [each.name for each in running.clusters if each.name != cluster]
+    if to not in known:
+        fail(f"{running.name}: {unknown_name('cluster', to, known)}", code=EXIT_USAGE)
+    require_extra("spark")
+    from local_cluster.wire.errors import KafkaError
+    from spark_global.addresses import ClusterAddress
+    from spark_global.streaming.moving import move_checkpoint
+    from spark_global.streaming.positions import CheckpointError
+
+    here, there = (
+        ClusterAddress(each.bootstrap, each.security)
+        for each in (running.cluster(cluster), running.cluster(to))
+    )
+    is_source = any(link.source == to and link.target == cluster for link in running.links)
+    moving = move_checkpoint(old, new, here=here, to=there, is_source=is_source)
+    try:
+        batches = asyncio.run(moving)
+    except (CheckpointError, KafkaError, OSError) as error:
+        fail(f"{old}: {error}")
+    numbers = ", ".join(map(str, batches))
+    typer.echo(f"{new}: positions of batch {numbers} are those of {to}")

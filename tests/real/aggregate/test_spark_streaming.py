@@ -23,9 +23,18 @@ from local_cluster.client.admin.group_offsets import (
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
-from mirror_maker.formats import Block, FlowKey, Run, encode_record, map_topic_name
+from mirror_maker.formats import (
+    Block,
+    FlowKey,
+    Registration,
+    Run,
+    encode_record,
+    map_topic_name,
+)
+from spark_global.addresses import ClusterAddress
 from spark_global.links import MirrorLink
 from spark_global.materialize import Materialization, UnknownViewError, start_materializing
+from spark_global.streaming.moving import move_checkpoint
 from spark_global.views import Aggregate, create_views, follow_streams, stream_records
 from tests.support.cluster import running_broker
 from tests.support.producing import produce_to
@@ -82,6 +91,22 @@ class Aggregated:
             answers = await commit_offsets(client, group, {at: CommittedOffset(offset, -1, "")})
             assert not answers[at]
 
+    async def register(self, source: str, map_topic: str) -> None:
+        """Say in a new map that the source is this cluster itself."""
+        async with KafkaClient(self.bootstrap) as client:
+            cluster_id = (await client.metadata([])).cluster_id or ""
+            registration = Registration(
+                producer_id=1,
+                producer_epoch=0,
+                link=f"{source}-nyc",
+                source_cluster_id=cluster_id,
+                target_cluster_id=cluster_id,
+                registered_at_ms=0,
+                worker_id="w",
+            )
+            record = NewRecord(0, *encode_record(registration))
+            await produce_to(client, TopicPartition(map_topic, 0), encode_batch([record]))
+
     async def publish_map(
         self, source: str, topic: str, end: int, partition: int = 0, shift: int = SHIFT
     ) -> None:
@@ -90,6 +115,7 @@ class Aggregated:
         if name not in self.published:
             self.published.add(name)
             await self.create(name, cleanup="compact")
+            await self.register(source, name)
         block = Block(
             flow=FlowKey(topic, partition, UUID(int=0), UUID(int=0)),
             producer_id=1,
@@ -288,6 +314,28 @@ def test_questions_about_groups_as_sql_views(spark: SparkSession, nyc: Aggregate
         "heliograph_replay_if_lost": [("dashboards", 0, 2), ("readers", 1, 1)],
         "global_g_windows": [("SEA", 10)],
     }
+
+
+def test_a_query_moves_from_the_aggregate_to_the_source(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path
+) -> None:
+    nyc.run(nyc.create("k"))
+    nyc.run(nyc.copy("k", range(12)))
+    nyc.run(nyc.create("den.k"))
+    nyc.run(nyc.copy("den.k", range(8)))
+    nyc.run(nyc.publish_map("den", "k", 6, shift=0))
+    assert drain(stream_records(spark, nyc.aggregate(), topic="k"), tmp_path) == [6]
+    old = (tmp_path / "checkpoint").rename(tmp_path / "old")
+    cluster = ClusterAddress(nyc.bootstrap)
+    nyc.run(move_checkpoint(old, tmp_path / "checkpoint", here=cluster, to=cluster, is_source=True))
+    source = Aggregate(name="den", bootstrap=nyc.bootstrap, links=())
+    there = stream_records(spark, source, topics="k", discoverLinks="false")
+    assert drain(there, tmp_path) == [6]
+    rows = spark.read.parquet(f"{tmp_path}/rows").collect()
+    assert sorted((row.aggregate_topic, row.offset) for row in rows) == [
+        *(("den.k", offset) for offset in range(6)),
+        *(("k", offset) for offset in range(6, 12)),
+    ]
 
 
 def test_a_view_is_kept_as_parquet_by_datacenter_and_hour(

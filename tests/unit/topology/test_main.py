@@ -205,5 +205,7 @@ def test_materialize_has_the_defaults_of_a_program() -> None:
     assert parameters["late_seconds"].default == LATE_SECONDS
     assert parameters["master"].default == LOCAL_MASTER
     assert run("spark", "materialize", "--to", "orc", "global_a", "/tmp/a").exit_code == 2
+    for arguments in (("materialize", "a", "b"), ("translate-checkpoint", "a", "b", "--to", "c")):
+        assert "nothing is deployed" in run("spark", *arguments).output
     done = run("spark", "materialize", "global_a", "a")
     assert (done.exit_code, "nothing is deployed" in done.output) == (1, True)
