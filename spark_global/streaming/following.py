@@ -45,8 +45,11 @@ class MapFollower:
         """The links that have a map topic, also those whose map is empty."""
         return frozenset(self._followed)
 
-    async def poll(self, client: KafkaClient, metadata: ClusterMetadata) -> None:
-        """Read what was added to the map topics. Raises KafkaError and MapFormatError."""
+    async def poll(self, client: KafkaClient, metadata: ClusterMetadata) -> list[TopicPartition]:
+        """Read what was added to the map topics; return those that cannot be read at present.
+
+        Raises KafkaError and MapFormatError.
+        """
         topics = {
             link: topic
             for name, topic in metadata.topics.items()
@@ -59,8 +62,9 @@ class MapFollower:
             if known is None or known.topic_id != topic.topic_id:
                 self._followed[link] = _Followed(topic.topic_id)
         places = {link: TopicPartition(topic.name, 0) for link, topic in topics.items()}
+        unread: list[TopicPartition] = []
         if not places:
-            return
+            return unread
         ends = await client.list_offsets(dict.fromkeys(places.values(), LATEST_TIMESTAMP))
         for link, at in places.items():
             leader = topics[link].partitions.get(0)
@@ -73,6 +77,8 @@ class MapFollower:
             except KafkaError as error:
                 if error.code not in TRANSIENT:
                     raise
+                unread.append(at)
+        return unread
 
     async def _catch_up(
         self, client: KafkaClient, link: str, leader: int, at: TopicPartition, end: int

@@ -7,7 +7,7 @@ source offsets.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final, ParamSpec, TypeVar
@@ -37,13 +37,12 @@ from spark_global.source.splits import Split, split_ranges
 from spark_global.streaming.discovery import known_end, with_discovered
 from spark_global.streaming.following import MapFollower, topic_ids_of
 from spark_global.streaming.positions import (
-    CheckpointError,
     StreamPositions,
     TopicGoneError,
     check_identity,
     check_log_starts,
 )
-from spark_global.streaming.sharing import share_bytes, share_limit
+from spark_global.streaming.sharing import share_bytes, share_limit, unread
 from spark_global.streaming.sizes import SizeEstimates
 from spark_global.streaming.starting import first_offsets
 
@@ -79,6 +78,8 @@ class Survey:
     """Last stable offset of each partition to read that has a leader."""
     known_ends: Mapping[TopicPartition, int]
     """Where reading must stop for now."""
+    unseen: list[TopicPartition]
+    """Partitions and map topics that the cluster cannot serve at present."""
 
 
 class StreamPlanner:
@@ -116,9 +117,22 @@ class StreamPlanner:
         return found
 
     async def known_ends(self) -> Mapping[TopicPartition, int]:
-        """Return where the stream could read to now. Raises KafkaError."""
-        nothing = StreamPositions(topic_ids={}, offsets={})
-        return (await _patiently(self._look, nothing)).known_ends
+        """Return where the stream could read to now.
+
+        Raises KafkaError, also if some partition or map cannot be read: the end of a query with
+        `availableNow` would lie before it.
+        """
+
+        async def look_everywhere() -> Survey:
+            survey = await self._look(StreamPositions(topic_ids={}, offsets={}))
+            if survey.unseen:
+                raise KafkaError(
+                    ErrorCode.leader_not_available,
+                    f"{survey.unseen[0]} cannot be read, so it is unknown what is available",
+                )
+            return survey
+
+        return (await _patiently(look_everywhere)).known_ends
 
     async def advance(
         self,
@@ -149,8 +163,7 @@ class StreamPlanner:
             survey.stable_ends,
             is_first_batch=is_first_batch,
         )
-        backlogs = {at: ends[at] - held.offsets[at] for at in ends if at in held.offsets}
-        advanced = await self._limited(held, backlogs, limits, survey)
+        advanced = await self._limited(held, unread(held.offsets, ends), limits, survey)
         offsets = {at: offset + advanced.get(at, 0) for at, offset in held.offsets.items()} | joined
         topics = {at.topic for at in offsets}
         return StreamPositions(
@@ -167,17 +180,15 @@ class StreamPlanner:
             if start.offsets.get(at, end_offset) < end_offset
         }
         survey = self._survey
-        if survey is None or not _reaches(survey, spans):
+        if survey is None or _unreached(survey, spans):
             survey = await _patiently(self._look_as_far_as, end, spans)
-        ranges = []
-        for at, span in spans.items():
-            topics = survey.topics.get(at.topic)
-            if topics is None:
-                raise CheckpointError(
-                    f"topic {at.topic} has unread records in the checkpoint, but the options do "
-                    "not select it any more"
-                )
-            ranges += aggregate_ranges(survey.options, topics, at, span, survey.maps.get(at, []))
+        ranges = [
+            one
+            for at, span in spans.items()
+            for one in aggregate_ranges(
+                survey.options, survey.topics[at.topic], at, span, survey.maps.get(at, [])
+            )
+        ]
         bounds = survey.options.bounds
         cut = [part for part in (cut_range(one, bounds) for one in ranges) if part is not None]
         return list(split_ranges(cut, self._options.split_records_max))
@@ -187,10 +198,11 @@ class StreamPlanner:
     ) -> Survey:
         """Return a survey that knows the origins of a batch that was planned before a restart."""
         survey = await self._look(end)
-        if not _reaches(survey, spans):
+        if unreached := _unreached(survey, spans):
             raise KafkaError(
                 ErrorCode.offset_not_available,
-                "the offset maps do not reach as far as when the batch was planned",
+                f"{unreached[0]} and {len(unreached) - 1} more: the log or the offset map ends "
+                "before the batch that the checkpoint has, or the options select other topics",
             )
         return survey
 
@@ -206,9 +218,11 @@ class StreamPlanner:
         # The ends come first: a link announces a copy in its map before it writes the first record.
         stable_ends = await self._stable_ends(metadata, candidates, held)
         if self._maps_client is self._client:
-            await self._follower.poll(self._client, metadata)
+            unseen = await self._follower.poll(self._client, metadata)
         else:
-            await self._follower.poll(self._maps_client, await self._maps_client.metadata())
+            unseen = await self._follower.poll(
+                self._maps_client, await self._maps_client.metadata()
+            )
         maps = self._follower.maps(topic_ids)
         mapped = list(chain.from_iterable(maps.values()))
         if options.discover_links:
@@ -224,8 +238,10 @@ class StreamPlanner:
                 if any(each.origin.datacenter in wanted for each in origins)
             }
         stable_ends = {at: end for at, end in stable_ends.items() if at.topic in topics}
+        unseen += [at for at in self._partitions(metadata, sorted(topics)) if at not in stable_ends]
         self._survey = Survey(
             metadata=metadata,
+            unseen=unseen,
             topic_ids=topic_ids,
             options=options,
             topics=topics,
@@ -238,16 +254,22 @@ class StreamPlanner:
         )
         return self._survey
 
+    def _partitions(self, metadata: ClusterMetadata, topics: Sequence[str]) -> list[TopicPartition]:
+        return [
+            TopicPartition(name, partition)
+            for name in topics
+            for partition in sorted(metadata.topics[name].partitions)
+            if not self._options.partitions or partition in self._options.partitions
+        ]
+
     async def _stable_ends(
         self, metadata: ClusterMetadata, topics: tuple[str, ...], held: StreamPositions
     ) -> dict[TopicPartition, int]:
         """Return last stable offsets. A partition without a leader is left out for now."""
         partitions = [
-            TopicPartition(name, partition)
-            for name in sorted(topics)
-            for partition, found in sorted(metadata.topics[name].partitions.items())
-            if found.leader >= 0
-            and (not self._options.partitions or partition in self._options.partitions)
+            at
+            for at in self._partitions(metadata, sorted(topics))
+            if metadata.topics[at.topic].partitions[at.partition].leader >= 0
         ]
         if not partitions:
             return {}
@@ -309,12 +331,12 @@ class StreamPlanner:
         return granted
 
 
-def _reaches(survey: Survey, spans: Mapping[TopicPartition, PartitionEnds]) -> bool:
-    return all(
-        survey.known_ends.get(at, 0) >= span.last_stable_offset
-        for at, span in spans.items()
-        if at.topic in survey.topics
-    )
+def _unreached(
+    survey: Survey, spans: Mapping[TopicPartition, PartitionEnds]
+) -> list[TopicPartition]:
+    """Return the partitions of a batch that a survey does not cover."""
+    ends = survey.known_ends
+    return [at for at, span in spans.items() if ends.get(at, 0) < span.last_stable_offset]
 
 
 def _stop(state: RetryCallState) -> bool:

@@ -30,6 +30,10 @@ async def publish_positions(
     except KafkaError as error:
         log.warning("group %s: positions are not published: %s", group, error)
         return
-    for at, code in sorted(answers.items()):
-        if code:
-            log.warning("group %s: %s is not published: %s", group, at, KafkaError(code))
+    refused = sorted((at, code) for at, code in answers.items() if code)
+    if refused:
+        at, code = refused[0]
+        log.warning(
+            "group %s: %d of %d partitions are not published, such as %s: %s",
+            *(group, len(refused), len(commits), at, KafkaError(code)),
+        )

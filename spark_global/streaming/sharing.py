@@ -12,6 +12,17 @@ from collections.abc import Mapping
 from local_cluster.client.model import TopicPartition
 
 
+def unread(
+    positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Return the offsets to read of each partition with an end.
+
+    A position may lie past the end: a stream that starts at the latest offset waits for the map,
+    and `availableNow` fixes the ends before it.
+    """
+    return {at: max(0, end - positions[at]) for at, end in ends.items() if at in positions}
+
+
 def share_limit(
     backlogs: Mapping[TopicPartition, int], limit: int, turn: int
 ) -> dict[TopicPartition, int]:

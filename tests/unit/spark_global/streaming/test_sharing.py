@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local_cluster.client.model import TopicPartition
-from spark_global.streaming.sharing import share_bytes, share_limit
+from spark_global.streaming.sharing import share_bytes, share_limit, unread
 
 
 def at(partition: int) -> TopicPartition:
@@ -60,3 +60,10 @@ def test_bytes_are_shared_as_offsets_and_the_stream_always_goes_on(
     assert all(0 <= n <= backlogs[each] for each, n in granted.items())
     assert (offsets >= 1) == (sum(backlogs.values()) >= 1)
     assert offsets == 1 or offsets * size <= bytes_max + len(backlogs) * size
+
+
+def test_a_position_never_goes_back_to_an_end() -> None:
+    assert unread({at(0): 5, at(1): 9, at(2): 1}, {at(0): 7, at(1): 4, at(3): 8}) == {
+        at(0): 2,
+        at(1): 0,
+    }
