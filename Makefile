@@ -9,10 +9,12 @@ UV_VERSION := 0.13.8
 # the others is tried once more and listed as such; a wrong result never is.
 WORKERS ?= 3
 SUITE_OPTIONS := -n $(WORKERS) --dist worksteal --reruns 1 --only-rerun "TimeoutError|Timeout \(>"
+PLAIN := HELIOGRAPH_PURE=1 HELIOGRAPH_EXPECTED_BUILD=plain
+PLAIN_TESTS := tests/unit/local_cluster tests/unit/mirror_maker
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit unit-every-python compat docs wheel \
+.PHONY: help compile demo test test-pure lint types unit unit-every-python compat docs wheel \
 	bench-broker bench-quick bench-cluster bench-mirror bench-controller bench-offsets-load mirror-proofs \
 	nemesis nemesis-table referee acl-oracle exactly-once simulate simulate-mirror lock clean
 
@@ -20,11 +22,20 @@ help:  ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
 
+compile: $(STAMP)  ## compile the hot modules, if there is a C compiler
+	@$(BIN)/python -m local_cluster.compilation
+
 demo: $(STAMP)  ## the main job: three datacenters, mirrors, aggregate, Spark
+	-@$(BIN)/python -m local_cluster.compilation
 	$(BIN)/heliograph demo $(DEMO_OPTIONS)
 
-test: $(STAMP) lint types  ## lint, types and every test but those marked long
+test: compile lint types  ## lint, types, every test but those marked long; unit tests on plain Python too
 	$(BIN)/python -m pytest $(SUITE_OPTIONS) $(PYTEST_OPTIONS)
+	@if $(BIN)/heliograph --version | grep -q "^compiled modules"; then \
+		$(PLAIN) $(BIN)/python -m pytest $(SUITE_OPTIONS) -m "not real" $(PLAIN_TESTS) $(PYTEST_OPTIONS); fi
+
+test-pure: $(STAMP)  ## every test but those marked long, on plain Python
+	$(PLAIN) $(BIN)/python -m pytest $(SUITE_OPTIONS) $(PYTEST_OPTIONS)
 
 unit: $(STAMP)  ## only the tests that start no process
 	$(BIN)/python -m pytest -m "not real" $(PYTEST_OPTIONS)

@@ -18,3 +18,5 @@ The rooms, in the order of their imports:
     group_sync   positions of consumer groups
     worker       the process: group of workers, HTTP
 """
+
+import local_cluster  # noqa: F401  (chooses between compiled and plain modules)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 import hypothesis  # before kio, which gives it strategies only if it is loaded
 import pytest
 
+from local_cluster.compilation.finder import install
 from tests.support.quiet_ports import quiet_port
 from topology.deployment.zookeeper import EmbeddedZooKeeper, ZooKeeperUnavailable
 
@@ -21,11 +23,23 @@ hypothesis.settings.register_profile("heliograph", deadline=None, print_blob=Tru
 hypothesis.settings.load_profile("heliograph")
 
 
+BUILD_VARIABLE = "HELIOGRAPH_EXPECTED_BUILD"
+"""`compiled` or `plain`: what a run of the suite means to test."""
+
+
+def pytest_report_header() -> str:
+    return f"heliograph: {install().text}"
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also the tests marked long")
 
 
 def pytest_configure() -> None:
+    build = install()
+    expected = os.environ.get(BUILD_VARIABLE)
+    if expected and (expected == "compiled") != (build.directory is not None):
+        raise pytest.UsageError(f"{expected} modules are expected, this is {build.text}")
     # A suite that was started in the background of a script ignores SIGINT, and so would every
     # process that its tests start and interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -58,7 +58,7 @@ def _options(
         bool,
         typer.Option(
             "--version",
-            help="Show version, commit, interpreter and installed extras, and exit.",
+            help="Show version, commit, interpreter, build and extras, and exit.",
             callback=show_version,
             is_eager=True,
         ),

@@ -1,4 +1,4 @@
-"""What `heliograph --version` says: version, commit, interpreter and installed extras."""
+"""What `heliograph --version` says: version, commit, interpreter, build and installed extras."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Final
 
 import typer
+
+from local_cluster.compilation.finder import install
 
 EXTRAS: Final = {
     "embedded": ("pyspark",),
@@ -29,17 +31,18 @@ def show_version(value: bool) -> None:
 
 
 def version_document() -> dict[str, object]:
-    """Return version, commit, interpreter and extras, as JSON values."""
+    """Return version, commit, interpreter, build and extras, as JSON values."""
     return {
         "version": version("heliograph"),
         "commit": commit(),
         "python": platform.python_version(),
+        "build": install().text,
         "extras": {name: is_installed(name) for name in EXTRAS},
     }
 
 
 def version_text() -> str:
-    """Return the same in two lines for people."""
+    """Return the same in three lines for people."""
     document = version_document()
     extras = " ".join(
         f"{name}: {'yes' if is_installed(name) else f'no (pip install heliograph[{name}])'}"
@@ -47,6 +50,7 @@ def version_text() -> str:
     )
     return (
         f"heliograph {document['version']} ({document['commit']}), Python {document['python']}\n"
+        f"{document['build']}\n"
         f"{extras}"
     )
 

@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple
 
 from local_cluster.client.connection import frame_buffers
 from local_cluster.counters.requests import ApiMeter
+from local_cluster.handlers.awaited_reply import settle
 from local_cluster.handlers.deferred import Deferred
 from local_cluster.handlers.registry import Reply
 from local_cluster.handlers.services import RequestContext
@@ -248,7 +249,13 @@ class ClientConnection(asyncio.BufferedProtocol):
         elif isinstance(reply, Deferred):
             reply.then(partial(self._finish, slot, context), partial(self._failed, slot, context))
         elif isinstance(reply, Awaitable):
-            task = asyncio.ensure_future(self._finish_later(slot, context, reply))
+            task = asyncio.ensure_future(
+                settle(
+                    reply,
+                    partial(self._finish, slot, context),
+                    partial(self._failed, slot, context),
+                )
+            )
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         else:
@@ -256,14 +263,6 @@ class ClientConnection(asyncio.BufferedProtocol):
         if not slot.ready:
             self._now_ns = slot.returned_ns = time.perf_counter_ns()
             meter.waiting += 1
-
-    async def _finish_later(
-        self, slot: _Slot, context: RequestContext, reply: Awaitable[Any]
-    ) -> None:
-        try:
-            self._finish(slot, context, await reply)
-        except Exception as error:  # noqa: BLE001 - the broker continues
-            self._failed(slot, context, error)
 
     def _failed(self, slot: _Slot, context: RequestContext, error: Exception) -> None:
         self._count(slot)

@@ -39,6 +39,10 @@ _ABORT_MARKER_KEY: Final = b"\0\0\0\0"
 """Key of a control record: version int16 0, type int16 0 = abort (1 = commit)."""
 
 
+RawBatch = memoryview
+"""The bytes of one batch, its header first."""
+
+
 class CopyPath(StrEnum):
     """How a batch is copied. All but PASSTHROUGH and COALESCED are encoded from their records."""
 
@@ -68,7 +72,7 @@ class SourceBatch:
     """One batch with records to copy: as it lies in the source's log, or a coalesced run."""
 
     header: BatchHeader
-    view: memoryview
+    view: RawBatch
     """The whole batch; prepared in place if it is writable."""
     source_first: int
     """Records below this offset are not copied."""

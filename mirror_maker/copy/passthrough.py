@@ -24,7 +24,7 @@ from local_cluster.records.header import (
     patch_leader_epoch,
     patch_producer,
 )
-from mirror_maker.copy.batch_selection import CopyPath, SourceBatch
+from mirror_maker.copy.batch_selection import CopyPath, RawBatch, SourceBatch
 from mirror_maker.formats import Run
 
 
@@ -32,7 +32,7 @@ from mirror_maker.formats import Run
 class PreparedBatch:
     """One batch for the target, complete except for producer id, epoch, sequence and CRC."""
 
-    data: memoryview
+    data: RawBatch
     records_count: int
     source_first: int
     source_next: int

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from local_cluster.compilation.finder import install
 from tests.bench import (
     java_tools,
     machine,
@@ -64,12 +65,16 @@ async def measure(directory: Path, scale: Scale, parts: Sequence[str], command: 
         works = [row for row in chosen_rows if isinstance(row, Work)]
         if works:
             systems: list[System] = []
-            for running in (
+            runnings = [
                 running_kafka(directory / "kafka"),
                 running_kafka(directory / "kafka-fsync", flush="fsync"),
                 running_ours(directory / "ours", zookeeper, flush="page_cache"),
                 running_ours(directory / "ours-fsync", zookeeper, flush="fsync"),
-            ):
+            ]
+            if scale.with_plain:
+                home = directory / "ours-plain"
+                runnings.append(running_ours(home, zookeeper, flush="page_cache", plain=True))
+            for running in runnings:
                 system, _ = await stack.enter_async_context(running)
                 systems.append(system)
             for system in systems:
@@ -92,7 +97,7 @@ def _settings(scale: Scale, warmed: dict[str, int]) -> dict[str, str]:
         f"{' '.join(KAFKA_JAVA_OPTIONS)}; once as it comes, once with "
         + ", ".join(f"{name}={value}" for name, value in FLUSH_EACH_MESSAGE.items()),
         "ours": "flush: page_cache (Kafka's own promise), and flush: fsync (group commit); "
-        "the CPU of ZooKeeper counts as ours",
+        f"the CPU of ZooKeeper counts as ours; {install().text}",
         "both": ", ".join(f"{name}={value}" for name, value in SETTINGS.items())
         + "; one replica, acks=all; all else is the default",
         "warm-up": f"{scale.warm_up_seconds:g} s of produce and fetch each; requests: {requests}",

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from local_cluster.compilation.finder import install
 from tests.bench import java_tools, machine, rows_cluster
 from tests.bench.bench import Bench, progress
 from tests.bench.command import chosen, kafka_version, main
@@ -40,7 +41,7 @@ async def measure(directory: Path, scale: Scale, parts: Sequence[str], command: 
     samples: list[Sample] = []
     config = CLUSTER_CONFIG
     async with running_zookeeper(directory / "zookeeper") as zookeeper:
-        for running in (
+        runnings = [
             running_kafka(directory / "kafka", brokers=BROKERS, config=config),
             running_ours(
                 directory / "ours", zookeeper, flush="page_cache", brokers=BROKERS, config=config
@@ -48,7 +49,19 @@ async def measure(directory: Path, scale: Scale, parts: Sequence[str], command: 
             running_ours(
                 directory / "fsync", zookeeper, flush="fsync", brokers=BROKERS, config=config
             ),
-        ):
+        ]
+        if scale.with_plain:
+            runnings.append(
+                running_ours(
+                    directory / "plain",
+                    zookeeper,
+                    flush="page_cache",
+                    plain=True,
+                    brokers=BROKERS,
+                    config=config,
+                )
+            )
+        for running in runnings:
             async with running as (system, seconds):
                 say(f"start: {system.side} was ready after {seconds:.2f} s")
                 samples.append(Sample(START.name, system.side, {READY_SECONDS: seconds}))
@@ -88,7 +101,8 @@ def _settings(scale: Scale) -> dict[str, str]:
         "Kafka": f"{kafka_version()}, KRaft, broker and controller in one, 3 of them; "
         f"broker.session.timeout.ms={SESSION_TIMEOUT_MS}; {' '.join(KAFKA_JAVA_OPTIONS)}",
         "ours": "3 brokers, one ZooKeeper (its CPU and memory count as ours), session timeout "
-        f"{SESSION_TIMEOUT_MS} ms; flush: page_cache (Kafka's own promise), and flush: fsync",
+        f"{SESSION_TIMEOUT_MS} ms; flush: page_cache (Kafka's own promise), and flush: fsync; "
+        f"{install().text}",
         "both": ", ".join(f"{name}={value}" for name, value in given.items())
         + f"; {PARTITIONS} partitions, three replicas, acks=all; all else is the default",
         "warm-up": f"{scale.warm_up_seconds:g} s of the Java producer with its defaults",

@@ -86,8 +86,12 @@ def main(module: str, docstring: str | None, measure: Measure) -> int:
     """Parse the options, measure, print; the exit code."""
     parser = common_options(module, docstring)
     parser.add_argument("--warm-up", type=float, help="seconds of work before the first row")
+    parser.add_argument(
+        "--plain", action="store_true", help="also our broker in plain Python, in a column"
+    )
     arguments = parser.parse_args()
     scale = QUICK if arguments.quick else FULL
+    scale = replace(scale, with_plain=arguments.plain)
     if arguments.repeats:
         scale = replace(scale, repeats=arguments.repeats)
     if arguments.warm_up is not None:

@@ -14,13 +14,17 @@ if TYPE_CHECKING:
     from tests.bench.bench import Bench
     from tests.bench.systems import System
 
-Side = Literal["kafka", "kafka fsync", "ours", "ours fsync", "mm2", "mm2 tuned", "ours on ours"]
+Side = Literal[
+    "kafka", "kafka fsync", "ours", "ours fsync", "ours plain", "mm2", "mm2 tuned", "ours on ours"
+]
 """Who does the work; the last three are of the bench of the mirror, see `mirror_model.py`."""
 KAFKA: Final[Side] = "kafka"
 KAFKA_FSYNC: Final[Side] = "kafka fsync"
 """Kafka with log.flush.interval.messages=1: the promise of `flush: fsync`."""
 OURS: Final[Side] = "ours"
 OURS_FSYNC: Final[Side] = "ours fsync"
+OURS_PLAIN: Final[Side] = "ours plain"
+"""Ours with page_cache, in plain Python instead of compiled modules."""
 
 NO_FSYNC: Final[Mapping[Side, str]] = {KAFKA_FSYNC: "", OURS_FSYNC: ""}
 """What a row leaves out that writes nothing."""
@@ -153,6 +157,8 @@ class Scale:
     repeats: int
     starts: int
     controller_partitions: int
+    with_plain: bool = False
+    """Whether our broker runs in plain Python as well, for a column of its own."""
 
 
 FULL: Final = Scale(

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from local_cluster.compilation.builds import PURE_VARIABLE
 from local_cluster.settings import BrokerSettings, FlushMode, Listener
-from tests.bench.model import KAFKA, KAFKA_FSYNC, OURS, OURS_FSYNC
+from tests.bench.model import KAFKA, KAFKA_FSYNC, OURS, OURS_FSYNC, OURS_PLAIN
 from tests.bench.systems import KAFKA_JAVA_OPTIONS, SETTINGS, System, seconds_until_ready
 from tests.support.cluster import BrokerProcess
 from tests.support.kafka_from_maven import KafkaProcess, new_cluster_id
@@ -69,13 +70,14 @@ async def running_ours(
     zookeeper: RunningZooKeeper,
     *,
     flush: FlushMode,
+    plain: bool = False,
     brokers: int = 1,
     config: Mapping[str, str] | None = None,
     extra: Sequence[ExtraListener] = (),
 ) -> AsyncIterator[tuple[System, float]]:
     """Our brokers, and how many seconds they took until the last one was ready.
 
-    `extra` listeners are for one broker; they are plain text.
+    `extra` listeners are for one broker; they are plain text. `plain` forces plain Python.
     """
     chroot = f"{zookeeper.connect}/bench{uuid.uuid4().hex[:8]}"
     processes = []
@@ -106,7 +108,8 @@ async def running_ours(
             flush=flush,
             config={**SETTINGS, **(config or {})},
         )
-        processes.append(BrokerProcess(settings, home, port=port))
+        environment = {PURE_VARIABLE: "1"} if plain else {}
+        processes.append(BrokerProcess(settings, home, port=port, environment=environment))
     try:
         start = time.perf_counter()
         for process in processes:
@@ -114,7 +117,7 @@ async def running_ours(
         seconds = max([await seconds_until_ready(each.port, start) for each in processes])
         yield (
             System(
-                OURS if flush == "page_cache" else OURS_FSYNC,
+                OURS_PLAIN if plain else OURS if flush == "page_cache" else OURS_FSYNC,
                 [each.port for each in processes],
                 processes,
                 [zookeeper.pid],

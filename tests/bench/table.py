@@ -19,6 +19,7 @@ from tests.bench.model import (
     KAFKA_FSYNC,
     OURS,
     OURS_FSYNC,
+    OURS_PLAIN,
     Figure,
     Row,
     Sample,
@@ -57,7 +58,11 @@ class Comparison:
 KAFKA_AND_OURS: Final = Comparison(
     figures=FIGURES,
     before={KAFKA: "Kafka", OURS: "ours"},
-    behind={KAFKA_FSYNC: "Kafka, fsync", OURS_FSYNC: "ours, fsync"},
+    behind={
+        KAFKA_FSYNC: "Kafka, fsync",
+        OURS_FSYNC: "ours, fsync",
+        OURS_PLAIN: "ours, plain Python",
+    },
     rival=KAFKA,
     rival_title="Kafka",
 )
@@ -147,8 +152,17 @@ def _verdict(
 
 
 def markdown_table(lines: Iterable[Line], comparison: Comparison = KAFKA_AND_OURS) -> str:
-    """A line per figure; the row's title stands at its first figure."""
-    before, behind = comparison.before, comparison.behind
+    """A line per figure; the row's title stands at its first figure.
+
+    The column of plain Python is left out if nothing ran on it.
+    """
+    lines = list(lines)
+    before = comparison.before
+    behind = {
+        side: title
+        for side, title in comparison.behind.items()
+        if side != OURS_PLAIN or any(side in line.values for line in lines)
+    }
     titles = (
         *("work", "figure", *before.values()),
         *(f"{before[OURS]} : {comparison.rival_title}", "wanted", "reached", *behind.values()),

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+from local_cluster.compilation.builds import PURE_VARIABLE
+
 VARIABLE: Final = "HELIOGRAPH_PLANTED_FAULT"
 STARTUP: Final = Path(__file__).parent / "startup"
 ROOT: Final = Path(__file__).parents[2]
@@ -27,7 +29,8 @@ Change = Callable[[ModuleType], None]
 def environment(fault: str) -> dict[str, str]:
     """Variables for processes that shall have a fault, and for all that they start."""
     paths = [str(STARTUP), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {VARIABLE: fault, "PYTHONPATH": os.pathsep.join(paths)}
+    # A fault replaces functions of modules, which compiled code would not notice.
+    return {VARIABLE: fault, "PYTHONPATH": os.pathsep.join(paths), PURE_VARIABLE: "1"}
 
 
 def plant(fault: str) -> None:

@@ -10,13 +10,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 from local_cluster.handlers.deferred import Deferred
-from local_cluster.replication.partition import Partition
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.produce import PartitionProduceResponse
 
-Waiting = tuple[int, Partition, int]
+
+class AwaitedPartition(Protocol):
+    """A partition whose high watermark a response waits for."""
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether too few replicas are in sync for acks=all."""
+
+    def when_committed(self, next_offset: int, settle: Callable[[ErrorCode], None]) -> None:
+        """Call `settle` once the high watermark has reached the offset, or never will."""
+
+
+Waiting = tuple[int, AwaitedPartition, int]
 """(index of the result, its partition, the high watermark to wait for)."""
 
 

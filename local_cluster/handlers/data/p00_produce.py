@@ -23,26 +23,28 @@ copy, and later batches of the same producer wait behind them.
 
 from __future__ import annotations
 
-import inspect
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 from local_cluster.controller.model.cluster_image import INTERNAL_TOPICS
 from local_cluster.handlers.data.current_leader import current_leader, node_endpoints
 from local_cluster.handlers.data.delayed_produce import DelayedProduce, Waiting
-from local_cluster.handlers.deferred import Body, Deferred
+from local_cluster.handlers.data.verified_produce import (
+    Verified,
+    add_request,
+    find_unverified,
+    verify_and_produce,
+)
+from local_cluster.handlers.deferred import Deferred
 from local_cluster.handlers.registry import Reply, handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.handlers.transactions.partition_verification import (
     SupportedOperation,
-    UnverifiedPartition,
-    begin_verification,
     has_open_transaction,
     is_verification_enabled,
     verify_locally,
-    verify_or_add,
 )
 from local_cluster.log.partition.batch_checks import check_produced
 from local_cluster.log.partition.record_checks import (
@@ -52,8 +54,6 @@ from local_cluster.log.partition.record_checks import (
 )
 from local_cluster.records.header import HEADER_BYTES, BatchHeader, read_header
 from local_cluster.replication.partition import Partition
-from local_cluster.transactions.requests import AddRequest
-from local_cluster.transactions.transaction import TopicPartition
 from local_cluster.wire import produce as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import ACKS_ALL, ACKS_LEADER, ACKS_NONE
@@ -75,9 +75,6 @@ ZSTD_SINCE_VERSION: Final = 7
 NO_TOPIC: Final = ""
 """The name of a topic whose id is unknown."""
 
-Verified = Mapping[TopicPartition, ErrorCode] | None
-"""The coordinator's answer for each partition that it was asked about; None: it is not asked."""
-
 
 @handles(ApiKey.PRODUCE, min_version=3, max_version=13, raw=True, advertised_min_version=0)
 def produce(broker: BrokerServices, context: RequestContext, body: memoryview) -> Reply:
@@ -93,37 +90,17 @@ def produce(broker: BrokerServices, context: RequestContext, body: memoryview) -
             return _refuse_all(context, request, ErrorCode.transactional_id_authorization_failed)
         operation = SupportedOperation.of_produce(context.api_version)
         if operation.adds or is_verification_enabled(broker):
-            producer_id, unverified = _find_unverified(broker, request)
+            producer_id, unverified = find_unverified(broker, request)
             verified = {}
             if broker.transactions.write_queue.is_waiting(producer_id):
                 verified = None
             elif unverified:
-                verified = verify_locally(broker, _add_request(request, unverified), operation)
+                verified = verify_locally(broker, add_request(request, unverified), operation)
             if verified is None:
                 kept = request._replace(partitions=[_copied(e) for e in request.partitions])
-                return _verify_and_produce(broker, context, kept, producer_id, operation)
+                later = partial(_produce, broker, context, kept)
+                return verify_and_produce(broker, kept, producer_id, operation, later)
     return _produce(broker, context, request, verified)
-
-
-async def _verify_and_produce(
-    broker: BrokerServices,
-    context: RequestContext,
-    request: codec.ProduceRequest,
-    producer_id: int,
-    operation: SupportedOperation,
-) -> Body | None:
-    """Ask the coordinator, then produce. A marker that arrives meanwhile refuses the batches."""
-    async with broker.transactions.write_queue.enter(producer_id):
-        _, unverified = _find_unverified(broker, request)
-        verified: dict[TopicPartition, ErrorCode] = {}
-        if unverified:
-            wanted = _add_request(request, unverified)
-            verified.update(await verify_or_add(broker, wanted, operation))
-            for key, entry in unverified.items():
-                if verified[key] is ErrorCode.none and not entry.is_still_valid(operation):
-                    verified[key] = ErrorCode.invalid_txn_state
-        reply = _produce(broker, context, request, verified)
-    return await reply if inspect.isawaitable(reply) else reply
 
 
 def _produce(
@@ -235,45 +212,6 @@ def _has_transactional_batch(request: codec.ProduceRequest) -> bool:
         read_header(entry.records).is_transactional
         for entry in request.partitions
         if entry.records is not None and len(entry.records) >= HEADER_BYTES
-    )
-
-
-def _find_unverified(
-    broker: BrokerServices, request: codec.ProduceRequest
-) -> tuple[int, dict[TopicPartition, UnverifiedPartition]]:
-    """Return the request's producer id, and the partitions in which its transaction starts.
-
-    Batches of a second producer in one request are left out, and so refused.
-    """
-    producer_id = producer_epoch = -1
-    found: dict[TopicPartition, UnverifiedPartition] = {}
-    for entry in request.partitions:
-        if entry.records is None or len(entry.records) < HEADER_BYTES:
-            continue
-        header = read_header(entry.records)
-        if not header.is_transactional:
-            continue
-        if producer_id < 0:
-            producer_id, producer_epoch = header.producer_id, header.producer_epoch
-        if (header.producer_id, header.producer_epoch) != (producer_id, producer_epoch):
-            continue
-        try:
-            partition = broker.replicas.get_leader(entry.topic, entry.partition)
-        except KafkaError:
-            continue  # _append refuses it
-        if not has_open_transaction(partition, producer_id, producer_epoch):
-            unverified = begin_verification(partition, producer_id, producer_epoch)
-            found[entry.topic, entry.partition] = unverified
-    return producer_id, found
-
-
-def _add_request(
-    request: codec.ProduceRequest, unverified: Mapping[TopicPartition, UnverifiedPartition]
-) -> AddRequest:
-    first = next(iter(unverified.values()))
-    assert request.transactional_id is not None
-    return AddRequest(
-        request.transactional_id, first.producer_id, first.producer_epoch, frozenset(unverified)
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from local_cluster.compilation.finder import install as compiled_modules
 from tests.support.quiet_ports import quiet_ports
 
 pytestmark = pytest.mark.real
@@ -18,6 +19,7 @@ ROOT = Path(__file__).parents[3]
 UV = Path(sys.executable).with_name("uv")
 INSTALL_SECONDS_MAX = 240
 COMMAND_SECONDS_MAX = 120
+IS_COMPILED = compiled_modules().directory is not None
 
 
 def run(*command: object, cwd: Path, seconds: float = COMMAND_SECONDS_MAX) -> str:
@@ -26,6 +28,8 @@ def run(*command: object, cwd: Path, seconds: float = COMMAND_SECONDS_MAX) -> st
         for name, value in os.environ.items()
         if name not in {"PYTHONPATH", "VIRTUAL_ENV"}
     }
+    if IS_COMPILED:
+        environment["HELIOGRAPH_COMPILE"] = "1"  # the wheel takes this build
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
@@ -80,6 +84,7 @@ def test_the_base_is_enough_for_files_and_names_what_is_missing(
     said = run(heliograph, "--version", cwd=tmp_path)
     assert "embedded: no (pip install heliograph[embedded])" in said
     assert "(unknown)" not in said
+    assert ("\ncompiled modules\n" in said) == IS_COMPILED, said
     run(heliograph, "validate", quickstart, cwd=tmp_path)
     up = subprocess.run(
         [str(heliograph), "up", str(quickstart), "--state-dir", str(tmp_path / "state")],

@@ -15,32 +15,25 @@ import json
 import logging
 import os
 import sys
-from typing import Any, Final
+from typing import Any
 
+from local_cluster.compilation.finder import install
 from tests.sim.cluster.broken_variants import VARIANTS
 from tests.sim.cluster.play import add_up, play_all, play_in_chunks
-
-HASH_SEED: Final = "0"
-"""The order of a set of strings depends on it."""
+from tests.sim.fixed_process import fix_process
 
 
 def main() -> int:
     """Run the command; return its exit status."""
     options = _parse()
-    if os.environ.get("PYTHONHASHSEED") != HASH_SEED:
-        environment = os.environ | {"PYTHONHASHSEED": HASH_SEED}
-        os.execve(
-            sys.executable,
-            [sys.executable, "-m", "tests.sim.cluster", *sys.argv[1:]],
-            environment,
-        )
+    fix_process("tests.sim.cluster", is_broken=bool(options.broken))
     if options.verbose:
         logging.basicConfig(level=logging.INFO, format="%(name)s %(message)s")
     else:
         logging.disable(logging.WARNING)
         logging.getLogger().addHandler(logging.NullHandler())
     seeds = range(*map(int, options.seeds.split(":")))
-    total: dict[str, Any] = {"seeds": options.seeds}
+    total: dict[str, Any] = {"seeds": options.seeds, "build": install().text}
     gc.freeze()
     if options.broken:
         with VARIANTS[options.broken].broken():

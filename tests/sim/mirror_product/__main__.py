@@ -20,12 +20,12 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final
 
+from local_cluster.compilation.finder import install
+from tests.sim.fixed_process import fix_process
 from tests.sim.mirror_product.broken import VARIANTS
 from tests.sim.mirror_product.cells import cell_of
 from tests.sim.mirror_product.play import play
 
-HASH_SEED: Final = "0"
-"""The order of sets of strings depends on it."""
 CHUNK_SEEDS: Final = 25
 """Seeds that one process plays before it reports."""
 
@@ -91,16 +91,13 @@ def main() -> int:
     parser.add_argument("--broken", choices=sorted(VARIANTS), help="play a broken variant")
     parser.add_argument("--verbose", action="store_true", help="write the mirrors' logs to stderr")
     options = parser.parse_args()
-    if os.environ.get("PYTHONHASHSEED") != HASH_SEED:
-        environment = os.environ | {"PYTHONHASHSEED": HASH_SEED}
-        command = [sys.executable, "-m", "tests.sim.mirror_product", *sys.argv[1:]]
-        os.execve(sys.executable, command, environment)
+    fix_process("tests.sim.mirror_product", is_broken=bool(options.broken))
     if options.verbose:
         logging.basicConfig(level=logging.INFO, format="%(name)s %(message)s")
     else:
         logging.disable(logging.CRITICAL)
     seeds = range(*map(int, options.seeds.split(":")))
-    total: dict[str, Any] = {"seeds": options.seeds}
+    total: dict[str, Any] = {"seeds": options.seeds, "build": install().text}
     gc.freeze()
     if options.broken:
         with VARIANTS[options.broken].broken():

@@ -16,6 +16,7 @@ from tests.bench.model import (
     MB_PER_SECOND,
     OURS,
     OURS_FSYNC,
+    OURS_PLAIN,
     READY_SECONDS,
     Row,
     Sample,
@@ -32,6 +33,7 @@ def samples(figure: str, **of_sides: list[float]) -> list[Sample]:
         "kafka_fsync": KAFKA_FSYNC,
         "ours": OURS,
         "fsync": OURS_FSYNC,
+        "plain": OURS_PLAIN,
     }
     return [
         Sample("row", sides[name], {figure: value})
@@ -156,3 +158,13 @@ def test_a_tool_that_printed_no_summary_is_an_error(read: object) -> None:
     assert callable(read)
     with pytest.raises(ValueError, match="printed no summary: it went wrong"):
         read("it went wrong")
+
+
+def test_plain_python_has_a_column_only_if_it_was_measured() -> None:
+    row = Row(name="row", title="Row")
+    measured = {"kafka": [1.0], "ours": [0.5]}
+    without = markdown_table(lines_of([row], samples(CPU_PER_GB, **measured)))
+    with_plain = markdown_table(lines_of([row], samples(CPU_PER_GB, **measured, plain=[0.75])))
+    assert "plain Python" not in without
+    assert "ours, plain Python" in with_plain.splitlines()[0]
+    assert with_plain.splitlines()[2].endswith("| 0.75 |")

@@ -10,6 +10,7 @@ from local_cluster.controller.model.cluster_image import PartitionState
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.partition.batch_checks import check_produced
 from local_cluster.log.partition.partition_log import PartitionLog
+from local_cluster.log.segment.segment_file import SegmentFile
 from local_cluster.replication.in_sync import LiveBrokers
 from local_cluster.replication.log_flushes import LogFlushes
 from local_cluster.replication.partition import Partition
@@ -152,9 +153,11 @@ async def test_readers_wake_when_the_high_watermark_moves_and_stop_there(
     append(partition, 2)
     assert wakes == []
     with monkeypatch.context() as unreadable:
-        # A reader at the limit does not reach the log.
-        unreadable.setattr(partition.log.reader, "read", None)
+        # A reader at the limit does not reach the log's file.
+        unreadable.setattr(SegmentFile, "open", None)
         assert partition.read(0, bytes_max=9, offset_limit=0, at_least_one_batch=True) is None
+        with pytest.raises(TypeError):
+            partition.read(0, bytes_max=9, offset_limit=2, at_least_one_batch=True)
     flush_now(partition)
     partition.flushes.flushed()
     assert wakes == [2], "woken once per move"

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import cast
 
 from local_cluster.handlers.data.delayed_produce import DelayedProduce
 from local_cluster.handlers.deferred import Deferred
-from local_cluster.replication.partition import Partition
 from local_cluster.replication.purgatory import CompleteProduce
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.produce import PartitionProduceResponse
@@ -41,7 +39,7 @@ def delayed_produce(
         return b"answer"
 
     results = [PartitionProduceResponse("t", index, 0, 7) for index in range(len(partitions) + 1)]
-    waiting = [(index, cast(Partition, partition), 8) for index, partition in enumerate(partitions)]
+    waiting = [(index, partition, 8) for index, partition in enumerate(partitions)]
     return DelayedProduce(results, waiting, timeout_ms, encode).reply, encoded
 
 

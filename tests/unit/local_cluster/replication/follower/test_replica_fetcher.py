@@ -296,7 +296,7 @@ async def test_a_defect_in_one_partition_leaves_the_others(
     def raise_it(*_: Any) -> None:
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr(follower.partitions[SICK].log.as_follower, "append", raise_it)
+    monkeypatch.setattr(follower.partitions[SICK].flushes, "request", raise_it)
     await follower.continues(WELL)
     assert len(logged(caplog, "t-0 is not followed before its next leader epoch")) == 1
     await follower.fetchers.stop()

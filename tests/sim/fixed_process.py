@@ -1,0 +1,27 @@
+"""Run a command of the simulation in a process whose environment decides nothing by chance."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Final
+
+from local_cluster.compilation.builds import PURE_VARIABLE
+
+HASH_SEED: Final = "0"
+"""The order of a set of strings depends on it."""
+
+
+def fix_process(module: str, *, is_broken: bool) -> None:
+    """Start the command again, unless this process has the environment that it needs.
+
+    A broken variant replaces functions of hot modules. Compiled code calls them directly, so such
+    a variant plays on plain Python.
+    """
+    needed = {"PYTHONHASHSEED": HASH_SEED}
+    if is_broken:
+        needed[PURE_VARIABLE] = "1"
+    if needed.items() <= os.environ.items():
+        return
+    command = [sys.executable, "-m", module, *sys.argv[1:]]
+    os.execve(sys.executable, command, os.environ | needed)
