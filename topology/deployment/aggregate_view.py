@@ -14,14 +14,14 @@ def aggregate_view(deployment: Deployment, name: str) -> Aggregate:
     return Aggregate(
         name=name,
         bootstrap=cluster.bootstrap,
-        security=cluster.security,
+        security=cluster.spark_security or cluster.security,
         links=tuple(
             MirrorLink(
                 name=link.name,
                 source=link.source,
                 datacenter=sources[link.source].datacenter,
                 bootstrap=sources[link.source].bootstrap,
-                security=sources[link.source].security,
+                security=sources[link.source].spark_security or sources[link.source].security,
             )
             for link in deployment.links
             if link.target == name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from local_cluster.settings import BrokerSettings, dump_settings
 from local_cluster.settings import Listener as BrokerListener
@@ -41,13 +42,17 @@ def zookeeper_daemons(
         yield from _zookeeper(server, state)
 
 
-def broker_daemon(topology: Topology, cluster: Cluster, index: int, state: StateDir) -> Daemon:
-    """Return the broker at a place of the cluster's list, with its settings file."""
+def broker_daemon(
+    topology: Topology, cluster: Cluster, index: int, state: StateDir, directory: Path
+) -> Daemon:
+    """Return the broker at a place of the cluster's list, with its settings file.
+
+    Names of certificates and secrets start at `directory`.
+    """
     broker = cluster.broker_list[index]
     http_port = cluster.http.port_of(index)
     key = broker_key(cluster, broker)
     server, connect = _zookeeper_of(topology, cluster)
-    inter_broker = [each for each in cluster.listeners if each.inter_broker]
     listeners = tuple(
         BrokerListener(
             name=each.name,
@@ -56,6 +61,8 @@ def broker_daemon(topology: Topology, cluster: Cluster, index: int, state: State
             advertised_host=each.advertised_host or broker.host,
             advertised_port=broker.ports[each.name],
             security_protocol=each.security_protocol,
+            tls=each.tls.settings(directory) if each.tls is not None else None,
+            sasl=each.sasl.settings(directory) if each.sasl is not None else None,
         )
         for each in cluster.listeners
     )
@@ -68,7 +75,9 @@ def broker_daemon(topology: Topology, cluster: Cluster, index: int, state: State
         broker_id=broker.id,
         rack=broker.rack,
         listeners=listeners,
-        inter_broker_listener=(inter_broker or cluster.listeners)[0].name,
+        inter_broker_listener=cluster.inter_broker_listener.name,
+        inter_broker_security=cluster.inter_broker_security.client(directory),
+        broker_principals=tuple(cluster.effective_broker_principals),
         zookeeper_connect=connect,
         log_dirs=log_dirs,
         flush=cluster.flush,

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 from pydantic import TypeAdapter
 
-from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
+from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity, Secret
 from topology.deployment.state_dir import StateDir
 from topology.problems import DeployError
 
@@ -83,6 +83,12 @@ class ClusterView:
     datacenter: str
     bootstrap: str
     security: ClientSecurity = PLAINTEXT
+    spark_security: ClientSecurity | None = None
+    """How Spark's readers connect; None connects as `security`."""
+    secrets: tuple[Secret, ...] = ()
+    """Where each secret of the cluster is: those of `security`, of services and of brokers."""
+    key_files: tuple[str, ...] = ()
+    """Files with private keys."""
     brokers: tuple[BrokerView, ...] = ()
     aggregator: str | None = None
     """Key of the aggregator's daemon, if the cluster has one."""
@@ -182,7 +188,19 @@ def decode_daemon(each: dict[str, Any]) -> Daemon:
 def _cluster(each: dict[str, Any]) -> ClusterView:
     brokers = tuple(BrokerView(**b) for b in each["brokers"])
     security = _SECURITY.validate_python(each.get("security", {}))
-    return ClusterView(**{**each, "brokers": brokers, "security": security})
+    spark = each.get("spark_security")
+    # A deployment of an older version does not list them.
+    places = each.get("secrets", (asdict(security)["password"], asdict(security)["key_password"]))
+    return ClusterView(
+        **{
+            **each,
+            "brokers": brokers,
+            "security": security,
+            "spark_security": spark and _SECURITY.validate_python(spark),
+            "secrets": tuple(Secret(**place) for place in places if place is not None),
+            "key_files": tuple(each.get("key_files", ())),
+        }
+    )
 
 
 _SECURITY: Final = TypeAdapter(ClientSecurity)

@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
 from local_cluster.log.partition.partition_directory import parse_log_name
 from topology.deployment.deployment import Daemon, Deployment
 from topology.deployment.plan import Step
@@ -32,6 +33,7 @@ class RemovedBroker(NamedTuple):
     """Key of its daemon."""
     bootstrap: str
     """Bootstrap addresses of its cluster as it runs now."""
+    security: ClientSecurity = PLAINTEXT
 
     def sentence(self, held: int | None) -> str:
         """Return why it cannot stop; `held` is None if its cluster does not respond."""
@@ -57,7 +59,7 @@ def removed_brokers(before: Deployment, after: Deployment) -> list[RemovedBroker
     """
     kept = {cluster.name: {broker.id for broker in cluster.brokers} for cluster in after.clusters}
     return [
-        RemovedBroker(cluster.name, broker.id, broker.daemon, cluster.bootstrap)
+        RemovedBroker(cluster.name, broker.id, broker.daemon, cluster.bootstrap, cluster.security)
         for cluster in before.clusters
         if cluster.kind != "external"
         for broker in cluster.brokers

@@ -5,6 +5,7 @@ Each daemon gets a frozen settings object as a JSON file. No daemon reads the to
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,25 +23,31 @@ from topology.deployment.link_daemons import (
     mirror_daemons,
     mirror_key,
 )
+from topology.deployment.secret_places import key_files_of, secrets_of
 from topology.deployment.state_dir import StateDir
 from topology.model import Cluster, Topology
+from topology.model.listener_security import Credentials, Principals
 
 
 def render(topology: Topology, state: StateDir, *, topology_file: Path) -> Deployment:
     """Return the deployment of a topology in a state directory. Raises ZooKeeperUnavailable."""
     views = views_of(topology, topology_file)
-    security = {each.name: each.security for each in views.clusters}
+    directory = topology_file.absolute().parent
     own = [each for each in topology.clusters if each.effective_kind != "external"]
     brokers = [
-        broker_daemon(topology, each, index, state)
+        broker_daemon(topology, each, index, state, directory)
         for each in own
         for index in range(len(each.broker_list))
     ]
     daemons = [
         *zookeeper_daemons(topology, own, state),
         *brokers,
-        *mirror_daemons(topology, state, security),
-        *aggregator_daemons(topology, state, security),
+        *mirror_daemons(
+            topology, state, _securities(topology, directory, lambda each: each.mirror)
+        ),
+        *aggregator_daemons(
+            topology, state, _securities(topology, directory, lambda each: each.aggregator)
+        ),
     ]
     return replace(views, daemons=tuple(daemons))
 
@@ -48,11 +55,10 @@ def render(topology: Topology, state: StateDir, *, topology_file: Path) -> Deplo
 def views_of(topology: Topology, topology_file: Path) -> Deployment:
     """Return the clusters and links of a topology, without the daemons that run them."""
     directory = topology_file.absolute().parent
-    security = {each.name: each.security.client(directory) for each in topology.clusters}
     return Deployment(
         name=topology.name,
         topology_file=str(topology_file.absolute()),
-        clusters=tuple(_cluster_view(each, security[each.name]) for each in topology.clusters),
+        clusters=tuple(_cluster_view(each, directory) for each in topology.clusters),
         links=tuple(
             LinkView(
                 name=link.effective_name,
@@ -66,8 +72,20 @@ def views_of(topology: Topology, topology_file: Path) -> Deployment:
     )
 
 
-def _cluster_view(cluster: Cluster, security: ClientSecurity) -> ClusterView:
+def _securities(
+    topology: Topology, directory: Path, service: Callable[[Principals], Credentials]
+) -> dict[str, ClientSecurity]:
+    """Return how a service connects to each cluster."""
+    return {
+        each.name: service(each.principals).replace_in(each.security).client(directory)
+        for each in topology.clusters
+    }
+
+
+def _cluster_view(cluster: Cluster, directory: Path) -> ClusterView:
     first = cluster.listeners[0]
+    spark = cluster.principals.spark
+    as_spark = spark.replace_in(cluster.security)
     brokers = tuple(
         BrokerView(
             id=broker.id,
@@ -82,7 +100,10 @@ def _cluster_view(cluster: Cluster, security: ClientSecurity) -> ClusterView:
         kind=cluster.effective_kind,
         datacenter=cluster.effective_datacenter,
         bootstrap=bootstrap_of(cluster),
-        security=security,
+        security=cluster.security.client(directory),
+        spark_security=None if spark == Credentials() else as_spark.client(directory),
+        secrets=tuple(secrets_of(cluster, directory)),
+        key_files=tuple(key_files_of(cluster, directory)),
         brokers=brokers,
         aggregator=aggregator_key(cluster) if cluster.has_aggregator else None,
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from local_cluster.client.auth.credentials import read_secret
-from local_cluster.client.auth.security import ClientSecurity, SecurityError
+from local_cluster.client.auth.security import SecurityError
 from topology.deployment.deployment import ClusterView, Deployment
 from topology.deployment.render import render
 from topology.deployment.state_dir import StateDir
@@ -75,7 +75,7 @@ def _free_bytes(directories: Iterable[Path]) -> dict[str, int]:
 
 
 def _readable(clusters: Iterable[ClusterView]) -> Iterator[str]:
-    for path in sorted({path for each in clusters for path in _secret_files(each.security)}):
+    for path in sorted({path for each in clusters for path in _secret_files(each)}):
         try:
             mode = Path(path).stat().st_mode
         except OSError:
@@ -84,22 +84,18 @@ def _readable(clusters: Iterable[ClusterView]) -> Iterator[str]:
             yield path
 
 
-def _secret_files(security: ClientSecurity) -> Iterator[str]:
-    for secret in (security.password, security.key_password):
-        if secret is not None and secret.file is not None:
-            yield secret.file
-    if security.key_file is not None:
-        yield security.key_file
+def _secret_files(cluster: ClusterView) -> Iterator[str]:
+    yield from (secret.file for secret in cluster.secrets if secret.file is not None)
+    yield from cluster.key_files
 
 
 def secret_values(clusters: Iterable[ClusterView]) -> set[str]:
     """Return the secrets of the deployment themselves, to take them out of texts."""
     found = set()
     for each in clusters:
-        for secret in (each.security.password, each.security.key_password):
-            if secret is not None:
-                try:
-                    found.add(read_secret(secret))
-                except SecurityError:
-                    continue  # what cannot be read cannot be in a text of ours either
+        for secret in each.secrets:
+            try:
+                found.add(read_secret(secret))
+            except SecurityError:
+                continue  # what cannot be read cannot be in a text of ours either
     return found

@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 
 from topology.model import Topology
 from topology.model.cluster import LISTENER_PATTERN, LOG_DIR_PATTERN
+from topology.model.listener_security import PRINCIPAL_PATTERN, Credentials, Sasl
 from topology.model.scalars import HOST_PATTERN, NAME_PATTERN, TOPIC_PATTERN
 from topology.model.security import SecretPlace, Security
 from topology.model.zookeeper import CHROOT_PATTERN
@@ -26,11 +27,14 @@ _PATTERN_TEXTS = {
     CHROOT_PATTERN: "a path such as /ewr",
     TOPIC_PATTERN: "a topic name of letters, digits, ., _ and -, at most 249 of them",
     LOG_DIR_PATTERN: "an absolute path, a name of letters, digits, - and _, or .",
+    PRINCIPAL_PATTERN: "a principal such as User:admin",
     LISTENER_PATTERN: "a name such as PLAINTEXT, of letters, digits, - and _",
 }
 
 _NEVER_QUOTED = {
     Security.__name__: "a mapping",
+    Sasl.__name__: "a mapping",
+    Credentials.__name__: "a mapping with `username` and `password`, or `certificate_file`",
     SecretPlace.__name__: "a mapping that says where the secret is, by `file` or `env`",
 }
 """Expected texts of the models in whose place a user may have written a secret. The value is not
@@ -76,6 +80,8 @@ def _expected_text(details: ErrorDetails) -> str:
     never_quoted = _NEVER_QUOTED.get(context.get("class_name", ""))
     if never_quoted is not None:
         return never_quoted
+    if details["loc"][-1:] == ("users",):
+        return "a mapping of users to where their passwords are"
     got = f", not {details['input']!r}" if isinstance(details["input"], str | int | float) else ""
     if kind in _EXPECTED:
         return _EXPECTED[kind] + got

@@ -7,6 +7,8 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, Tag
 
+from local_cluster.security.authentication.listener_security import SecurityProtocol
+from topology.model.listener_security import Authorizer, PrincipalName, Principals, Sasl, Tls
 from topology.model.scalars import (
     BROKERS_MAX,
     Bootstrap,
@@ -40,8 +42,12 @@ class Listener(Entry):
     """Address to bind; default: the broker's `host`."""
     advertised_host: Host | None = None
     """Advertised host, which clients connect to; default: the broker's `host`."""
-    security_protocol: Literal["PLAINTEXT"] = "PLAINTEXT"
+    security_protocol: SecurityProtocol = "PLAINTEXT"
     """Security protocol, by Kafka's name."""
+    tls: Tls | None = None
+    """Certificates, for SSL and SASL_SSL."""
+    sasl: Sasl | None = None
+    """Mechanisms and users, for SASL_PLAINTEXT and SASL_SSL."""
 
 
 class Broker(Entry):
@@ -144,7 +150,15 @@ class Cluster(Entry):
     external: Bootstrap | None = None
     """Bootstrap addresses of an existing Kafka; no broker is started for it."""
     security: Security = Security()
-    """Security settings of connections to an external cluster."""
+    """Security settings of connections to the cluster: its first listener, if it is our own."""
+    principals: Principals = Principals()
+    """Principals of single services, in place of the one in `security`."""
+    inter_broker_security: Security = Security()
+    """How a broker of our own cluster connects to the others, on the inter-broker listener."""
+    broker_principals: list[PrincipalName] | None = None
+    """Principals that count as brokers; default: User: and the user of `inter_broker_security`."""
+    authorizer: Authorizer | None = None
+    """Decide by ACLs what principals may do; default: everything is allowed."""
     zookeeper: ZooKeeper = "embedded"
     """`embedded`, a connect string with chroot, or a chroot of a named embedded server."""
     listeners: Annotated[list[Listener], Field(min_length=1)] = [Listener(name="PLAINTEXT")]
@@ -172,6 +186,19 @@ class Cluster(Entry):
     @property
     def has_aggregator(self) -> bool:
         return self.effective_kind == "aggregate" or self.aggregator is not None
+
+    @property
+    def inter_broker_listener(self) -> Listener:
+        """The listener that says so, or the first one."""
+        return next((each for each in self.listeners if each.inter_broker), self.listeners[0])
+
+    @property
+    def effective_broker_principals(self) -> list[str]:
+        """The principals that count as brokers; empty if certificates decide and none is named."""
+        if self.broker_principals is not None:
+            return self.broker_principals
+        user = self.inter_broker_security.username
+        return [] if user is None else [f"User:{user}"]
 
     @property
     def effective_datacenter(self) -> str:

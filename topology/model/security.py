@@ -1,4 +1,4 @@
-"""Security settings of a connection to an external Kafka cluster; they hold no secrets."""
+"""Security settings of connections to a cluster; they hold no secrets."""
 
 from __future__ import annotations
 
@@ -18,6 +18,20 @@ class SecretPlace(Entry):
     """File with the secret; a relative path starts at the directory of the topology file."""
     env: Annotated[str, Field(min_length=1)] | None = None
     """Environment variable with the secret, in the environment of `heliograph up`."""
+
+    def secret(self, directory: Path) -> Secret:
+        """Return where the secret is. Raises ValueError unless one of both keys says it."""
+        return Secret(file=path_at(directory, self.file), env=self.env)
+
+
+def path_at(directory: Path, name: str | None) -> str | None:
+    """Return the path of a file; a relative name starts at `directory`."""
+    return None if name is None else str(directory / name)
+
+
+def secret_at(directory: Path, place: SecretPlace | None) -> Secret | None:
+    """Return where a secret is, if there is one. Raises ValueError."""
+    return None if place is None else place.secret(directory)
 
 
 class Security(Entry):
@@ -48,20 +62,14 @@ class Security(Entry):
         Raises ValueError for keys that do not go together.
         """
 
-        def path(name: str | None) -> str | None:
-            return None if name is None else str(directory / name)
-
-        def secret(place: SecretPlace | None) -> Secret | None:
-            return None if place is None else Secret(file=path(place.file), env=place.env)
-
         return ClientSecurity(
             protocol=self.protocol,
             mechanism=self.mechanism,
             username=self.username,
-            password=secret(self.password),
-            ca_file=path(self.ca_file),
-            certificate_file=path(self.certificate_file),
-            key_file=path(self.key_file),
-            key_password=secret(self.key_password),
+            password=secret_at(directory, self.password),
+            ca_file=path_at(directory, self.ca_file),
+            certificate_file=path_at(directory, self.certificate_file),
+            key_file=path_at(directory, self.key_file),
+            key_password=secret_at(directory, self.key_password),
             check_hostname=self.check_hostname,
         )

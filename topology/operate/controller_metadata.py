@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
+from local_cluster.client.auth.security import ClientSecurity, SecurityError
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import ClusterMetadata
 from local_cluster.wire.errors import KafkaError
@@ -20,9 +21,9 @@ PARTITIONS_TIMEOUT_S = 10.0
 REPLICAS_TIMEOUT_S = 60.0
 
 
-def read_partitions(bootstrap: str) -> list[PartitionState] | None:
+def read_partitions(bootstrap: str, security: ClientSecurity) -> list[PartitionState] | None:
     """Return every partition; None if the cluster does not respond."""
-    return asyncio.run(_read_partitions(bootstrap))
+    return asyncio.run(_read_partitions(bootstrap, security))
 
 
 def count_replicas(brokers: Iterable[RemovedBroker]) -> dict[RemovedBroker, int | None]:
@@ -35,27 +36,27 @@ def count_replicas(brokers: Iterable[RemovedBroker]) -> dict[RemovedBroker, int 
 
 
 async def read_from_controller(
-    bootstrap: str, *, client_id: str, timeout_s: float
+    bootstrap: str, security: ClientSecurity, *, client_id: str, timeout_s: float
 ) -> ClusterMetadata | None:
     """Return the metadata of every topic; None without a response of the controller in time."""
     try:
         async with (
             asyncio.timeout(timeout_s),
-            KafkaClient(bootstrap, client_id=client_id) as client,
+            KafkaClient(bootstrap, client_id=client_id, security=security) as client,
         ):
             controller_id = (await client.metadata([])).controller_id
             if controller_id < 0:  # there is no controller now
                 return None
             metadata = await client.metadata(node_id=controller_id)
-    except (KafkaError, OSError, TimeoutError):
+    except (KafkaError, SecurityError, OSError, TimeoutError):
         return None
     # If the controller has moved meanwhile, the broker that responded may be behind.
     return metadata if metadata.controller_id == controller_id else None
 
 
-async def _read_partitions(bootstrap: str) -> list[PartitionState] | None:
+async def _read_partitions(bootstrap: str, security: ClientSecurity) -> list[PartitionState] | None:
     metadata = await read_from_controller(
-        bootstrap, client_id="heliograph-up", timeout_s=PARTITIONS_TIMEOUT_S
+        bootstrap, security, client_id="heliograph-up", timeout_s=PARTITIONS_TIMEOUT_S
     )
     if metadata is None:
         return None
@@ -67,8 +68,8 @@ async def _read_partitions(bootstrap: str) -> list[PartitionState] | None:
 
 
 async def _count_replicas(brokers: list[RemovedBroker]) -> dict[RemovedBroker, int | None]:
-    bootstraps = {each.cluster: each.bootstrap for each in brokers}
-    counts = {name: await _replicas_by_broker(at) for name, at in bootstraps.items()}
+    clusters = {each.cluster: (each.bootstrap, each.security) for each in brokers}
+    counts = {name: await _replicas_by_broker(*at) for name, at in clusters.items()}
     found: dict[RemovedBroker, int | None] = {}
     for each in brokers:
         counted = counts[each.cluster]
@@ -76,9 +77,9 @@ async def _count_replicas(brokers: list[RemovedBroker]) -> dict[RemovedBroker, i
     return found
 
 
-async def _replicas_by_broker(bootstrap: str) -> Mapping[int, int] | None:
+async def _replicas_by_broker(bootstrap: str, security: ClientSecurity) -> Mapping[int, int] | None:
     metadata = await read_from_controller(
-        bootstrap, client_id="heliograph-plan", timeout_s=REPLICAS_TIMEOUT_S
+        bootstrap, security, client_id="heliograph-plan", timeout_s=REPLICAS_TIMEOUT_S
     )
     if metadata is None:
         return None

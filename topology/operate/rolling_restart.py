@@ -106,7 +106,9 @@ class RollingRestart:
         not_running = {
             stage.daemon(key).label: state for key, state in states.items() if state != "running"
         }
-        partitions = read_partitions(cluster.bootstrap) if not not_running else None
+        partitions = (
+            read_partitions(cluster.bootstrap, cluster.security) if not not_running else None
+        )
         return decide(
             waiting,
             restarted,

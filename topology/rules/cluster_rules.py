@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 from topology.model import Broker, BrokerCount, Cluster
 from topology.problems import Finding, Location, nearest_name
 from topology.rules.kafka_configs import check_configs
 from topology.rules.parts import Parts, duplicates
+from topology.rules.security_rules import check_external_security, check_security
 
 PORT_MAX: Final = 65535
 ANY_ADDRESSES: Final = frozenset({"0.0.0.0", "::"})
+_OF_OWN_CLUSTERS: Final = (
+    "zookeeper",
+    "listeners",
+    "brokers",
+    "flush",
+    "topic_defaults",
+    "config",
+    "http",
+    "inter_broker_security",
+    "broker_principals",
+    "authorizer",
+)
 
 
 def check_clusters(parts: Parts) -> Iterator[Finding]:
@@ -21,12 +33,10 @@ def check_clusters(parts: Parts) -> Iterator[Finding]:
         if cluster.effective_kind == "external":
             yield from _check_external(cluster, here)
             continue
-        if "security" in cluster.model_fields_set:
-            expected = "absent: our own brokers have no security yet, only external clusters do"
-            yield Finding((*here, "security"), expected, at_key=True)
         if not cluster.brokers:
             yield Finding((*here, "brokers"), "a list of brokers or a count", at_key=True)
         yield from _check_listeners(cluster, here)
+        yield from check_security(cluster, here)
         yield from check_configs(cluster, here)
         if isinstance(cluster.brokers, list):
             for place, broker in enumerate(cluster.brokers):
@@ -92,11 +102,8 @@ def _check_external(cluster: Cluster, here: Location) -> Iterator[Finding]:
     if cluster.kind == "aggregate":
         expected = "kind external where `external` names a Kafka; add `aggregator` if it is one"
         yield Finding((*here, "kind"), expected)
-    try:
-        cluster.security.client(Path())
-    except ValueError as error:
-        yield Finding((*here, "security"), str(error), at_key=True)
-    for key in ("zookeeper", "listeners", "brokers", "flush", "topic_defaults", "config", "http"):
+    yield from check_external_security(cluster, here)
+    for key in _OF_OWN_CLUSTERS:
         if key in cluster.model_fields_set:
             expected = "absent: nothing is started for an external cluster"
             yield Finding((*here, key), expected, at_key=True)

@@ -58,7 +58,8 @@ def topic_defaults(cluster: Cluster) -> dict[str, str]:
 
 def broker_config(cluster: Cluster) -> dict[str, str]:
     """Return the configs of every broker of the cluster."""
-    return {**_internal_topics(cluster), **topic_defaults(cluster), **cluster.config}
+    authorizer = cluster.authorizer.configs() if cluster.authorizer is not None else {}
+    return {**_internal_topics(cluster), **topic_defaults(cluster), **authorizer, **cluster.config}
 
 
 def _internal_topics(cluster: Cluster) -> dict[str, str]:

@@ -130,7 +130,7 @@ class Fakes:
         self.now_s = 0.0
         """The time that the rolling restart sees."""
 
-    def read_partitions(self, bootstrap: str) -> list[PartitionState] | None:
+    def read_partitions(self, *at: object) -> list[PartitionState] | None:
         self.asked_of.append(self.pids())
         if self.answers and self.answers[0] is TOO_LONG:
             self.now_s += 2 * WAIT_S

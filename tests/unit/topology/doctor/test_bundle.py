@@ -73,14 +73,17 @@ def test_a_bundle(tmp_path: Path) -> None:
     state.create()
     password = tmp_path / "password"
     password.write_text(f"{SECRET}\n")
+    place = Secret(file=str(password))
     security = ClientSecurity(
-        protocol="SASL_PLAINTEXT",
-        mechanism="PLAIN",
-        username="u",
-        password=Secret(file=str(password)),
+        protocol="SASL_PLAINTEXT", mechanism="PLAIN", username="u", password=place
     )
     cluster = ClusterView(
-        name="c", kind="external", datacenter="c", bootstrap="h:1", security=security
+        name="c",
+        kind="external",
+        datacenter="c",
+        bootstrap="h:1",
+        security=security,
+        secrets=(place,),
     )
     daemon = Daemon(
         key="broker-c-1",

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import pytest
 
+from local_cluster.client.auth.security import PLAINTEXT
 from local_cluster.client.model import ClusterMetadata
 from topology.operate import controller_metadata
 from topology.operate.controller_metadata import read_from_controller
@@ -55,6 +56,6 @@ async def test_only_who_is_controller_is_asked(
 ) -> None:
     client = Client(*told)
     monkeypatch.setattr(controller_metadata, "KafkaClient", client)
-    found = await read_from_controller("h:1", client_id="test", timeout_s=60.0)
+    found = await read_from_controller("h:1", PLAINTEXT, client_id="test", timeout_s=60.0)
     assert client.asked == asked
     assert (found is not None) is known

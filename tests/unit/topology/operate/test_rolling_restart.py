@@ -104,7 +104,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machines:
     def make(loses: Callable[[int], bool]) -> Machine:
         machine = Machine(loses)
         monkeypatch.setattr(rolling_restart, "time", machine)
-        monkeypatch.setattr(rolling_restart, "read_partitions", lambda bootstrap: SYNCED)
+        monkeypatch.setattr(rolling_restart, "read_partitions", lambda *at: SYNCED)
         return machine
 
     return make

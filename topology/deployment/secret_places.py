@@ -1,0 +1,43 @@
+"""Where the secrets and private keys of a cluster are, for texts that must not hold them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from local_cluster.client.auth.security import Secret
+from topology.model import Cluster
+from topology.model.listener_security import Credentials
+from topology.model.security import SecretPlace, Security
+
+
+def secrets_of(cluster: Cluster, directory: Path) -> list[Secret]:
+    """Return the place of every secret, each once."""
+    places = {place.secret(directory) for place in _places(cluster) if place is not None}
+    return sorted(places, key=lambda place: (place.file or "", place.env or ""))
+
+
+def key_files_of(cluster: Cluster, directory: Path) -> list[str]:
+    """Return every file with a private key that has no other use, each once."""
+    files = [each.key_file for each in _clients(cluster)]
+    files += [each.tls.key_file for each in cluster.listeners if each.tls is not None]
+    return sorted({str(directory / name) for name in files if name is not None})
+
+
+def _clients(cluster: Cluster) -> Iterator[Security | Credentials]:
+    yield cluster.security
+    yield cluster.inter_broker_security
+    principals = cluster.principals
+    yield from (principals.mirror, principals.aggregator, principals.spark)
+
+
+def _places(cluster: Cluster) -> Iterator[SecretPlace | None]:
+    for client in _clients(cluster):
+        yield client.password
+        yield client.key_password
+    for listener in cluster.listeners:
+        if listener.tls is not None:
+            yield listener.tls.keystore_password
+            yield listener.tls.truststore_password
+        if listener.sasl is not None:
+            yield from listener.sasl.users.values()

@@ -1,0 +1,145 @@
+"""Security of our own clusters: certificates and users of listeners, principals, the authorizer.
+
+Certificates and users have the keys of a broker's settings. Nothing here holds a secret, only the
+place of one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from local_cluster.security.authentication.listener_security import (
+    Mechanism,
+    SaslSettings,
+    StoreType,
+    TlsSettings,
+    TlsVersion,
+)
+from local_cluster.security.authentication.principal_rules import DEFAULT_RULES
+from topology.model.scalars import Entry
+from topology.model.security import SecretPlace, Security, path_at, secret_at
+
+PRINCIPAL_PATTERN = r"^[^:;\s]+:[^;]+$"
+"""A type and a name. Kafka lists super users with semicolons."""
+
+FileName = Annotated[str, Field(min_length=1)]
+UserName = Annotated[str, Field(min_length=1)]
+PrincipalName = Annotated[str, Field(pattern=PRINCIPAL_PATTERN)]
+
+
+class Tls(Entry):
+    """The certificate of a listener, and which client certificates it takes."""
+
+    keystore_file: FileName
+    """Certificate chain and key of the brokers; a relative path starts at the directory of the
+    topology file."""
+    keystore_type: StoreType = "PEM"
+    """`PEM` or `PKCS12`."""
+    keystore_password: SecretPlace | None = None
+    """Where the password of the key or of the store is, if it has one."""
+    key_file: FileName | None = None
+    """PEM only: the private key, if `keystore_file` does not hold it."""
+    truststore_file: FileName | None = None
+    """The authorities that may sign client certificates."""
+    truststore_type: StoreType = "PEM"
+    """`PEM` or `PKCS12`."""
+    truststore_password: SecretPlace | None = None
+    """Where the password of the truststore is, if it has one."""
+    client_auth: Literal["none", "requested", "required"] = "none"
+    """Whether clients need a certificate, as in Kafka's ssl.client.auth."""
+    principal_mapping_rules: str = DEFAULT_RULES
+    """Principals of client certificates, as in Kafka's ssl.principal.mapping.rules."""
+    enabled_protocols: Annotated[list[TlsVersion], Field(min_length=1)] = ["TLSv1.2", "TLSv1.3"]
+    """Versions of TLS."""
+
+    def settings(self, directory: Path) -> TlsSettings:
+        """Return a broker's settings. Raises ValueError for keys that do not go together."""
+        return TlsSettings(
+            keystore_file=str(directory / self.keystore_file),
+            keystore_type=self.keystore_type,
+            keystore_password=secret_at(directory, self.keystore_password),
+            key_file=path_at(directory, self.key_file),
+            truststore_file=path_at(directory, self.truststore_file),
+            truststore_type=self.truststore_type,
+            truststore_password=secret_at(directory, self.truststore_password),
+            client_auth=self.client_auth,
+            principal_mapping_rules=self.principal_mapping_rules,
+            enabled_protocols=tuple(self.enabled_protocols),
+        )
+
+
+class Sasl(Entry):
+    """The mechanisms of a listener, and its users that need no ZooKeeper."""
+
+    mechanisms: Annotated[list[Mechanism], Field(min_length=1)] = ["SCRAM-SHA-512"]
+    """SASL mechanisms, as in Kafka's sasl.enabled.mechanisms."""
+    users: dict[UserName, SecretPlace] = {}
+    """Where the password of each user is. PLAIN knows only these users; SCRAM also those that
+    `kafka-configs` creates."""
+
+    def settings(self, directory: Path) -> SaslSettings:
+        """Return a broker's settings. Raises ValueError for keys that do not go together."""
+        users = {name: place.secret(directory) for name, place in self.users.items()}
+        return SaslSettings(mechanisms=tuple(self.mechanisms), users=users)
+
+
+class Credentials(Entry):
+    """Who connects, in place of the user or the certificate of the cluster's `security`."""
+
+    username: UserName | None = None
+    """SASL user name."""
+    password: SecretPlace | None = None
+    """Where the SASL password is."""
+    certificate_file: FileName | None = None
+    """PEM file of the client certificate."""
+    key_file: FileName | None = None
+    """PEM file of the client's private key; default: it is in `certificate_file`."""
+    key_password: SecretPlace | None = None
+    """Where the password of the private key is, if it has one."""
+
+    def replace_in(self, security: Security) -> Security:
+        """Return `security` with this user, this certificate, or both."""
+        changes: dict[str, object] = {}
+        if self.username is not None or self.password is not None:
+            changes |= {"username": self.username, "password": self.password}
+        if self.certificate_file is not None or self.key_file is not None:
+            changes |= {
+                "certificate_file": self.certificate_file,
+                "key_file": self.key_file,
+                "key_password": self.key_password,
+            }
+        return security.model_copy(update=changes)
+
+
+class Principals(Entry):
+    """Principals of single services; a service without one connects as `security` says."""
+
+    mirror: Credentials = Credentials()
+    """Mirror workers that read from the cluster or write into it."""
+    aggregator: Credentials = Credentials()
+    """Aggregators, with their probes and audits."""
+    spark: Credentials = Credentials()
+    """Spark's readers of an aggregate."""
+
+
+class Authorizer(Entry):
+    """Decide by ACLs what a principal may do."""
+
+    super_users: list[PrincipalName] = []
+    """Principals that may do anything, such as User:admin. The brokers are among them anyway."""
+    dry_run: bool = False
+    """Allow everything; log and count what would be denied."""
+    allow_if_no_acl: bool = False
+    """Allow what no ACL covers, as Kafka's allow.everyone.if.no.acl.found does."""
+
+    def configs(self) -> dict[str, str]:
+        """Return the broker configs."""
+        return {
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": ";".join(self.super_users),
+            "heliograph.authorizer.dry.run": str(self.dry_run).lower(),
+            "allow.everyone.if.no.acl.found": str(self.allow_if_no_acl).lower(),
+        }

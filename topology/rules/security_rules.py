@@ -1,0 +1,133 @@
+"""Rules on the security of one cluster: listeners, brokers, services, the authorizer. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from local_cluster.security.authentication.listener_security import check_listener
+from topology.model import Cluster
+from topology.model.cluster import Listener
+from topology.model.listener_security import Authorizer, Credentials, Principals
+from topology.model.security import Security
+from topology.problems import Finding, Location, nearest_name
+
+_ANYWHERE = Path()
+
+
+def check_security(cluster: Cluster, here: Location) -> Iterator[Finding]:
+    """Yield what a listener or a connection of one of our own clusters lacks."""
+    broken: set[str] = set()
+    for index, listener in enumerate(cluster.listeners):
+        findings = list(_check_listener(listener, (*here, "listeners", index)))
+        yield from findings
+        if findings:
+            broken.add(listener.name)
+    first, between = cluster.listeners[0], cluster.inter_broker_listener
+    if first.name not in broken:
+        yield from _check_connection(cluster.security, first, (*here, "security"))
+        for name, it in _principals(cluster):
+            at = (*here, "principals", name)
+            if (problem := _problem(it.client)) is None:
+                yield from _check_user(it, first, (*at, "username"))
+            elif _problem(cluster.security.client) is None:
+                yield Finding(at, problem, at_key=True)
+    if between.name not in broken:
+        at = (*here, "inter_broker_security")
+        yield from _check_connection(cluster.inter_broker_security, between, at)
+        if between.security_protocol != "PLAINTEXT" and not cluster.effective_broker_principals:
+            expected = "the principals of the brokers' certificates, such as [User:broker]"
+            yield Finding((*here, "broker_principals"), expected, at_key=True)
+    for name in Authorizer().configs() if cluster.authorizer is not None else ():
+        if name in cluster.config:
+            expected = "absent; `authorizer` sets it as well"
+            yield Finding((*here, "config", name), expected, at_key=True)
+
+
+def check_external_security(cluster: Cluster, here: Location) -> Iterator[Finding]:
+    """Yield what a connection to an external cluster lacks."""
+    problem = _problem(cluster.security.client)
+    if problem is not None:
+        yield Finding((*here, "security"), problem, at_key=True)
+        return
+    for name, security in _principals(cluster):
+        problem = _problem(security.client)
+        if problem is not None:
+            yield Finding((*here, "principals", name), problem, at_key=True)
+
+
+def _principals(cluster: Cluster) -> Iterator[tuple[str, Security]]:
+    """Yield the services with a principal of their own, and how they connect."""
+    for name in Principals.model_fields:
+        credentials: Credentials = getattr(cluster.principals, name)
+        if credentials != Credentials():
+            yield name, credentials.replace_in(cluster.security)
+
+
+def _check_listener(listener: Listener, here: Location) -> Iterator[Finding]:
+    tls, sasl = listener.tls, listener.sasl
+    findings = []
+    if tls is not None and (problem := _problem(tls.settings)):
+        findings.append(Finding((*here, "tls"), problem, at_key=True))
+    if sasl is not None:
+        for name, place in sasl.users.items():
+            if problem := _problem(place.secret):
+                findings.append(Finding((*here, "sasl", "users", name), problem, at_key=True))
+        if not findings and (problem := _problem(sasl.settings)):
+            findings.append(Finding((*here, "sasl"), problem, at_key=True))
+    if findings:
+        yield from findings
+        return
+    tls_settings = tls.settings(_ANYWHERE) if tls is not None else None
+    sasl_settings = sasl.settings(_ANYWHERE) if sasl is not None else None
+    try:
+        check_listener(listener.security_protocol, tls_settings, sasl_settings)
+    except ValueError as error:
+        yield Finding(here, str(error))
+
+
+def _check_connection(security: Security, listener: Listener, here: Location) -> Iterator[Finding]:
+    """Yield why clients with these settings cannot connect to the listener."""
+    if security.protocol != listener.security_protocol:
+        expected = f"protocol {listener.security_protocol}, as listener {listener.name} has"
+        yield Finding(here, expected, at_key=True)
+        return
+    problem = _problem(security.client)
+    if problem is not None:
+        yield Finding(here, problem, at_key=True)
+        return
+    if listener.sasl is not None and security.mechanism not in listener.sasl.mechanisms:
+        known = listener.sasl.mechanisms
+        expected = f"a mechanism of listener {listener.name}: {', '.join(known)}"
+        yield Finding((*here, "mechanism"), expected, nearest_name(security.mechanism, known))
+    requires = listener.tls is not None and listener.tls.client_auth == "required"
+    if requires and security.certificate_file is None:
+        expected = f"a certificate, which listener {listener.name} requires"
+        yield Finding((*here, "certificate_file"), expected, at_key=True)
+    yield from _check_user(
+        security, listener, (*here, "username"), everybody=here[-1] == "inter_broker_security"
+    )
+
+
+def _check_user(
+    security: Security, listener: Listener, here: Location, *, everybody: bool = False
+) -> Iterator[Finding]:
+    """Yield a user that the listener does not know. SCRAM also has users in ZooKeeper, but with
+    `everybody` the user must be known before there is anything in ZooKeeper.
+    """
+    sasl = listener.sasl
+    if sasl is None or security.username in (None, *sasl.users):
+        return
+    if everybody or security.mechanism == "PLAIN":
+        known = sorted(sasl.users)
+        expected = f"one of the `users` of listener {listener.name}: {', '.join(known) or 'none'}"
+        yield Finding(here, expected, nearest_name(security.username, known))
+
+
+def _problem(make: Callable[[Path], object]) -> str | None:
+    """Return why settings do not go together; None if they do."""
+    try:
+        make(_ANYWHERE)
+    except ValueError as error:
+        return str(error)
+    return None
