@@ -94,7 +94,7 @@ class Credentials(Entry):
     password: SecretPlace | None = None
     """Where the SASL password is."""
     certificate_file: FileName | None = None
-    """PEM file of the client certificate."""
+    """PEM file of the client certificate, if the brokers require one."""
     key_file: FileName | None = None
     """PEM file of the client's private key; default: it is in `certificate_file`."""
     key_password: SecretPlace | None = None
@@ -105,7 +105,7 @@ class Credentials(Entry):
         changes: dict[str, object] = {}
         if self.username is not None or self.password is not None:
             changes |= {"username": self.username, "password": self.password}
-        if self.certificate_file is not None or self.key_file is not None:
+        if any((self.certificate_file, self.key_file, self.key_password)):
             changes |= {
                 "certificate_file": self.certificate_file,
                 "key_file": self.key_file,
@@ -129,7 +129,8 @@ class Authorizer(Entry):
     """Decide by ACLs what a principal may do."""
 
     super_users: list[PrincipalName] = []
-    """Principals that may do anything, such as User:admin. The brokers are among them anyway."""
+    """Principals that may do anything, such as User:admin; the one of `security` must be among
+    them. The brokers are super users anyway."""
     dry_run: bool = False
     """Allow everything; log and count what would be denied."""
     allow_if_no_acl: bool = False

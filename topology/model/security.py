@@ -35,7 +35,7 @@ def secret_at(directory: Path, place: SecretPlace | None) -> Secret | None:
 
 
 class Security(Entry):
-    """Security settings of connections to an external Kafka cluster."""
+    """Security settings of connections to a cluster."""
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     """Security protocol, by Kafka's name."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from topology.deployment.deployment import Daemon, Deployment, read_deployment
 from topology.deployment.plan import Running, Step, plan
+from topology.deployment.protocol_changes import protocol_problems
 from topology.deployment.removals import (
     RemovedBroker,
     add_warnings,
@@ -68,6 +69,18 @@ def check_removals(deployment: Deployment, state: StateDir) -> None:
         hint = "keep them in `log_dirs`, or give up what they hold with --abandon-replicas"
         raise DeployError(
             "log directories that leave hold replicas; nothing was changed", [*problems, hint]
+        )
+
+
+def check_protocols(deployment: Deployment, live: Mapping[str, StartedProcess]) -> None:
+    """Check that the brokers of a cluster can restart one after the other. Raises DeployError."""
+    running = {key: each.daemon for key, each in live.items()}
+    problems = protocol_problems(running, deployment)
+    if problems:
+        hint = "stop the deployment by `heliograph down`, then run `heliograph up`"
+        raise DeployError(
+            "a listener's protocol cannot change while brokers run; nothing was changed",
+            [*problems, hint],
         )
 
 

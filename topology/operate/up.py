@@ -15,7 +15,13 @@ from topology.deployment.plan import Step
 from topology.deployment.state_dir import StateDir
 from topology.operate.crash_loops import CrashLoops
 from topology.operate.handover import hand_over
-from topology.operate.preflight import check_owner, check_ports, check_removals, steps_from
+from topology.operate.preflight import (
+    check_owner,
+    check_ports,
+    check_protocols,
+    check_removals,
+    steps_from,
+)
 from topology.operate.restart_stages import rolling_brokers
 from topology.problems import DeployError
 from topology.status.diagnosis import LINK_RUNS, problem_lines
@@ -61,6 +67,7 @@ def up(
     if not abandon_replicas:
         check_removals(deployment, state)
     live = live_processes(state)
+    check_protocols(deployment, live)
     steps = steps_from(live, deployment)
     on_plan(steps)
     check_ports(deployment, steps, live)

@@ -5,6 +5,7 @@ Reading order:
     parts            the valid entries of a file
     checks           runs every rule
     cluster_rules    the keys of one cluster that go together
+    security_rules   listeners, connections and the authorizer
     address_rules    ports and chroots that two entries claim
     link_rules       references, loops and collisions of links
     kafka_configs    known config names and values

@@ -38,10 +38,25 @@ def check_security(cluster: Cluster, here: Location) -> Iterator[Finding]:
         if between.security_protocol != "PLAINTEXT" and not cluster.effective_broker_principals:
             expected = "the principals of the brokers' certificates, such as [User:broker]"
             yield Finding((*here, "broker_principals"), expected, at_key=True)
-    for name in Authorizer().configs() if cluster.authorizer is not None else ():
+    if cluster.authorizer is not None:
+        yield from _check_authorizer(cluster, cluster.authorizer, here)
+
+
+def _check_authorizer(
+    cluster: Cluster, authorizer: Authorizer, here: Location
+) -> Iterator[Finding]:
+    for name in authorizer.configs():
         if name in cluster.config:
             expected = "absent; `authorizer` sets it as well"
             yield Finding((*here, "config", name), expected, at_key=True)
+    if cluster.security.protocol == "SSL":
+        return  # only a broker knows the principal of a certificate
+    operator = f"User:{cluster.security.username or 'ANONYMOUS'}"
+    # A rolling restart must see every partition, and a broker hides those without DESCRIBE.
+    if operator not in (*authorizer.super_users, *cluster.effective_broker_principals):
+        expected = f"{operator}, as which `heliograph up` connects (`security`), among them"
+        nearest = nearest_name(operator, authorizer.super_users)
+        yield Finding((*here, "authorizer", "super_users"), expected, nearest, at_key=True)
 
 
 def check_external_security(cluster: Cluster, here: Location) -> Iterator[Finding]:
@@ -89,7 +104,10 @@ def _check_listener(listener: Listener, here: Location) -> Iterator[Finding]:
 def _check_connection(security: Security, listener: Listener, here: Location) -> Iterator[Finding]:
     """Yield why clients with these settings cannot connect to the listener."""
     if security.protocol != listener.security_protocol:
-        expected = f"protocol {listener.security_protocol}, as listener {listener.name} has"
+        expected = (
+            f"protocol {listener.security_protocol}, as listener {listener.name} has, not"
+            f" {security.protocol}"
+        )
         yield Finding(here, expected, at_key=True)
         return
     problem = _problem(security.client)
@@ -105,20 +123,22 @@ def _check_connection(security: Security, listener: Listener, here: Location) ->
         expected = f"a certificate, which listener {listener.name} requires"
         yield Finding((*here, "certificate_file"), expected, at_key=True)
     yield from _check_user(
-        security, listener, (*here, "username"), everybody=here[-1] == "inter_broker_security"
+        security, listener, (*here, "username"), only_static=here[-1] == "inter_broker_security"
     )
 
 
 def _check_user(
-    security: Security, listener: Listener, here: Location, *, everybody: bool = False
+    security: Security, listener: Listener, here: Location, *, only_static: bool = False
 ) -> Iterator[Finding]:
-    """Yield a user that the listener does not know. SCRAM also has users in ZooKeeper, but with
-    `everybody` the user must be known before there is anything in ZooKeeper.
+    """Yield a user that the listener does not know.
+
+    SCRAM also has users in ZooKeeper. With `only_static` these do not count: brokers must log in
+    before ZooKeeper has any.
     """
     sasl = listener.sasl
     if sasl is None or security.username in (None, *sasl.users):
         return
-    if everybody or security.mechanism == "PLAIN":
+    if only_static or security.mechanism == "PLAIN":
         known = sorted(sasl.users)
         expected = f"one of the `users` of listener {listener.name}: {', '.join(known) or 'none'}"
         yield Finding(here, expected, nearest_name(security.username, known))

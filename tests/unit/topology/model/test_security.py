@@ -108,7 +108,10 @@ def test_what_such_a_file_cannot_say(text: str, problem: str, tmp_path: Path) ->
         (("{file: secrets/far}", "far-secret"), "clusters[0].security.password: a mapping"),
         (("{file: secrets/far}", "271828"), "clusters[0].security.password: a mapping"),
         (("{file: secrets/far}", "{}"), "either in `file` or in `env`"),
-        (('external: "near:9093"', "brokers: {count: 1, base_port: 9092}"), "security: absent"),
+        (
+            ('external: "near:9093"', "brokers: {count: 1, base_port: 9092}"),
+            "PLAINTEXT has, not SSL",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(change: tuple[str, str], problem: str) -> None:

@@ -1,0 +1,153 @@
+"""Security of our own clusters, from the file to the settings of daemons, without secrets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aggregator.settings import parse_settings as parse_aggregator
+from local_cluster.client.auth.security import ClientSecurity, Secret
+from local_cluster.settings import load_settings as load_broker
+from mirror_maker.settings import load_settings as load_mirror
+from topology.deployment.aggregate_view import aggregate_view
+from topology.deployment.deployment import Deployment, decode_deployment, encode_deployment
+from topology.deployment.protocol_changes import protocol_problems
+from topology.deployment.render import render
+from topology.deployment.state_dir import StateDir
+from topology.file.load import parse_topology
+
+SECURED = """\
+name: secured
+clusters:
+  - &secured
+    name: jfk
+    listeners:
+      - name: CLIENTS
+        security_protocol: SASL_SSL
+        tls: {keystore_file: secrets/broker.pem, key_file: secrets/broker.key}
+        sasl: {mechanisms: [PLAIN], users: {alice: {env: ALICE}}}
+      - name: BROKERS
+        inter_broker: true
+        security_protocol: SSL
+        tls: {keystore_file: secrets/broker.pem, truststore_file: /ca.pem, client_auth: required}
+    broker_principals: ["User:CN=broker"]
+    inter_broker_security:
+      {protocol: SSL, ca_file: /ca.pem, certificate_file: b.pem, key_password: {file: secrets/b}}
+    security:
+      protocol: SASL_SSL
+      mechanism: PLAIN
+      username: alice
+      password: {env: ALICE}
+      ca_file: /ca.pem
+    principals:
+      mirror: {username: alice, password: {file: secrets/mirror}}
+      spark: {username: alice, password: {file: secrets/spark}}
+    authorizer: {super_users: ["User:alice", "User:bob"]}
+    brokers: {count: 2, base_port: 9100}
+  - <<: *secured
+    name: nyc
+    kind: aggregate
+    brokers: {count: 1, base_port: 9200}
+links:
+  - {source: jfk, target: nyc, topics: [t]}
+"""
+
+
+def rendered(directory: Path, text: str = SECURED) -> Deployment:
+    state = StateDir(directory / "state")
+    return render(parse_topology(text), state, topology_file=directory / "conf" / "t.yaml")
+
+
+def settings(deployment: Deployment, key: str, directory: Path) -> Path:
+    (text,) = deployment.daemon(key).files.values()
+    file = directory / f"{key}.json"
+    file.write_text(text)
+    return file
+
+
+def as_alice(password: Secret) -> ClientSecurity:
+    return ClientSecurity(
+        protocol="SASL_SSL",
+        mechanism="PLAIN",
+        username="alice",
+        password=password,
+        ca_file="/ca.pem",
+    )
+
+
+def test_a_broker_is_told_where_everything_is(tmp_path: Path) -> None:
+    found = load_broker(settings(rendered(tmp_path), "broker-jfk-1", tmp_path))
+    clients, brokers = found.listeners
+    secrets = tmp_path / "conf" / "secrets"
+    assert clients.tls is not None and clients.sasl is not None and brokers.tls is not None
+    assert clients.tls.keystore_file == str(secrets / "broker.pem")
+    assert clients.sasl.users == {"alice": Secret(env="ALICE")}
+    assert (brokers.tls.truststore_file, brokers.tls.client_auth) == ("/ca.pem", "required")
+    assert brokers.sasl is None
+    assert (found.inter_broker_listener, found.broker_principals) == (
+        "BROKERS",
+        ("User:CN=broker",),
+    )
+    assert found.inter_broker_security.key_password == Secret(file=str(secrets / "b"))
+    assert found.config["super.users"] == "User:alice;User:bob"
+    assert found.config["authorizer.class.name"].endswith(".StandardAuthorizer")
+    assert found.config["heliograph.authorizer.dry.run"] == "false"
+
+
+def test_each_service_has_its_own_principal(tmp_path: Path) -> None:
+    deployment = rendered(tmp_path)
+    secrets = tmp_path / "conf" / "secrets"
+    mirror = load_mirror(settings(deployment, "mirror-nyc", tmp_path))
+    as_mirror = as_alice(Secret(file=str(secrets / "mirror")))
+    assert (mirror.target_security, mirror.links[0].source_security) == (as_mirror, as_mirror)
+    (text,) = deployment.daemon("aggregator-nyc").files.values()
+    aggregator = parse_aggregator(text)
+    by_default = as_alice(Secret(env="ALICE"))
+    assert (aggregator.security, aggregator.links[0].source_security) == (by_default, by_default)
+    again = decode_deployment(encode_deployment(deployment))
+    assert again == deployment
+    assert again.cluster("jfk").security == by_default
+    spark = aggregate_view(again, "nyc")
+    as_spark = as_alice(Secret(file=str(secrets / "spark")))
+    assert (spark.security, spark.links[0].security) == (as_spark, as_spark)
+
+
+def test_a_bundle_knows_every_secret(tmp_path: Path) -> None:
+    cluster = rendered(tmp_path).cluster("jfk")
+    secrets = tmp_path / "conf" / "secrets"
+    assert set(cluster.secrets) == {
+        Secret(env="ALICE"),
+        *(Secret(file=str(secrets / name)) for name in ("b", "mirror", "spark")),
+    }
+    assert cluster.key_files == (str(secrets / "broker.key"),)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("name: secured", "name: secured", None),
+        ("authorizer: {", "authorizer: {dry_run: true, ", None),
+        (
+            "security_protocol: SSL\n",
+            "security_protocol: PLAINTEXT\n",
+            "jfk: listener BROKERS from SSL to PLAINTEXT; the inter-broker listener from SSL to"
+            " PLAINTEXT",
+        ),
+    ],
+)
+def test_brokers_that_run_keep_their_protocols(
+    old: str, new: str, problem: str | None, tmp_path: Path
+) -> None:
+    running = {each.key: each for each in rendered(tmp_path).daemons}
+    text = SECURED.replace(old, new)
+    if problem is not None:
+        tls = "        tls: {keystore_file: secrets/broker.pem, truststore_file: /ca.pem, "
+        text = text.replace(f"{tls}client_auth: required}}\n", "")
+        text = text.replace(
+            "{protocol: SSL, ca_file: /ca.pem, certificate_file: b.pem, key_password: {file:"
+            " secrets/b}}",
+            "{protocol: PLAINTEXT}",
+        )
+    found = protocol_problems(running, rendered(tmp_path, text))
+    assert found == ([] if problem is None else [problem])

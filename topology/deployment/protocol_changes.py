@@ -1,0 +1,55 @@
+"""Changes of listeners' protocols that brokers cannot make one after the other. Pure.
+
+A broker with a new inter-broker protocol cannot talk to brokers with the old one, and a client with
+the new `security` reaches only restarted brokers. A rolling restart would stop half-way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from topology.deployment.deployment import Daemon, Deployment
+
+
+def protocol_problems(running: Mapping[str, Daemon], after: Deployment) -> list[str]:
+    """Return the refused changes, one line per cluster; `running` holds daemons by key."""
+    problems = []
+    for cluster in after.clusters:
+        keys = [broker.daemon for broker in cluster.brokers if broker.daemon in running]
+        changes = {
+            change
+            for key in keys
+            for change in _changes(_settings(running[key]), _settings(after.daemon(key)))
+        }
+        # A single broker has nobody to talk to, and all of it restarts at once.
+        if len(keys) > 1 and changes:
+            problems.append(f"{cluster.name}: {'; '.join(sorted(changes))}")
+    return problems
+
+
+def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    between = "the inter-broker listener"
+    listeners = {between: _protocol(new, new["inter_broker_listener"])}
+    before = {between: _protocol(old, old["inter_broker_listener"])}
+    for each in new["listeners"]:
+        name = each["name"]
+        listeners[f"listener {name}"] = each["security_protocol"]
+        before[f"listener {name}"] = _protocol(old, name)
+    for what, protocol in listeners.items():
+        if before[what] not in (None, protocol):
+            yield f"{what} from {before[what]} to {protocol}"
+
+
+def _protocol(settings: Mapping[str, Any], name: str) -> str | None:
+    for each in settings["listeners"]:
+        if each["name"] == name:
+            return str(each.get("security_protocol", "PLAINTEXT"))
+    return None
+
+
+def _settings(daemon: Daemon) -> Mapping[str, Any]:
+    (text,) = daemon.files.values()
+    settings: Mapping[str, Any] = json.loads(text)
+    return settings
