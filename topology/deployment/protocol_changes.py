@@ -31,9 +31,9 @@ def protocol_problems(running: Mapping[str, Daemon], after: Deployment) -> list[
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     between = "the inter-broker listener"
-    listeners = {between: _protocol(new, new["inter_broker_listener"])}
-    before = {between: _protocol(old, old["inter_broker_listener"])}
-    for each in new["listeners"]:
+    listeners = {between: _protocol(new, new.get("inter_broker_listener"))}
+    before = {between: _protocol(old, old.get("inter_broker_listener"))}
+    for each in new.get("listeners", ()):
         name = each["name"]
         listeners[f"listener {name}"] = each["security_protocol"]
         before[f"listener {name}"] = _protocol(old, name)
@@ -42,8 +42,9 @@ def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
             yield f"{what} from {before[what]} to {protocol}"
 
 
-def _protocol(settings: Mapping[str, Any], name: str) -> str | None:
-    for each in settings["listeners"]:
+def _protocol(settings: Mapping[str, Any], name: str | None) -> str | None:
+    """Return a listener's protocol; None without it, or if an older version wrote the settings."""
+    for each in settings.get("listeners", ()):
         if each["name"] == name:
             return str(each.get("security_protocol", "PLAINTEXT"))
     return None
