@@ -1,8 +1,8 @@
-"""SaslHandshake v1 where no authentication may begin: ILLEGAL_SASL_STATE, as in Kafka.
+"""SaslHandshake v0-v1 where no authentication may begin: ILLEGAL_SASL_STATE, as in Kafka.
 
 A listener with SASL has its own handler of it per connection (server/secure/sasl_session.py).
-Version 0 is not served: messages without Kafka's header would follow it. No client of Kafka 1.0 or
-newer needs it.
+Version 0 is not advertised, and does not begin an authentication: messages without Kafka's header
+would follow it. No client of Kafka 1.0 or newer needs it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from local_cluster.wire.responses.security import SaslHandshakeResponse
 
 
-@handles(ApiKey.SASL_HANDSHAKE, min_version=1, max_version=1)
+@handles(ApiKey.SASL_HANDSHAKE, min_version=0, max_version=1, advertised_min_version=1)
 def sasl_handshake(
     broker: BrokerServices, context: RequestContext, request: SaslHandshakeRequest
 ) -> SaslHandshakeResponse:

@@ -125,6 +125,8 @@ class SaslSession:
     # -- SASL's two requests --------------------------------------------------------------------
 
     def _handshake(self, broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+        if context.api_version == 0:
+            raise PeerError("SaslHandshake v0: messages without a header would follow")
         mechanism = request.mechanism
         mechanisms = self._settings.mechanisms
         reply = {"error_code": ErrorCode.none, "mechanisms": mechanisms}

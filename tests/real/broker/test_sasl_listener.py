@@ -159,13 +159,17 @@ async def test_who_cannot_prove_who_he_is_gets_nothing(secured: Secured) -> None
     assert found.one(failed, listener="SASL", networkProcessor="0") == 4
     # No request is served, no large frame is taken, before somebody has proved who he is.
     metadata = struct.pack(">hhih", ApiKey.METADATA, 1, 7, -1) + struct.pack(">i", 0)
+    handshake = struct.pack(">hhih", ApiKey.SASL_HANDSHAKE, 0, 7, -1) + struct.pack(
+        ">h5s", 5, b"PLAIN"
+    )
     large = struct.pack(">i", 600 * 1024)
-    for sent in (struct.pack(">i", len(metadata)) + metadata, large):
+    for sent in (*(struct.pack(">i", len(each)) + each for each in (metadata, handshake)), large):
         host, port = secured.plain.split(":")
         with socket.create_connection((host, int(port)), timeout=20) as stranger:
             stranger.sendall(sent)
             assert stranger.recv(100) == b""
     assert "before an authentication" in secured.broker.log_text()
+    assert "SaslHandshake v0" in secured.broker.log_text()
     assert "at most 524288 are accepted" in secured.broker.log_text()
 
 
