@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader
 from pathlib import Path
@@ -174,3 +175,19 @@ def test_every_compiled_module_exists_and_is_listed_once() -> None:
     assert list(COMPILED_MODULES) == sorted(set(COMPILED_MODULES))
     for module in COMPILED_MODULES:
         assert ROOT.joinpath(*module.split(".")).with_suffix(".py").is_file(), module
+
+
+def test_make_test_plays_the_rooms_of_compiled_modules_plain_too() -> None:
+    root = Path(__file__).parents[4]
+    text = (root / "Makefile").read_text().replace("\\\n", " ")
+    (plain,) = re.findall(r"^PLAIN_TESTS := (.*)$", text, re.MULTILINE)
+    rooms = [
+        prefix + room
+        for prefix, names in re.findall(r"\$\(addprefix ([^,]+),([^)]*)\)", plain)
+        for room in names.split()
+    ]
+    assert rooms
+    assert all((root / room).is_dir() for room in rooms)
+    for module in COMPILED_MODULES:
+        tests = f"tests/unit/{module.replace('.', '/')}"
+        assert any(tests.startswith(f"{room}/") for room in rooms), module
