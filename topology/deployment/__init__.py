@@ -6,7 +6,6 @@ Reading order:
     render          a topology to a deployment
     broker_daemons  ... its ZooKeeper servers and brokers
     link_daemons    ... its mirror workers and aggregators
-    secret_places   where the secrets and private keys of a cluster are
     zookeeper       files and command of an embedded ZooKeeper
     plan            the difference between a deployment and the daemons that run
     removals        brokers and log directories that an edited file removes

@@ -1,7 +1,7 @@
 """Changes of listeners' protocols that brokers cannot make one after the other. Pure.
 
-A broker with a new inter-broker protocol cannot talk to brokers with the old one, and a client with
-the new `security` reaches only restarted brokers. A rolling restart would stop half-way.
+A broker with a new inter-broker protocol cannot talk to brokers with the old one. A client with the
+new `security` reaches only restarted brokers. So a rolling restart would stop half-way.
 """
 
 from __future__ import annotations

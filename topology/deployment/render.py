@@ -23,10 +23,10 @@ from topology.deployment.link_daemons import (
     mirror_daemons,
     mirror_key,
 )
-from topology.deployment.secret_places import key_files_of, secrets_of
 from topology.deployment.state_dir import StateDir
 from topology.model import Cluster, Topology
 from topology.model.listener_security import Credentials, Principals
+from topology.model.secret_places import key_files_of, secrets_of
 
 
 def render(topology: Topology, state: StateDir, *, topology_file: Path) -> Deployment:

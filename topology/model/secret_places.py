@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from local_cluster.client.auth.security import Secret
-from topology.model import Cluster
+from topology.model.cluster import Cluster
 from topology.model.listener_security import Credentials
 from topology.model.security import SecretPlace, Security
 
