@@ -18,8 +18,8 @@ OLDER_MIRROR: Final = OlderCode(
 )
 """The last commit before the journal got entries of other kinds than gaps, and links got receipts
 and verdicts."""
-_NEWER_LIMITS: Final = ("audit_cpu_share",)
-_NEWER_LINK: Final = ("probe",)
+_NEWER_LIMITS: Final = ("audit_cpu_share", "completeness_ms")
+_NEWER_LINK: Final = ("probe", "completeness_retention_ms")
 _NEWER_POLICIES: Final = ("foreign",)
 
 

@@ -40,6 +40,7 @@ async def test_an_existing_cluster_tells_its_brokers(zookeeper: str, tmp_path: P
                 "pid": None,
                 "state": "registered",
                 "reason": None,
+                "url": None,
             }
         ]
     }

@@ -145,11 +145,17 @@ def test_the_source_is_read_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> 
     read = SimClient._read
 
     def noting(
-        self: SimClient, node_id: int, at: TopicPartition, position: FetchPosition, bytes_max: int
+        self: SimClient,
+        node_id: int,
+        at: TopicPartition,
+        position: FetchPosition,
+        bytes_max: int,
+        *,
+        committed_only: bool = True,
     ) -> FetchedPartition:
         if at.topic == "t":
             asked.add(bytes_max)
-        return read(self, node_id, at, position, bytes_max)
+        return read(self, node_id, at, position, bytes_max, committed_only=committed_only)
 
     monkeypatch.setattr(SimClient, "_read", noting)
 
