@@ -12,7 +12,7 @@ from local_cluster.wire.errors import ErrorCode
 
 
 class SaslHandshakeResponse(TypedDict):
-    """SaslHandshake v1."""
+    """SaslHandshake v0-v1."""
 
     error_code: ErrorCode
     mechanisms: NotRequired[Sequence[str]]

@@ -368,6 +368,7 @@ def test_a_view_is_kept_as_parquet_by_datacenter_and_hour(
         keep("global_hh")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_kills_lose_nothing_and_double_nothing(
     spark: SparkSession, nyc: Aggregated, tmp_path: Path

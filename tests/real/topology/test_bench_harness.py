@@ -20,6 +20,7 @@ ROWS = (
 )
 
 
+@pytest.mark.long
 def test_rows_of_each_kind_are_measured_on_both_sides(tmp_path: Path) -> None:
     broker_jars()  # skips where they cannot be had
     found = tmp_path / "bench.json"
