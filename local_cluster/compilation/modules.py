@@ -50,6 +50,7 @@ COMPILED_MODULES: Final = (
     "local_cluster.server.connection",
     "local_cluster.server.outbox",
     "local_cluster.server.request_dispatch",
+    "local_cluster.server.socket_waits",
     "local_cluster.transactions.records",
     "local_cluster.transactions.shard",
     "local_cluster.transactions.transaction",

@@ -7,6 +7,7 @@ Reading order:
     connection           one client connection
     request_dispatch     decodes a request and calls its handler
     outbox               sends responses, file slices by sendfile
+    socket_waits         waits until an outbox can send again
     group_commit         fsyncs of many logs in rounds
     metadata_listeners   passes metadata changes to the parts of the broker
     broker_rights        the authorizer, and the ACLs that it follows

@@ -13,7 +13,6 @@ watch its descriptor.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import socket
@@ -21,8 +20,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from local_cluster.log.disk.cold_reads import CHUNK_BYTES, ColdReads
+from local_cluster.log.disk.cold_reads import ColdReads
 from local_cluster.log.partition.partition_log import LogSlice
+from local_cluster.server.socket_waits import SocketWaits
 
 Part = bytes | memoryview | LogSlice
 
@@ -54,14 +54,12 @@ class Outbox:
     ) -> None:
         self._socket = sock
         self._cold_reads = cold_reads
+        self._waits = SocketWaits(sock, cold_reads, self._resume, self._break)
         self._on_drained = on_drained
         self._on_broken = on_broken
         self._parts: deque[Part] = deque()
-        self._loop = asyncio.get_running_loop()
         is_tcp = sock.family in (socket.AF_INET, socket.AF_INET6)
         self._can_cork = _TCP_CORK != NO_OPTION and is_tcp
-        self._is_watching = False
-        self._is_loading = False
         self._warm: tuple[int, int] | None = None
         """(position, size) of the start of the head slice that was warm when it was looked up."""
         self._closed = False
@@ -77,7 +75,7 @@ class Outbox:
 
     def flush(self) -> None:
         """Send what the socket takes now. The rest follows, and then `on_drained` is called."""
-        if self._is_watching or self._is_loading or self._closed:
+        if self._waits.is_waiting or self._closed:
             return
         self._send()
 
@@ -87,7 +85,7 @@ class Outbox:
             return
         self._closed = True
         self._parts.clear()
-        self._watch(False)
+        self._waits.close()
         self._socket.close()
 
     # -- inside -----------------------------------------------------------------------------
@@ -113,13 +111,12 @@ class Outbox:
         except BlockingIOError:
             pass
         except OSError as error:
-            self.close()
-            self._on_broken(error)
+            self._break(error)
             return
         finally:
             if is_corked and not self._closed:
                 self._cork(False)
-        self._watch(bool(self._parts))
+        self._waits.watch(bool(self._parts))
 
     def _cork(self, is_corked: bool) -> None:
         """Have the kernel hold back a TCP segment that is not full, or send it."""
@@ -202,33 +199,14 @@ class Outbox:
         return content
 
     def _load(self, piece: LogSlice) -> None:
-        size_bytes = min(piece.size_bytes, CHUNK_BYTES)
-        self._is_loading = True
-        self._watch(False)
-
-        def loaded(loading: asyncio.Future[None]) -> None:
-            self._is_loading = False
-            if self._closed or loading.cancelled():
-                return
-            error = loading.exception()
-            if isinstance(error, OSError):
-                self.close()
-                self._on_broken(error)
-                return
+        def loaded(size_bytes: int) -> None:
             self._warm = (piece.position, size_bytes)
-            self._resume()
 
-        self._cold_reads.load(piece.file, piece.position, size_bytes, loaded)
+        self._waits.load(piece, loaded)
 
-    def _watch(self, is_watching: bool) -> None:
-        """Watch whether the socket is writable, or stop watching."""
-        if is_watching == self._is_watching:
-            return
-        self._is_watching = is_watching
-        if is_watching:
-            self._loop.add_writer(self._socket.fileno(), self._resume)
-        else:
-            self._loop.remove_writer(self._socket.fileno())
+    def _break(self, error: OSError) -> None:
+        self.close()
+        self._on_broken(error)
 
     def _resume(self) -> None:
         self._send()

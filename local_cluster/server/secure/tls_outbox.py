@@ -11,7 +11,6 @@ Handshake messages leave the same way, because the order of TLS records matters.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import socket
@@ -20,9 +19,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from local_cluster.log.disk.cold_reads import CHUNK_BYTES, ColdReads
+from local_cluster.log.disk.cold_reads import ColdReads
 from local_cluster.log.partition.partition_log import LogSlice
 from local_cluster.server.outbox import Part
+from local_cluster.server.socket_waits import SocketWaits
 
 TURN_BYTES_MAX: Final = 1024 * 1024
 """Encrypted by one connection before the others get their turn."""
@@ -46,14 +46,12 @@ class TlsOutbox:
         self._session = session
         self._encrypted = encrypted
         self._cold_reads = cold_reads
+        self._waits = SocketWaits(sock, cold_reads, self._resume, self._break)
         self._on_drained = on_drained
         self._on_broken = on_broken
         self._parts: deque[Part] = deque()
         self._unsent = memoryview(b"")
         """TLS records that the socket has not taken yet."""
-        self._loop = asyncio.get_running_loop()
-        self._is_watching = False
-        self._is_loading = False
         self._loaded_bytes = 0
         """Size of the start of the head slice that was loaded."""
         self._closed = False
@@ -74,7 +72,7 @@ class TlsOutbox:
 
     def flush(self) -> None:
         """Send what the socket takes now. The rest follows, and then `on_drained` is called."""
-        if self._is_watching or self._is_loading or self._closed:
+        if self._waits.is_waiting or self._closed:
             return
         self._send()
 
@@ -83,7 +81,7 @@ class TlsOutbox:
         if self._closed:
             return
         self._closed = True
-        self._watch(False)
+        self._waits.close()
         if not self._parts and not self._unsent:
             # The peer learns that nothing was cut off. It is not asked to confirm.
             with contextlib.suppress(OSError, ValueError):
@@ -115,10 +113,9 @@ class TlsOutbox:
         except BlockingIOError:
             pass
         except OSError as error:
-            self.close()
-            self._on_broken(error)
+            self._break(error)
             return
-        self._watch(not self.is_empty)
+        self._waits.watch(not self.is_empty)
 
     def _encrypt(self) -> int | None:
         """Encrypt from the head. Return the plain bytes, None if the head has to be loaded."""
@@ -130,7 +127,7 @@ class TlsOutbox:
                 content = self._read(head, min(head.size_bytes, room))
                 if content is None:
                     if not chunks:
-                        self._load(head)
+                        self._waits.load(head, self._loaded)
                         return None
                     break
                 self._take(head, len(content))
@@ -168,34 +165,12 @@ class TlsOutbox:
             position=piece.position + size_bytes, size_bytes=piece.size_bytes - size_bytes
         )
 
-    def _load(self, piece: LogSlice) -> None:
-        size_bytes = min(piece.size_bytes, CHUNK_BYTES)
-        self._is_loading = True
-        self._watch(False)
+    def _loaded(self, size_bytes: int) -> None:
+        self._loaded_bytes = size_bytes
 
-        def loaded(loading: asyncio.Future[None]) -> None:
-            self._is_loading = False
-            if self._closed or loading.cancelled():
-                return
-            error = loading.exception()
-            if isinstance(error, OSError):
-                self.close()
-                self._on_broken(error)
-                return
-            self._loaded_bytes = size_bytes
-            self._resume()
-
-        self._cold_reads.load(piece.file, piece.position, size_bytes, loaded)
-
-    def _watch(self, is_watching: bool) -> None:
-        """Watch whether the socket is writable, or stop watching."""
-        if is_watching == self._is_watching:
-            return
-        self._is_watching = is_watching
-        if is_watching:
-            self._loop.add_writer(self._socket.fileno(), self._resume)
-        else:
-            self._loop.remove_writer(self._socket.fileno())
+    def _break(self, error: OSError) -> None:
+        self.close()
+        self._on_broken(error)
 
     def _resume(self) -> None:
         self._send()
