@@ -1,4 +1,4 @@
-"""What the three APIs of ACLs share: numbers that no request may have, and the time limit."""
+"""What the APIs of ACLs share: numbers that no request may have, who may change, the time limit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
 from local_cluster.controller.zk.coordination import CoordinationUnavailable
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.security.authorization.acl_filter import AclFilter
+from local_cluster.security.authorization.acl_store import AclStore
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
 
 UNKNOWN: Final = 0
@@ -24,6 +26,25 @@ def refuse_unknown_numbers(wanted: AclFilter) -> None:
     numbers = (wanted.resource_type, wanted.pattern_type, wanted.operation, wanted.permission)
     if UNKNOWN in numbers:
         raise PeerError(f"a filter of ACLs with an unknown element: {wanted}")
+
+
+def changeable_acls(
+    broker: BrokerServices, context: RequestContext, count: int, what: str
+) -> AclStore:
+    """Return the ACLs that a request with `count` of `what` may change. Raises KafkaError."""
+    if not broker.authorize(context, "ALTER", "CLUSTER", "kafka-cluster"):
+        raise KafkaError(ErrorCode.cluster_authorization_failed)
+    if broker.acls is None:
+        raise KafkaError(ErrorCode.security_disabled, "No Authorizer is configured.")
+    if count > ACLS_MAX:
+        message = f"at most {ACLS_MAX} {what} in one request, not {count}"
+        raise KafkaError(ErrorCode.policy_violation, message)
+    return broker.acls
+
+
+def shown_message(error: KafkaError) -> str | None:
+    """Return the message of a refusal in a response. Kafka gives none where a right is missing."""
+    return None if error.code == ErrorCode.cluster_authorization_failed else error.message
 
 
 async def change_acls(change: Coroutine[Any, Any, _Result]) -> _Result:

@@ -13,7 +13,12 @@ from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
 from local_cluster.handlers.registry import handles
-from local_cluster.handlers.security.acl_filters import ACLS_MAX, UNKNOWN, change_acls
+from local_cluster.handlers.security.acl_filters import (
+    UNKNOWN,
+    change_acls,
+    changeable_acls,
+    shown_message,
+)
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.security.authorization.acl_changes import create_acls as create
 from local_cluster.wire.api import ApiKey
@@ -42,14 +47,8 @@ async def _create(
     broker: BrokerServices, context: RequestContext, acls: Sequence[Acl]
 ) -> CreateAclsResponse:
     try:
-        if not broker.authorize(context, "ALTER", "CLUSTER", "kafka-cluster"):
-            raise KafkaError(ErrorCode.cluster_authorization_failed)
-        if broker.acls is None:
-            raise KafkaError(ErrorCode.security_disabled, "No Authorizer is configured.")
-        if len(acls) > ACLS_MAX:
-            message = f"at most {ACLS_MAX} ACLs in one request, not {len(acls)}"
-            raise KafkaError(ErrorCode.policy_violation, message)
-        results = await change_acls(create(broker.acls, acls))
+        store = changeable_acls(broker, context, len(acls), "ACLs")
+        results = await change_acls(create(store, acls))
     except KafkaError as error:
         results = [error for _ in acls]
     return {"results": [_result(each) for each in results]}
@@ -70,5 +69,4 @@ def _acl_of(creation: AclCreation) -> Acl:
 def _result(error: KafkaError | None) -> AclCreationResult:
     if error is None:
         return {"error_code": ErrorCode.none, "error_message": None}
-    message = None if error.code == ErrorCode.cluster_authorization_failed else error.message
-    return {"error_code": error.code, "error_message": message}
+    return {"error_code": error.code, "error_message": shown_message(error)}

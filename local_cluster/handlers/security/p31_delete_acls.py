@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from local_cluster.handlers.registry import handles
 from local_cluster.handlers.security.acl_filters import (
-    ACLS_MAX,
     change_acls,
+    changeable_acls,
     refuse_unknown_numbers,
+    shown_message,
 )
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.security.authorization.acl_changes import delete_acls as delete
@@ -59,14 +60,8 @@ async def _delete(
 ) -> DeleteAclsResponse:
     results: list[KafkaError | list[tuple[Acl, KafkaError | None]]]
     try:
-        if not broker.authorize(context, "ALTER", "CLUSTER", "kafka-cluster"):
-            raise KafkaError(ErrorCode.cluster_authorization_failed)
-        if broker.acls is None:
-            raise KafkaError(ErrorCode.security_disabled, "No Authorizer is configured.")
-        if len(filters) > ACLS_MAX:
-            message = f"at most {ACLS_MAX} filters in one request, not {len(filters)}"
-            raise KafkaError(ErrorCode.policy_violation, message)
-        results = await change_acls(delete(broker.acls, filters))
+        store = changeable_acls(broker, context, len(filters), "filters")
+        results = await change_acls(delete(store, filters))
     except KafkaError as error:
         results = [error for _ in filters]
     return {"filter_results": [_result(each) for each in results]}
@@ -74,8 +69,11 @@ async def _delete(
 
 def _result(result: KafkaError | list[tuple[Acl, KafkaError | None]]) -> DeleteAclsFilterResult:
     if isinstance(result, KafkaError):
-        message = None if result.code == ErrorCode.cluster_authorization_failed else result.message
-        return {"error_code": result.code, "error_message": message, "matching_acls": ()}
+        return {
+            "error_code": result.code,
+            "error_message": shown_message(result),
+            "matching_acls": (),
+        }
     return {
         "error_code": ErrorCode.none,
         "error_message": None,
