@@ -88,6 +88,8 @@ class AggregatorMetrics:
         self._probes = ProbeInstruments(
             meter, aggregate.probes, lambda: aggregate.monotonic() * 1000
         )
+        self._copies_of_links: dict[str, list[PartCompleteness]] = {}
+        """The completeness of each link's copies, put together once per scrape."""
         self._observe_maps(meter)
         self._observe_lag(meter)
         self._observe_audits(meter)
@@ -171,13 +173,9 @@ class AggregatorMetrics:
         self, value_of: Callable[[list[PartCompleteness]], float | None]
     ) -> Callable[[CallbackOptions], list[Observation]]:
         def observe(_: CallbackOptions) -> list[Observation]:
-            parts = self._aggregate.completeness_parts() or {}
-            found: dict[str, list[PartCompleteness]] = {}
-            for part in (each for copies in parts.values() for each in copies):
-                found.setdefault(part.link, []).append(part)
             return [
                 Observation(value, {"link": link, "datacenter": self._datacenters[link]})
-                for link, copies in found.items()
+                for link, copies in self._copies_of_links.items()
                 if (value := value_of(copies)) is not None
             ]
 
@@ -204,7 +202,15 @@ class AggregatorMetrics:
 
     def render(self) -> bytes:
         """Return every metric in Prometheus text format, version 0.0.4."""
+        self._copies_of_links = self._group_by_link()
         return generate_latest(self._registry)
+
+    def _group_by_link(self) -> dict[str, list[PartCompleteness]]:
+        topics = self._aggregate.completeness_parts() or {}
+        found: dict[str, list[PartCompleteness]] = {}
+        for part in (each for copies in topics.values() for each in copies):
+            found.setdefault(part.link, []).append(part)
+        return found
 
     def close(self) -> None:
         """Stop the provider."""
