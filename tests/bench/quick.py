@@ -23,6 +23,7 @@ from tests.bench.model import (
     Scale,
     Side,
 )
+from tests.bench.table import repeats_of
 
 WORSE_RATIO_MAX: Final = 4 / 3
 """A ratio may be worse than the committed one by this factor."""
@@ -106,11 +107,7 @@ def judge(samples: Sequence[Sample], committed: Mapping[str, float]) -> Iterator
 
 
 def _median(samples: Sequence[Sample], row: str, side: Side, figure: str) -> float:
-    values = [
-        sample.figures[figure]
-        for sample in samples
-        if (sample.row, sample.side) == (row, side) and figure in sample.figures
-    ]
+    values = repeats_of(row, samples).get(side, {}).get(figure)
     if not values:
         raise KeyError(f"{row} of {side} has no {figure}")
     return median(values)

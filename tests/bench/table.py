@@ -90,7 +90,7 @@ def lines_of(
 ) -> Iterator[Line]:
     """What the table shows, row by row; rows without samples are left out."""
     for row in rows:
-        repeats = _repeats(row.name, samples)
+        repeats = repeats_of(row.name, samples)
         for figure in comparison.figures:
             values = {
                 side: median(each[figure]) for side, each in repeats.items() if figure in each
@@ -110,7 +110,8 @@ def lines_of(
             )
 
 
-def _repeats(row: str, samples: Iterable[Sample]) -> dict[Side, dict[str, list[float]]]:
+def repeats_of(row: str, samples: Iterable[Sample]) -> dict[Side, dict[str, list[float]]]:
+    """Return the repeats of a row by side and figure."""
     repeats: dict[Side, dict[str, list[float]]] = {}
     for sample in samples:
         if sample.row == row:
@@ -201,7 +202,7 @@ def _wanted(line: Line, figure: Figure) -> str:
 
 def markdown_curve(curve: str, rows: Sequence[Row], samples: Sequence[Sample]) -> str:
     """Cost per request over the points of a curve, with bars; "" where none was measured."""
-    points = {row.point: _repeats(row.name, samples) for row in rows if row.curve == curve}
+    points = {row.point: repeats_of(row.name, samples) for row in rows if row.curve == curve}
     points = {point: repeats for point, repeats in points.items() if repeats}
     if not points:
         return ""
