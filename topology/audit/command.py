@@ -15,6 +15,7 @@ import typer
 from topology.cli.command_line import (
     EXIT_UNHEALTHY,
     EXIT_USAGE,
+    DeploymentOption,
     Output,
     OutputOption,
     StateDirOption,
@@ -50,14 +51,7 @@ def audit(
             show_default=False,
         ),
     ] = None,
-    deployment: Annotated[
-        str | None,
-        typer.Option(
-            "--deployment",
-            help="Name of the deployment, or its topology file; default: the only one there is.",
-            show_default=False,
-        ),
-    ] = None,
+    deployment: DeploymentOption = None,
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:

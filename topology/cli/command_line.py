@@ -9,7 +9,7 @@ import enum
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TypeVar
 
 import typer
 
@@ -34,14 +34,22 @@ class Output(enum.StrEnum):
     json = "json"
 
 
+_DEPLOYMENT_HELP: Final = (
+    "Name of the deployment, or its topology file; default: the only one there is."
+)
+
 TopologyFile = Annotated[Path, typer.Argument(metavar="FILE", help="Topology file.")]
 Which = Annotated[
     str | None,
     typer.Argument(
         metavar="[DEPLOYMENT]",
-        help="Name of the deployment, or its topology file; default: the only one there is.",
+        help=_DEPLOYMENT_HELP,
         show_default=False,
     ),
+]
+DeploymentOption = Annotated[
+    str | None,
+    typer.Option("--deployment", help=_DEPLOYMENT_HELP, show_default=False),
 ]
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Format of the output.")]
 StateDirOption = Annotated[

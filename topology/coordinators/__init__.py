@@ -1,6 +1,6 @@
 """`heliograph group` and `transaction`: what Kafka's coordinators keep.
 
-In reading order: assignments (pure), group_reading, group_reset, group_command,
-transaction_reading, transaction_command. Options, tables and confirmation are those of
-`topology/admin/`.
+In reading order: assignments (pure), listing, group_reading, group_reset,
+group_command, transaction_reading, transaction_command. Options, tables and confirmation are
+those of `topology/admin/`.
 """

@@ -68,12 +68,9 @@ def list_groups(
 
     async def read(client: KafkaClient) -> dict[str, Any]:
         from topology.coordinators.group_reading import list_all_groups
+        from topology.coordinators.listing import in_state
 
-        rows = await list_all_groups(client)
-        wanted = None if state is None else state.lower()
-        return {
-            "groups": [row for row in rows if wanted is None or str(row["state"]).lower() == wanted]
-        }
+        return {"groups": in_state(await list_all_groups(client), state)}
 
     choice.show(
         read,

@@ -13,6 +13,7 @@ from local_cluster.wire.constants import LATEST_TIMESTAMP
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from topology.admin.cluster_reading import known_offsets
 from topology.coordinators.assignments import decode_assignment
+from topology.coordinators.listing import ask_every_broker
 from topology.problems import DeployError, nearest_name
 
 JsonObject = dict[str, Any]
@@ -24,15 +25,11 @@ WITHOUT_MEMBERS: Final = frozenset({"Empty", "Dead"})
 async def list_all_groups(client: KafkaClient) -> list[JsonObject]:
     """Return every group with its state, protocol and coordinator. Raises KafkaError."""
     rows = []
-    for node_id in sorted((await client.metadata([])).brokers):
-        answer = await client.call(
-            ApiKey.LIST_GROUPS,
-            {"states_filter": [], "types_filter": []},
-            node_id=node_id,
-            version_max=LIST_GROUPS_VERSION_MAX,
-        )
-        if answer.error_code:
-            raise KafkaError(answer.error_code, f"groups of broker {node_id}")
+    fields: JsonObject = {"states_filter": [], "types_filter": []}
+    listed = ask_every_broker(
+        client, ApiKey.LIST_GROUPS, fields, version_max=LIST_GROUPS_VERSION_MAX, what="groups"
+    )
+    async for node_id, answer in listed:
         rows += [
             {
                 "group": each.group_id,

@@ -57,13 +57,10 @@ def list_transactions(
     """List transactional ids with their states."""
 
     async def read(client: KafkaClient) -> dict[str, Any]:
+        from topology.coordinators.listing import in_state
         from topology.coordinators.transaction_reading import list_all
 
-        rows = await list_all(client)
-        wanted = None if state is None else state.lower()
-        return {
-            "transactions": [row for row in rows if wanted in (None, str(row["state"]).lower())]
-        }
+        return {"transactions": in_state(await list_all(client), state)}
 
     choice.show(
         read,

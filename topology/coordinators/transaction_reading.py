@@ -11,6 +11,7 @@ from local_cluster.wire.constants import TRANSACTION_KEY_TYPE
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import ms
 from topology.admin.cluster_reading import existing_topics
+from topology.coordinators.listing import ask_every_broker
 from topology.problems import DeployError
 
 JsonObject = dict[str, Any]
@@ -23,15 +24,11 @@ PARTITIONS_PER_REQUEST_MAX: Final = 1_000
 async def list_all(client: KafkaClient) -> list[JsonObject]:
     """Return every transactional id that a coordinator knows. Raises KafkaError."""
     rows = []
-    for node_id in sorted((await client.metadata([])).brokers):
-        answer = await client.call(
-            ApiKey.LIST_TRANSACTIONS,
-            {"state_filters": [], "producer_id_filters": [], "duration_filter": -1},
-            node_id=node_id,
-            version_max=LIST_VERSION_MAX,
-        )
-        if answer.error_code:
-            raise KafkaError(answer.error_code, f"transactions of broker {node_id}")
+    fields: JsonObject = {"state_filters": [], "producer_id_filters": [], "duration_filter": -1}
+    listed = ask_every_broker(
+        client, ApiKey.LIST_TRANSACTIONS, fields, version_max=LIST_VERSION_MAX, what="transactions"
+    )
+    async for node_id, answer in listed:
         rows += [
             {
                 "transactional_id": each.transactional_id,

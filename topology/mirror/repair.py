@@ -12,6 +12,7 @@ import typer
 
 from topology.cli.command_line import (
     EXIT_CHANGES,
+    DeploymentOption,
     Output,
     OutputOption,
     StateDirOption,
@@ -47,14 +48,7 @@ def repair(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what is wrong, and what could be done.")
     ] = False,
-    deployment: Annotated[
-        str | None,
-        typer.Option(
-            "--deployment",
-            help="Name of the deployment, or its topology file; default: the only one there is.",
-            show_default=False,
-        ),
-    ] = None,
+    deployment: DeploymentOption = None,
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:

@@ -12,6 +12,7 @@ import typer
 
 from topology.cli.command_line import (
     EXIT_USAGE,
+    DeploymentOption,
     Output,
     OutputOption,
     StateDirOption,
@@ -54,13 +55,7 @@ def rebalance(
             show_default=False,
         ),
     ] = None,
-    deployment: Annotated[
-        str | None,
-        typer.Option(
-            "--deployment",
-            help="Name of the deployment, or its topology file; default: the only one there is.",
-        ),
-    ] = None,
+    deployment: DeploymentOption = None,
     bootstrap: Annotated[
         str | None,
         typer.Option(

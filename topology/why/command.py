@@ -16,6 +16,7 @@ from topology.admin.output import Format, FormatOption, emit, print_lines
 from topology.cli.command_line import (
     EXIT_UNHEALTHY,
     EXIT_USAGE,
+    DeploymentOption,
     StateDirOption,
     fail,
     find_deployment,
@@ -57,14 +58,7 @@ def why(
     link: Annotated[
         str | None, typer.Option("--link", help="Only this link; default: every link.")
     ] = None,
-    deployment: Annotated[
-        str | None,
-        typer.Option(
-            "--deployment",
-            help="Name of the deployment, or its topology file; default: the only one there is.",
-            show_default=False,
-        ),
-    ] = None,
+    deployment: DeploymentOption = None,
     output: FormatOption = Format.human,
     state_dir: StateDirOption = None,
 ) -> None:
