@@ -24,7 +24,7 @@ new sample of the partition with the same end, until the partition is named agai
 reached the end, the copy is complete through that time as well.
 
 A partition is complete through T if every record that the source committed before T is on the
-target, or left out: by the link's rules, as part of an aborted transaction, or by the journal.
+target, or left out. The link's rules, an aborted transaction or the journal leave a record out.
 `gaps` counts the journal's entries. `metrics/end_samples.py` says what proves a sample, and which
 samples a new leader epoch withdraws: all after `proved_through`.
 
