@@ -17,7 +17,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .PHONY: help compile demo test test-pure lint types unit unit-every-python compat docs wheel \
-	bench-broker bench-quick bench-cluster bench-mirror bench-controller bench-offsets-load mirror-proofs \
+	bench bench-broker bench-quick bench-cluster bench-mirror bench-controller bench-offsets-load mirror-proofs \
 	nemesis nemesis-table referee acl-oracle exactly-once simulate simulate-mirror lock clean
 
 help:  ## list the targets
@@ -61,6 +61,9 @@ lint: $(STAMP)  ## ruff
 
 types: $(STAMP)  ## mypy, strict
 	$(BIN)/mypy local_cluster mirror_maker aggregator spark_global topology tests
+
+bench: compile  ## every bench in one sitting, hours; writes the page with its plots
+	$(BIN)/python -m tests.bench.bench_all $(BENCH_OPTIONS)
 
 bench-broker: $(STAMP)  ## our broker and Apache Kafka side by side, in about 25 minutes
 	$(BIN)/python -m tests.bench.bench_broker $(BENCH_OPTIONS)

@@ -75,7 +75,7 @@ def works() -> list[Work]:
             name="cluster-latency",
             title=f"{produce}, {PACED_RECORDS_PER_SECOND:,}/s, one at a time",
             measure=_latency,
-            wanted={P99_MS: [Wanted(1.0)]},
+            wanted={CPU_PER_GB: [Wanted(CPU_RATIO_MAX)], P99_MS: [Wanted(1.0)]},
         ),
         Work(
             name="failover",

@@ -49,20 +49,21 @@ def works() -> list[Work]:
             "java-produce-16k",
             f"{produce}, 16 KiB batches",
             {**PLAIN, "batch.size": "16384", "linger.ms": "5"},
-            0.8,
+            0.6,
+            rate=1.2,
         ),
         _produce(
             "java-produce-idempotent",
             f"{produce}, idempotent, {IDEMPOTENT_PARTITIONS} partitions, the producer's defaults",
             IDEMPOTENT,
-            0.8,
+            0.55,
             partitions=IDEMPOTENT_PARTITIONS,
         ),
         Work(
             name="java-single",
             title="ProducerPerformance, one 1 kB record per request",
             measure=_single,
-            wanted={CPU_PER_REQUESTS: [Wanted(0.6)], REQUESTS_PER_SECOND: [Wanted(1.0)]},
+            wanted={CPU_PER_REQUESTS: [Wanted(0.4)], REQUESTS_PER_SECOND: [Wanted(1.0)]},
         ),
         Work(
             name="java-consume",
@@ -86,6 +87,7 @@ def _produce(
     properties: Mapping[str, str],
     cpu_ratio_max: float,
     partitions: int = PARTITIONS,
+    rate: float = 1.0,
 ) -> Work:
     async def measure(bench: Bench, system: System) -> Figures:
         records = bench.scale.megabytes * 1_000_000 // RECORD_BYTES
@@ -103,7 +105,7 @@ def _produce(
             MAX_MS: done.max_ms,
         }
 
-    wanted = {CPU_PER_GB: [Wanted(cpu_ratio_max)], **FASTER}
+    wanted = {CPU_PER_GB: [Wanted(cpu_ratio_max)], MB_PER_SECOND: [Wanted(rate)]}
     return Work(name=name, title=title, measure=measure, wanted=wanted)
 
 

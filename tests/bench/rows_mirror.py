@@ -59,7 +59,7 @@ IDLE: Final = Row(
     wanted={CPU_CORE: [Wanted(5.0, "absolute")], MEMORY_MB: [Wanted(400, "absolute")]},
     left_out={MM2: ""},
 )
-_CPU_RATIO_MAX: Final[dict[Batches, float]] = {"256k": 0.125, "16k": 0.2}
+_CPU_RATIO_MAX: Final[dict[Batches, float]] = {"256k": 0.025, "16k": 0.06}
 _TITLES: Final[dict[Batches, str]] = {
     "256k": "256 KiB batches",
     "16k": "16 KiB batches",
@@ -70,7 +70,7 @@ _TITLES: Final[dict[Batches, str]] = {
 def catch_up_row(way: Way, kind: Batches) -> Row:
     """The row of one way and size of batches."""
     cpu = _CPU_RATIO_MAX.get(kind)
-    rate = 3.0 if kind == "256k" else 1.0
+    rate = 3.0 if kind == "256k" or (way, kind) == ("near", "single") else 1.0
     return Row(
         name=f"{way}-{kind}",
         title=f"Catch up, {_TITLES[kind]}, {WAY_TITLES[way]}",

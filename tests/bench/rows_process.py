@@ -35,7 +35,7 @@ START: Final = Row(
 IDLE: Final = Row(
     name="idle",
     title="Idle, no topics",
-    wanted={MEMORY_MB: [Wanted(IDLE_MEMORY_RATIO_MAX)]},
+    wanted={MEMORY_ALL_MB: [Wanted(IDLE_MEMORY_RATIO_MAX)]},
 )
 
 
