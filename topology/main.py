@@ -6,8 +6,8 @@ Exit codes:
     1    the command failed
     2    wrong usage, or an invalid topology file
     3    `plan --exit-code` found changes, or `mirror repair` without --how found something wrong
-    4    `status`, `link`, `why`, `doctor` or `audit` found a problem, or links wait for an
-         operator after `up`
+    4    `status`, `link`, `why`, `doctor` or `audit` found a problem; or after `up` links wait
+         for an operator, or another host cannot be reached
     130  interrupted by Ctrl-C
 """
 

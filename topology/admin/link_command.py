@@ -57,7 +57,7 @@ def list_links(
     state_dir: StateDirOption = None,
 ) -> None:
     """List links with state and lag. Exits with 4 if a link does not do its work."""
-    from topology.status.diagnosis import LINK_RUNS
+    from topology.status.diagnosis import ELSEWHERE, LINK_RUNS
 
     links = _status(deployment, state_dir)[1]["links"]
 
@@ -68,7 +68,7 @@ def list_links(
         )
 
     emit(output, {"links": links}, show)
-    if any(each["state"] not in LINK_RUNS for each in links):
+    if any(each["state"] not in LINK_RUNS | {ELSEWHERE} for each in links):
         raise typer.Exit(EXIT_UNHEALTHY)
 
 

@@ -63,6 +63,26 @@ StateDirOption = Annotated[
 ]
 
 
+HostOption = Annotated[
+    str | None,
+    typer.Option(
+        "--host",
+        metavar="NAME",
+        help="Host of the file that this machine is; default: by its addresses.",
+        show_default=False,
+    ),
+]
+DatacenterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--datacenter",
+        metavar="NAME",
+        help="Run everything of a datacenter on this machine, and nothing else.",
+        show_default=False,
+    ),
+]
+
+
 def load_file(file: Path) -> Topology:
     """Return the topology of a file; end the command if the file is invalid."""
     from topology.file.load import load_topology
@@ -89,18 +109,32 @@ def _loaded(load: Callable[[Path], Loaded], file: Path) -> Loaded:
         fail(f"cannot read {file}: {error.strerror}", code=EXIT_USAGE)
 
 
-def render_file(file: Path, state_dir: Path | None) -> tuple[Deployment, StateDir]:
-    """Return the deployment of a file; end the command if the file is invalid."""
+def render_file(
+    file: Path, state_dir: Path | None, host: str | None = None, datacenter: str | None = None
+) -> tuple[Deployment, StateDir]:
+    """Return this host's part of the deployment of a file; end the command if that is invalid."""
+    if host is not None and datacenter is not None:
+        fail("either --host or --datacenter, not both", code=EXIT_USAGE)
     topology = load_file(file)
+    from topology.deployment.deployment import Part
     from topology.deployment.render import render
     from topology.deployment.state_dir import StateDir
-    from topology.deployment.zookeeper import ZooKeeperUnavailable
+    from topology.operate.own_part import check_part, own_part
+    from topology.problems import DeployError
 
-    state = StateDir(state_dir) if state_dir is not None else StateDir.for_name(topology.name)
+    told = host if host is not None else datacenter
+    part = Part(host=host, datacenter=datacenter) if told is not None else None
+    state = (
+        StateDir(state_dir)
+        if state_dir is not None
+        else StateDir.for_name(topology.name, part=told)
+    )
     try:
-        return render(topology, state, topology_file=file), state
-    except ZooKeeperUnavailable as error:
-        fail(str(error))
+        deployment = own_part(render(topology, state, topology_file=file), part)
+        check_part(deployment, state)
+    except DeployError as error:
+        fail(str(error), error.details)
+    return deployment, state
 
 
 def require_extra(extra: str) -> None:
@@ -113,7 +147,7 @@ def require_extra(extra: str) -> None:
 
 def find_deployment(which: str | None, state_dir: Path | None) -> StateDir:
     """Return the state directory of the named deployment, or of the only one."""
-    from topology.deployment.state_dir import StateDir, default_state_root
+    from topology.deployment.state_dir import PART_SIGN, StateDir, default_state_root
 
     if state_dir is not None:
         return StateDir(state_dir)
@@ -128,6 +162,11 @@ def find_deployment(which: str | None, state_dir: Path | None) -> StateDir:
             code=EXIT_USAGE if known else EXIT_ERROR,
         )
     name = load_file(Path(which)).name if which not in known and Path(which).is_file() else which
+    parts = [each for each in known if each.startswith(f"{name}{PART_SIGN}")]
+    if name not in known and len(parts) == 1:
+        return StateDir(root / parts[0])
+    if name not in known and parts:
+        fail(f"name a part of {name}; there are: {', '.join(parts)}", code=EXIT_USAGE)
     if name not in known:
         from topology.problems import nearest_name
 

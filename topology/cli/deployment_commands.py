@@ -14,6 +14,8 @@ import typer
 from topology.cli.command_line import (
     EXIT_CHANGES,
     EXIT_UNHEALTHY,
+    DatacenterOption,
+    HostOption,
     Output,
     OutputOption,
     StateDirOption,
@@ -36,6 +38,8 @@ def plan(
     file: TopologyFile,
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
+    host: HostOption = None,
+    datacenter: DatacenterOption = None,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help=f"Exit with {EXIT_CHANGES} if there are changes.")
     ] = False,
@@ -44,15 +48,19 @@ def plan(
     from topology.operate.preflight import plan_steps
     from topology.problems import DeployError
 
-    deployment, state = render_file(file, state_dir)
+    deployment, state = render_file(file, state_dir, host, datacenter)
     try:
         steps = plan_steps(deployment, state)
     except DeployError as error:
         fail(str(error), error.details)
     if output is Output.json:
-        print_json({"name": deployment.name, "steps": [step.as_json() for step in steps]})
+        document = {"name": deployment.name, "steps": [step.as_json() for step in steps]}
+        left = [{"key": each.key, "host": each.host} for each in deployment.elsewhere]
+        print_json({**document, "elsewhere": left} if left else document)
     else:
         _print_steps(deployment.name, steps)
+        for each in deployment.elsewhere:
+            typer.echo(f"left alone: {each.label}, which belongs to {each.host}")
     if steps and exit_code:
         raise typer.Exit(EXIT_CHANGES)
 
@@ -61,6 +69,8 @@ def up(
     file: TopologyFile,
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
+    host: HostOption = None,
+    datacenter: DatacenterOption = None,
     foreground: Annotated[
         bool, typer.Option("--foreground", help="Do not return; Ctrl-C takes the deployment down.")
     ] = False,
@@ -85,17 +95,17 @@ def up(
     """Start a deployment, repair it, or apply an edited file.
 
     A daemon that runs as the file says is not touched. Brokers of one cluster restart one after the
-    other, each when all replicas are in sync.
+    other, each when all replicas are in sync. What belongs to other hosts is left alone.
 
-    Exits with 0 when everything runs and responds, and with 1 when something does not run. Exits
-    with 4 when everything was started but links wait for an operator (paused, or partitions are
-    stopped).
+    Exits with 0 when everything of this host runs and responds, or waits only for hosts that were
+    not started yet. Exits with 1 when something does not run. Exits with 4 when everything was
+    started but links wait for an operator, or another host cannot be reached.
     """
     from topology.cli.show import UpProgress, print_bootstraps
     from topology.operate.up import up as bring_up
     from topology.problems import DeployError
 
-    deployment, state = render_file(file, state_dir)
+    deployment, state = render_file(file, state_dir, host, datacenter)
     if foreground:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -123,7 +133,7 @@ def up(
         print_bootstraps(result.status)
     if foreground:
         _stay(state)
-    elif result.status["state"] != "running":
+    elif not result.is_well:
         raise typer.Exit(EXIT_UNHEALTHY)
 
 

@@ -80,6 +80,7 @@ def print_bootstraps(document: Mapping[str, Any]) -> None:
     console.print(f"{document['name']}: {document['state']}")
     console.print(table)
     _print_endpoints(console, document)
+    _print_elsewhere(console, document)
     _print_problems(console, document)
 
 
@@ -105,7 +106,17 @@ def print_status(document: Mapping[str, Any]) -> None:
                 f" log {daemon['log']}",
                 soft_wrap=True,
             )
+    _print_elsewhere(console, document)
     _print_problems(console, document)
+
+
+def _print_elsewhere(console: Console, document: Mapping[str, Any]) -> None:
+    if not document.get("elsewhere"):
+        return
+    table = plain_table("on other hosts", "host", "state", "reason")
+    for each in document["elsewhere"]:
+        table.add_row(each["label"], each["host"], each["state"], each["reason"] or "")
+    console.print(table)
 
 
 def _print_endpoints(console: Console, document: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ Reading order:
     broker_daemons  ... its ZooKeeper servers and brokers
     link_daemons    ... its mirror workers and aggregators
     zookeeper       files and command of an embedded ZooKeeper
+    parts_of_hosts  which daemons belong to this host, and which to others
     plan            the difference between a deployment and the daemons that run
     removals        brokers and log directories that an edited file removes
     protocol_changes  listeners' protocols that cannot change while brokers run

@@ -9,7 +9,7 @@ from local_cluster.settings import BrokerSettings, dump_settings
 from local_cluster.settings import Listener as BrokerListener
 from topology.deployment.deployment import Daemon, python_command
 from topology.deployment.state_dir import StateDir
-from topology.deployment.zookeeper import EmbeddedZooKeeper, Node
+from topology.deployment.zookeeper import EmbeddedZooKeeper, Node, ZooKeeperUnavailable
 from topology.model import Cluster, PlacedBroker, Topology, ZooKeeperChroot, ZooKeeperProcess
 from topology.rules.kafka_configs import broker_config
 
@@ -36,10 +36,15 @@ def broker_keys(cluster: Cluster) -> tuple[str, ...]:
 def zookeeper_daemons(
     topology: Topology, own: Sequence[Cluster], state: StateDir
 ) -> Iterator[Daemon]:
-    """Yield the servers that the clusters `own` use. Raises ZooKeeperUnavailable."""
-    used = {server.name: server for each in own if (server := _zookeeper_of(topology, each)[0])}
-    for server in used.values():
-        yield from _zookeeper(server, state)
+    """Yield the servers that the clusters `own` use."""
+    users: dict[str, list[Cluster]] = {}
+    for each in own:
+        server, _ = _zookeeper_of(topology, each)
+        if server is not None:
+            users.setdefault(server.name, []).append(each)
+    for server in topology.effective_zookeepers:
+        if server.name in users:
+            yield from _zookeeper(server, state, users[server.name])
 
 
 def broker_daemon(
@@ -100,6 +105,9 @@ def broker_daemon(
             *((each.host, each.port) for each in listeners),
             *([(cluster.http.host, http_port)] if http_port else []),
         ),
+        host=broker.host,
+        datacenter=cluster.effective_datacenter,
+        address=(listeners[0].advertised_host, listeners[0].advertised_port),
     )
 
 
@@ -117,44 +125,52 @@ def _zookeeper_of(topology: Topology, cluster: Cluster) -> tuple[ZooKeeperProces
     return server, f"{server.connect}{chroot}"
 
 
-def _zookeeper(server: ZooKeeperProcess, state: StateDir) -> Iterator[Daemon]:
-    """Yield a single server, or every node of an ensemble."""
-    inner = server.ports[server.nodes :]
+def _zookeeper(
+    server: ZooKeeperProcess, state: StateDir, users: Sequence[Cluster]
+) -> Iterator[Daemon]:
+    """Yield a single server, or every node of an ensemble, that the clusters `users` use."""
+    nodes, keys = server.node_list, _zookeeper_keys(server)
     ensemble = tuple(
-        Node(peer_port, election_port)
-        for peer_port, election_port in zip(
-            inner[: server.nodes], inner[server.nodes :], strict=True
-        )
+        Node(node.host, node.peer_port, node.election_port)
+        for node in nodes
+        if node.peer_port is not None and node.election_port is not None
     )
-    for number, (key, port) in enumerate(
-        zip(_zookeeper_keys(server), server.client_ports, strict=True), 1
-    ):
+    for number, (key, node) in enumerate(zip(keys, nodes, strict=True), 1):
         embedded = EmbeddedZooKeeper(
             directory=state.settings_dir / key,
             data_directory=state.data_dir / key,
-            port=port,
-            host=server.host,
+            port=node.client_port,
+            host=node.host,
             ensemble=ensemble,
             number=number,
         )
-        node = ensemble[number - 1] if ensemble else ()
+        try:
+            argv = embedded.argv
+        except ZooKeeperUnavailable:
+            argv = ()  # another host may have it; `up` refuses to start it here
+        near = [each for each in users if any(b.host == node.host for b in each.broker_list)]
         yield Daemon(
             key=key,
             role="zookeeper",
             label=f"ZooKeeper {server.name}" + (f", node {number}" if ensemble else ""),
-            argv=embedded.argv,
+            argv=argv,
             files={str(path): text for path, text in embedded.files.items()},
             directories=(str(embedded.directory), str(embedded.data_directory)),
-            ready_zookeeper=(server.host, port),
-            ports=tuple((server.host, each) for each in (port, *node)),
+            ready_zookeeper=(node.host, node.client_port),
+            ports=tuple((node.host, port) for port in node.ports),
+            host=node.host,
+            datacenter=(near or users)[0].effective_datacenter,
+            address=(node.host, node.client_port),
+            quorum=keys if ensemble else (),
         )
 
 
 def _zookeeper_keys(server: ZooKeeperProcess) -> tuple[str, ...]:
     """Return the key of each node. No server name has a dot, so no two servers share a key."""
-    if server.nodes == 1:
+    count = len(server.node_list)
+    if count == 1:
         return (f"zookeeper-{server.name}",)
-    return tuple(f"zookeeper-{server.name}.{number}" for number in range(1, server.nodes + 1))
+    return tuple(f"zookeeper-{server.name}.{number}" for number in range(1, count + 1))
 
 
 def _address(host: str, port: int) -> str:

@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity, Secret
 from topology.deployment.state_dir import StateDir
+from topology.model.scalars import LOOPBACK
 from topology.problems import DeployError
 
 FORMAT_VERSION = 1
@@ -55,6 +56,14 @@ class Daemon:
     tolerates their absence uses `started`, so that they start in parallel."""
     ports: tuple[tuple[str, int], ...] = ()
     """Addresses that it binds."""
+    host: str = LOOPBACK
+    """Host that it belongs to, as the topology names it."""
+    datacenter: str | None = None
+    """Datacenter that it belongs to; None if an older version wrote it."""
+    address: tuple[str, int] | None = None
+    """Address at which other hosts reach it; None without one."""
+    quorum: tuple[str, ...] = ()
+    """Keys of all nodes of its ZooKeeper ensemble, itself among them."""
     stop_grace_s: float = STOP_GRACE_S
 
     @property
@@ -102,8 +111,22 @@ class LinkView:
     source: str
     target: str
     daemon: str
+    """The worker of this host, if there is one here; else the first one."""
+    workers: tuple[str, ...] = ()
+    """Every worker that shares the link."""
     is_probed: bool = False
     """Whether the target's aggregator probes the link."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """The part of a deployment that a host was told to run: exactly one of both is set."""
+
+    host: str | None = None
+    datacenter: str | None = None
+
+    def sentence(self) -> str:
+        return f"host {self.host}" if self.host is not None else f"datacenter {self.datacenter}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,12 +136,17 @@ class Deployment:
     name: str
     topology_file: str
     daemons: tuple[Daemon, ...] = ()
+    """Those that run on this host."""
     clusters: tuple[ClusterView, ...] = ()
     links: tuple[LinkView, ...] = ()
+    elsewhere: tuple[Daemon, ...] = ()
+    """Daemons of other hosts. Nothing is started for them; their paths are those of this host."""
+    part: Part | None = None
+    """The part that `up` was told to run; None if the host's addresses decided."""
 
     def daemon(self, key: str) -> Daemon:
-        """Return the daemon with this key. Raises KeyError."""
-        for daemon in self.daemons:
+        """Return the daemon with this key, of this host or another one. Raises KeyError."""
+        for daemon in (*self.daemons, *self.elsewhere):
             if daemon.key == key:
                 return daemon
         raise KeyError(key)
@@ -155,7 +183,10 @@ def decode_deployment(text: str | bytes) -> Deployment:
             topology_file=document["topology_file"],
             daemons=tuple(decode_daemon(each) for each in document["daemons"]),
             clusters=tuple(_cluster(each) for each in document["clusters"]),
-            links=tuple(LinkView(**each) for each in document["links"]),
+            links=tuple(_link(each) for each in document["links"]),
+            # A deployment of an older version has no other hosts.
+            elsewhere=tuple(decode_daemon(each) for each in document.get("elsewhere", ())),
+            part=Part(**document["part"]) if document.get("part") else None,
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a deployment: {error!r}") from error
@@ -181,8 +212,14 @@ def decode_daemon(each: dict[str, Any]) -> Daemon:
         "ready_zookeeper": tuple(zookeeper) if zookeeper else None,
         "after": tuple(each["after"]),
         "ports": tuple((host, port) for host, port in each["ports"]),
+        "address": tuple(each["address"]) if each.get("address") else None,
+        "quorum": tuple(each.get("quorum", ())),
     }
     return Daemon(**fields)
+
+
+def _link(each: dict[str, Any]) -> LinkView:
+    return LinkView(**{**each, "workers": tuple(each.get("workers", ()))})
 
 
 def _cluster(each: dict[str, Any]) -> ClusterView:

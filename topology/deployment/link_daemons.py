@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from typing import Final
 
 from aggregator.settings import AggregatorSettings, render_settings
 from aggregator.settings import LinkSettings as AggregatorLink
@@ -14,13 +16,21 @@ from topology.deployment.broker_daemons import bootstrap_of, broker_keys
 from topology.deployment.deployment import Daemon, python_command
 from topology.deployment.state_dir import StateDir
 from topology.model import Cluster, Link, Topology
+from topology.model.cluster import HttpEndpoint
+from topology.model.scalars import ANY_ADDRESSES, LOOPBACK_NAMES
+
+_NO_ID: Final = re.compile(r"[^a-zA-Z0-9._-]")
+"""What a worker id may not hold: it becomes a part of a group instance id."""
 
 Securities = Mapping[str, ClientSecurity]
 """Client security of each cluster, by its name."""
 
 
-def mirror_key(target: str) -> str:
-    return f"mirror-{target}"
+def mirror_keys(target: Cluster) -> tuple[str, ...]:
+    """Return the key of each mirror worker into a cluster."""
+    if target.mirror.hosts is None:
+        return (f"mirror-{target.name}",)
+    return tuple(f"mirror-{target.name}.{host}" for host in target.mirror.hosts)
 
 
 def aggregator_key(cluster: Cluster) -> str:
@@ -34,30 +44,36 @@ def mirror_daemons(topology: Topology, state: StateDir, security: Securities) ->
         targets.setdefault(link.target, []).append(link)
     for name, links in targets.items():
         target = topology.cluster(name)
-        key = mirror_key(name)
-        ready_file = str(state.ready_dir / f"{key}.json")
-        settings = MirrorSettings(
-            worker_id=f"{topology.name}-{name}",
-            target_alias=name,
-            target_bootstrap=bootstrap_of(target),
-            target_security=security[name],
-            links=tuple(_mirror_link(topology, link, security) for link in links),
-            ready_file=ready_file,
-            http_host=target.mirror.host,
-            http_port=target.mirror.port,
-        )
-        settings_file = str(state.settings_dir / f"{key}.json")
-        yield Daemon(
-            key=key,
-            role="mirror",
-            label=f"mirror into {name}",
-            argv=python_command("mirror_maker", "--settings", settings_file),
-            files={settings_file: dump_settings(settings).decode()},
-            ready_file=ready_file,
-            after=broker_keys(target),
-            waits_for="started",
-            ports=_http_ports(settings.http_host, settings.http_port),
-        )
+        endpoint = target.mirror
+        hosts = endpoint.hosts or [_host_of(endpoint, target)]
+        for key, host in zip(mirror_keys(target), hosts, strict=True):
+            ready_file = str(state.ready_dir / f"{key}.json")
+            shares = f"-{_NO_ID.sub('-', host)}" if endpoint.hosts is not None else ""
+            settings = MirrorSettings(
+                worker_id=f"{topology.name}-{name}{shares}",
+                target_alias=name,
+                target_bootstrap=bootstrap_of(target),
+                target_security=security[name],
+                links=tuple(_mirror_link(topology, link, security) for link in links),
+                ready_file=ready_file,
+                http_host=endpoint.host,
+                http_port=endpoint.port,
+            )
+            settings_file = str(state.settings_dir / f"{key}.json")
+            yield Daemon(
+                key=key,
+                role="mirror",
+                label=f"mirror into {name}" + (f" on {host}" if shares else ""),
+                argv=python_command("mirror_maker", "--settings", settings_file),
+                files={settings_file: dump_settings(settings).decode()},
+                ready_file=ready_file,
+                after=broker_keys(target),
+                waits_for="started",
+                ports=_http_ports(settings.http_host, settings.http_port),
+                host=host,
+                datacenter=target.effective_datacenter,
+                address=_http_address(endpoint, host),
+            )
 
 
 def aggregator_daemons(
@@ -82,14 +98,15 @@ def aggregator_daemons(
             for link in topology.links
             if link.target == cluster.name
         ]
-        endpoint = cluster.aggregator
+        endpoint = cluster.aggregator or HttpEndpoint()
+        host = _host_of(endpoint, cluster)
         settings = AggregatorSettings(
             aggregate=cluster.name,
             bootstrap=bootstrap_of(cluster),
             security=security[cluster.name],
             links=tuple(links),
-            http_host=endpoint.host if endpoint is not None else "127.0.0.1",
-            http_port=endpoint.port if endpoint is not None else 0,
+            http_host=endpoint.host,
+            http_port=endpoint.port,
             ready_file=ready_file,
         )
         settings_file = str(state.settings_dir / f"{key}.json")
@@ -103,6 +120,9 @@ def aggregator_daemons(
             after=broker_keys(cluster),
             waits_for="started",
             ports=_http_ports(settings.http_host, settings.http_port),
+            host=host,
+            datacenter=cluster.effective_datacenter,
+            address=_http_address(endpoint, host),
         )
 
 
@@ -137,3 +157,17 @@ def _mirror_link(topology: Topology, link: Link, security: Securities) -> Mirror
 
 def _http_ports(host: str, port: int) -> tuple[tuple[str, int], ...]:
     return ((host, port),) if port else ()
+
+
+def _host_of(endpoint: HttpEndpoint, cluster: Cluster) -> str:
+    """Return where a service runs: the address that it binds, or the cluster's first host."""
+    if endpoint.host in LOOPBACK_NAMES | ANY_ADDRESSES:
+        return cluster.home
+    return endpoint.host
+
+
+def _http_address(endpoint: HttpEndpoint, host: str) -> tuple[str, int] | None:
+    """Return where other hosts reach an endpoint; None on a loopback address or a free port."""
+    if not endpoint.port or endpoint.host in LOOPBACK_NAMES:
+        return None
+    return (host, endpoint.port)

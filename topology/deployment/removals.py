@@ -84,8 +84,12 @@ def add_warnings(steps: list[Step], held: Mapping[RemovedBroker, int | None]) ->
 
 
 def removed_log_dirs(before: Deployment, after: Deployment) -> list[RemovedLogDir]:
-    """Return the log directories of `before` that brokers in both deployments lack in `after`."""
+    """Return the log directories of `before` that brokers in both deployments lack in `after`.
+
+    A broker that moves to another host leaves all of them here.
+    """
     kept = {each.key: _log_dirs(each) for each in after.daemons if each.role == "broker"}
+    kept |= {each.key: [] for each in after.elsewhere if each.role == "broker"}
     return [
         RemovedLogDir(each.label, path)
         for each in before.daemons

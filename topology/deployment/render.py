@@ -21,7 +21,7 @@ from topology.deployment.link_daemons import (
     aggregator_daemons,
     aggregator_key,
     mirror_daemons,
-    mirror_key,
+    mirror_keys,
 )
 from topology.deployment.state_dir import StateDir
 from topology.model import Cluster, Topology
@@ -30,7 +30,10 @@ from topology.model.secret_places import key_files_of, secrets_of
 
 
 def render(topology: Topology, state: StateDir, *, topology_file: Path) -> Deployment:
-    """Return the deployment of a topology in a state directory. Raises ZooKeeperUnavailable."""
+    """Return the deployment of a topology in a state directory, with the daemons of every host.
+
+    The command of an embedded ZooKeeper is empty if this host has no Java or no jars for it.
+    """
     views = views_of(topology, topology_file)
     directory = topology_file.absolute().parent
     own = [each for each in topology.clusters if each.effective_kind != "external"]
@@ -64,10 +67,12 @@ def views_of(topology: Topology, topology_file: Path) -> Deployment:
                 name=link.effective_name,
                 source=link.source,
                 target=link.target,
-                daemon=mirror_key(link.target),
+                daemon=workers[0],
+                workers=workers,
                 is_probed=topology.is_probed(link),
             )
             for link in topology.links
+            for workers in (mirror_keys(topology.cluster(link.target)),)
         ),
     )
 

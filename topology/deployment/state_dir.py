@@ -16,6 +16,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -28,6 +29,9 @@ SOCKET_PATH_CHARS_MAX = 100
 
 LOCK_PATIENCE_S = 1.0
 """How long the lock is tried: `is_locked` of another process holds it for a moment."""
+
+PART_SIGN = "@"
+"""Between the names of a deployment and of its part. No name of a deployment has it."""
 
 _RUN_ENTRIES = ("settings", "ready", "logs")
 _DATA_ENTRY = "data"
@@ -55,9 +59,10 @@ class StateDir:
         self.data_dir = self.path / _DATA_ENTRY
 
     @classmethod
-    def for_name(cls, name: str) -> StateDir:
-        """Return the default state directory of a deployment."""
-        return cls(default_state_root() / name)
+    def for_name(cls, name: str, part: str | None = None) -> StateDir:
+        """Return the default state directory of a deployment, or of a part of it."""
+        suffix = "" if part is None else PART_SIGN + re.sub(r"[^A-Za-z0-9._-]", "-", part)
+        return cls(default_state_root() / f"{name}{suffix}")
 
     @property
     def socket_path(self) -> Path:

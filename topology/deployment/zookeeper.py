@@ -65,8 +65,9 @@ class ZooKeeperUnavailable(Exception):
 
 
 class Node(NamedTuple):
-    """The ports on which a node of an ensemble talks to the other nodes."""
+    """The addresses on which a node of an ensemble talks to the other nodes."""
 
+    host: str
     peer_port: int
     election_port: int
 
@@ -149,7 +150,7 @@ class EmbeddedZooKeeper:
         if self.ensemble:
             settings |= {"initLimit": INIT_TICKS, "syncLimit": SYNC_TICKS}
             settings |= {
-                f"server.{number}": f"{self.host}:{node.peer_port}:{node.election_port}"
+                f"server.{number}": f"{node.host}:{node.peer_port}:{node.election_port}"
                 for number, node in enumerate(self.ensemble, 1)
             }
         return "".join(f"{name}={value}\n" for name, value in settings.items())

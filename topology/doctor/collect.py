@@ -15,9 +15,9 @@ from local_cluster.client.auth.security import SecurityError
 from topology.deployment.deployment import ClusterView, Deployment
 from topology.deployment.render import render
 from topology.deployment.state_dir import StateDir
-from topology.deployment.zookeeper import ZooKeeperUnavailable
 from topology.doctor.checks import DoctorFacts
 from topology.file.load import load_topology
+from topology.operate.own_part import own_part
 from topology.operate.preflight import plan_steps
 from topology.problems import DeployError, InvalidTopology
 from topology.why.collect import Question, client_of, cluster_facts, collect
@@ -56,11 +56,11 @@ def _plan(deployment: Deployment, state: StateDir) -> tuple[list[str], str | Non
     """Return what `up` would change, and why the topology file is invalid."""
     file = Path(deployment.topology_file)
     try:
-        wanted = render(load_topology(file), state, topology_file=file)
+        wanted = own_part(render(load_topology(file), state, topology_file=file), deployment.part)
         return [step.sentence() for step in plan_steps(wanted, state)], None
     except InvalidTopology as error:
         return [], "; ".join(error.lines()[:3])
-    except (OSError, ZooKeeperUnavailable, DeployError) as error:
+    except (OSError, DeployError) as error:
         return [], f"{file}: {error}"
 
 

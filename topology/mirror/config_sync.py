@@ -76,10 +76,9 @@ async def _sync_all(
 
 
 def _workers(deployment: Deployment) -> Iterator[MirrorSettings]:
-    for daemon in deployment.daemons:
-        if daemon.role == "mirror":
-            (text,) = daemon.files.values()
-            yield parse_settings(text)
+    for key in dict.fromkeys(link.daemon for link in deployment.links):
+        (text,) = deployment.daemon(key).files.values()
+        yield parse_settings(text)
 
 
 def _sides(settings: MirrorSettings, link: LinkSettings) -> tuple[ClusterAddress, ClusterAddress]:

@@ -94,7 +94,10 @@ def _worker_url(deployment: Deployment, link: str) -> str:
     view = next((each for each in deployment.links if each.name == link), None)
     if view is None:
         raise WorkerCallFailed(unknown_name("link", link, [each.name for each in deployment.links]))
-    ready_file = deployment.daemon(view.daemon).ready_file
+    daemon = deployment.daemon(view.daemon)
+    if daemon in deployment.elsewhere:
+        raise WorkerCallFailed(f"the worker of link {link} runs on {daemon.host}; ask there")
+    ready_file = daemon.ready_file
     assert ready_file is not None, "a mirror worker has a ready file"
     try:
         url = http_url(json.loads(Path(ready_file).read_bytes()))

@@ -14,7 +14,7 @@ from __future__ import annotations
 from topology.model.cluster import Broker, BrokerCount, Cluster, PlacedBroker
 from topology.model.link import Link, LinkNames, TopicFilter
 from topology.model.topology import Topology
-from topology.model.zookeeper import ZooKeeperChroot, ZooKeeperProcess
+from topology.model.zookeeper import ZooKeeperChroot, ZooKeeperNode, ZooKeeperProcess
 
 __all__ = [
     "Broker",
@@ -26,5 +26,6 @@ __all__ = [
     "TopicFilter",
     "Topology",
     "ZooKeeperChroot",
+    "ZooKeeperNode",
     "ZooKeeperProcess",
 ]

@@ -11,6 +11,7 @@ from local_cluster.security.authentication.listener_security import SecurityProt
 from topology.model.listener_security import Authorizer, PrincipalName, Principals, Sasl, Tls
 from topology.model.scalars import (
     BROKERS_MAX,
+    LOOPBACK,
     Bootstrap,
     ConfigValue,
     Entry,
@@ -123,6 +124,14 @@ class AggregatorEndpoint(HttpEndpoint):
     probe. Links from or to an external cluster are probed only with `probe: true`."""
 
 
+class MirrorEndpoint(HttpEndpoint):
+    """Where the mirror workers of a target run, and where they serve HTTP."""
+
+    hosts: Annotated[list[Host], Field(min_length=1)] | None = None
+    """Hosts of the mirror workers, one worker on each; they share the partitions of the links.
+    Default: one worker, on the host of the first broker."""
+
+
 class BrokerHttp(Entry):
     """Where the brokers of a cluster serve health and metrics."""
 
@@ -175,8 +184,8 @@ class Cluster(Entry):
     """HTTP ports of the brokers: health and metrics."""
     aggregator: AggregatorEndpoint | None = None
     """HTTP endpoint of the aggregator of this cluster; every aggregate has one."""
-    mirror: HttpEndpoint = HttpEndpoint()
-    """HTTP endpoint of the mirror worker that writes into this cluster."""
+    mirror: MirrorEndpoint = MirrorEndpoint()
+    """Hosts and HTTP endpoint of the mirror workers that write into this cluster."""
 
     @property
     def effective_kind(self) -> Literal["local", "aggregate", "external"]:
@@ -203,6 +212,12 @@ class Cluster(Entry):
     @property
     def effective_datacenter(self) -> str:
         return self.datacenter or self.name
+
+    @property
+    def home(self) -> str:
+        """The host of the first broker: where a service of the cluster runs by default."""
+        brokers = self.broker_list
+        return brokers[0].host if brokers else LOOPBACK
 
     @property
     def broker_list(self) -> list[PlacedBroker]:

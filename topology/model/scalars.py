@@ -21,6 +21,15 @@ BROKERS_MAX = 100
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
 """It has no dot, because a cluster's name is the prefix of the copies of its topics."""
 
+LOOPBACK = "127.0.0.1"
+"""Default host of everything: this host."""
+
+ANY_ADDRESSES = frozenset({"0.0.0.0", "::"})
+"""Addresses that bind every address of a host."""
+
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+"""Names by which every host means itself. 127.0.1.1 is none: it can stand for a host in tests."""
+
 HOST_PATTERN = r"^[A-Za-z0-9.:_-]+$"
 TOPIC_PATTERN = r"^[A-Za-z0-9._-]{1,249}$"
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field, Tag
 
 from topology.model.scalars import Entry, Host, Name, Port, mapping_or
 
 CHROOT_PATTERN = r"^/[^\s]*[^\s/]$"
+
+NODES_OF_HOSTS: Final = (3, 5)
+"""Nodes of an ensemble with a host for each."""
 
 _CONNECT = re.compile(r"^[^\s/:,]+:\d{1,5}(,[^\s/:,]+:\d{1,5})*(/[^\s]*[^\s/])?$")
 
@@ -20,6 +23,22 @@ def _check_connect(value: str) -> str:
     return value
 
 
+class ZooKeeperNode(NamedTuple):
+    """The addresses of a single server, or of a node of an ensemble."""
+
+    host: str
+    client_port: int
+    peer_port: int | None = None
+    """Port on which it talks to the other nodes; None for a single server."""
+    election_port: int | None = None
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """Every port that it binds."""
+        inner = (self.peer_port, self.election_port)
+        return (self.client_port, *(port for port in inner if port is not None))
+
+
 class ZooKeeperProcess(Entry):
     """An embedded ZooKeeper server or ensemble, run from the jars that PySpark ships."""
 
@@ -28,26 +47,32 @@ class ZooKeeperProcess(Entry):
     host: Host = "127.0.0.1"
     """Address to bind."""
     port: Port = 2181
-    """Client port. An ensemble uses nine ports from this one on: three for clients, three between
-    its nodes, and three for their elections."""
+    """Client port. `nodes: 3` uses nine ports from this one on: three for clients, three between
+    its nodes, and three for their elections. With `hosts`, each node uses three."""
     nodes: Literal[1, 3] = 1
     """1 for a single server; 3 for an ensemble that tolerates the loss of one node. The number
     cannot change after the first start."""
+    hosts: list[Host] | None = None
+    """Hosts of an ensemble of 3 or 5 nodes, one node on each, instead of `host` and `nodes`. Their
+    number and order cannot change after the first start."""
 
     @property
-    def client_ports(self) -> range:
-        """Client port of each node, in the order of the nodes."""
-        return range(self.port, self.port + self.nodes)
-
-    @property
-    def ports(self) -> range:
-        """Every port that it uses."""
-        return self.client_ports if self.nodes == 1 else range(self.port, self.port + 9)
+    def node_list(self) -> list[ZooKeeperNode]:
+        """Every node, in the order of their numbers."""
+        if self.hosts is not None:
+            client, peer, election = range(self.port, self.port + 3)
+            return [ZooKeeperNode(host, client, peer, election) for host in self.hosts]
+        if self.nodes == 1:
+            return [ZooKeeperNode(self.host, self.port)]
+        return [
+            ZooKeeperNode(self.host, port, port + self.nodes, port + 2 * self.nodes)
+            for port in range(self.port, self.port + self.nodes)
+        ]
 
     @property
     def connect(self) -> str:
         """The connect string, without a chroot."""
-        return ",".join(f"{self.host}:{port}" for port in self.client_ports)
+        return ",".join(f"{node.host}:{node.client_port}" for node in self.node_list)
 
 
 class ZooKeeperChroot(Entry):

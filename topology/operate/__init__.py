@@ -2,6 +2,7 @@
 
 Reading order:
 
+    own_part             the part of a deployment that belongs to this host
     preflight            the plan, and the checks before anything changes
     up                   `up`: hands the deployment over and waits until everything runs
     handover             hands a deployment to the supervisor, and starts one if none lives

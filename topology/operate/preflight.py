@@ -18,6 +18,7 @@ from topology.deployment.removals import (
     removed_log_dirs,
 )
 from topology.deployment.state_dir import StateDir
+from topology.deployment.zookeeper import ZooKeeperUnavailable, find_jars, find_java
 from topology.problems import DeployError
 from topology.supervisor.process_journal import StartedProcess, live_processes
 
@@ -49,6 +50,17 @@ def check_owner(deployment: Deployment, state: StateDir) -> None:
                 f"{state.path} belongs to deployment {owner!r}, not {deployment.name!r}",
                 ["choose another --state-dir"],
             )
+
+
+def check_installed(deployment: Deployment) -> None:
+    """Check that this host can run its embedded ZooKeeper servers. Raises DeployError."""
+    if all(each.argv for each in deployment.daemons):
+        return
+    try:
+        find_java()
+        find_jars()
+    except ZooKeeperUnavailable as error:
+        raise DeployError(str(error)) from error
 
 
 def check_removals(deployment: Deployment, state: StateDir) -> None:

@@ -68,7 +68,8 @@ def rolling_brokers(
             return False
         before = (running.get(needed) for needed in wanted[key].after)
         zookeeper_stays = all(
-            each is None or each.ports == wanted[each.key].ports for each in before
+            each is None or each.key not in wanted or each.ports == wanted[each.key].ports
+            for each in before
         )
         return zookeeper_stays and all(
             owners.get(address, key) == key for address in running[key].ports

@@ -92,8 +92,12 @@ class RollingRestart:
         restarted: Sequence[BrokerView],
     ) -> Decision:
         cluster = stage.cluster(name)
-        brokers = [stage.daemon(broker.daemon) for broker in cluster.brokers]
-        needed = dict.fromkeys(key for broker in brokers for key in (*broker.after, broker.key))
+        keys = {broker.daemon for broker in cluster.brokers}
+        brokers = [daemon for daemon in stage.daemons if daemon.key in keys]
+        here = {daemon.key for daemon in stage.daemons}
+        needed = dict.fromkeys(
+            key for broker in brokers for key in (*broker.after, broker.key) if key in here
+        )
         document = self.observe()
         if document["supervisor"] is None:
             # Only a supervisor knows which processes still differ from the stage. A lost one may

@@ -16,6 +16,7 @@ from topology.deployment.state_dir import StateDir
 from topology.operate.crash_loops import CrashLoops
 from topology.operate.handover import hand_over
 from topology.operate.preflight import (
+    check_installed,
     check_owner,
     check_ports,
     check_protocols,
@@ -24,9 +25,11 @@ from topology.operate.preflight import (
 )
 from topology.operate.restart_stages import rolling_brokers
 from topology.problems import DeployError
+from topology.status.blocked import UNREACHABLE, Peers
 from topology.status.diagnosis import LINK_RUNS, problem_lines
-from topology.status.document import LINK_STUCK
+from topology.status.document import LINK_STUCK, WAITING
 from topology.status.observe import observe
+from topology.status.peers import check_peers
 from topology.supervisor.process_journal import live_processes
 
 UP_TIMEOUT_S: Final = 120.0
@@ -35,6 +38,8 @@ SETTLE_S: Final = 5.0
 """Seconds that everything but links must have run before `up` reports links that wait for an
 operator. A link may be degraded for a moment while its worker starts."""
 POLL_S: Final = 0.1
+PEERS_POLL_S: Final = 2.0
+"""Seconds between checks of other hosts while `up` waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,13 @@ class Up:
 
     steps: tuple[Step, ...]
     status: dict[str, Any]
+
+    @property
+    def is_well(self) -> bool:
+        """Whether everything runs, or waits only for hosts that were not started yet."""
+        if self.status["state"] == WAITING:
+            return all(each["state"] != UNREACHABLE for each in self.status["elsewhere"])
+        return bool(self.status["state"] == "running")
 
 
 def up(
@@ -61,9 +73,11 @@ def up(
     must hold no replicas, unless `abandon_replicas` gives these up.
 
     `up` also returns if everything runs except links that wait for an operator (paused links, or
-    stopped partitions). The status is `degraded` then.
+    stopped partitions). The status is `degraded` then. It is `waiting` if everything runs except
+    what waits for other hosts.
     """
     check_owner(deployment, state)
+    check_installed(deployment)
     if not abandon_replicas:
         check_removals(deployment, state)
     live = live_processes(state)
@@ -113,23 +127,28 @@ def _wait_until_up(
     Raises DeployError, or TimeoutError with what does not run.
     """
     stuck_since_s: float | None = None
+    peers: Peers = {}
+    peers_until_s = 0.0
     while True:
-        status = observe(deployment, state)
+        if time.monotonic() >= peers_until_s:
+            peers = check_peers(deployment.elsewhere)
+            peers_until_s = time.monotonic() + PEERS_POLL_S
+        status = observe(deployment, state, peers=peers)
         if status["state"] == "running":
             # A process that hangs still counts as running; only a liveness check shows it.
             status = observe(deployment, state, with_liveness=True)
         on_status(status)
         if status["state"] == "running":
             return status
-        if not _only_links_are_stuck(status):
+        if not _only_time_is_no_help(status):
             stuck_since_s = None
         elif stuck_since_s is None:
             stuck_since_s = time.monotonic()
         elif time.monotonic() - stuck_since_s >= SETTLE_S:
             status = observe(deployment, state, with_liveness=True)
-            if _only_links_are_stuck(status):
+            if _only_time_is_no_help(status):
                 return status
-        crash_loops.check(status["daemons"])
+        crash_loops.check(each for each in status["daemons"] if each["waits_for"] is None)
         if time.monotonic() > deadline_s:
             # A cluster that does not respond may be why its links do not run.
             status = observe(deployment, state, with_liveness=True)
@@ -139,8 +158,10 @@ def _wait_until_up(
         time.sleep(POLL_S)
 
 
-def _only_links_are_stuck(status: Mapping[str, Any]) -> bool:
-    """Return whether everything runs except links that time alone does not fix."""
+def _only_time_is_no_help(status: Mapping[str, Any]) -> bool:
+    """Return whether everything runs except what waits for other hosts, or for an operator."""
+    if status["state"] == WAITING:
+        return True
     states = {link["state"] for link in status["links"]}
     return (
         all(daemon["state"] == "running" for daemon in status["daemons"])

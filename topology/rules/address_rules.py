@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from topology.model import Cluster, PlacedBroker, ZooKeeperChroot
+from topology.model.scalars import ANY_ADDRESSES, LOOPBACK_NAMES
+from topology.model.zookeeper import NODES_OF_HOSTS
 from topology.problems import Finding, Location, key_text, nearest_name
-from topology.rules.cluster_rules import ANY_ADDRESSES, PORT_MAX
+from topology.rules.cluster_rules import PORT_MAX
 from topology.rules.parts import Parts, duplicates
-
-LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def check_zookeepers(parts: Parts) -> Iterator[Finding]:
     for index, server in parts.zookeepers.items():
-        last = server.ports[-1]
+        here: Location = ("zookeepers", index)
+        last = max((port for node in server.node_list for port in node.ports), default=0)
         if last > PORT_MAX:
             expected = f"a port so that the last one of the ensemble, {last}, is at most {PORT_MAX}"
-            yield Finding(("zookeepers", index, "port"), expected)
+            yield Finding((*here, "port"), expected)
+        if server.hosts is None:
+            continue
+        if len(server.hosts) not in NODES_OF_HOSTS:
+            expected = f"3 or 5 hosts, not {len(server.hosts)}"
+            yield Finding((*here, "hosts"), expected, at_key=True)
+        for key in ("host", "nodes"):
+            if key in server.model_fields_set:
+                expected = f"`{key}` or `hosts`, not both"
+                yield Finding((*here, key), expected, at_key=True)
+        yield from duplicates(
+            (((*here, "hosts", i), host) for i, host in enumerate(server.hosts)),
+            "a host of its own for each node",
+        )
 
 
 def check_chroots(parts: Parts) -> Iterator[Finding]:
@@ -67,15 +80,33 @@ def _same_address(one: str, other: str) -> bool:
 
 def _port_claims(parts: Parts) -> Iterator[tuple[Location, str, int]]:
     for index, server in parts.zookeepers.items():
-        for port in server.ports:
-            yield ("zookeepers", index, "port"), server.host, port
+        for node in server.node_list:
+            for port in node.ports:
+                yield ("zookeepers", index, "port"), node.host, port
     for index, cluster in parts.clusters.items():
         here: Location = ("clusters", index)
         if cluster.effective_kind != "external":
             yield from _broker_claims(cluster, here)
-        for key, endpoint in (("aggregator", cluster.aggregator), ("mirror", cluster.mirror)):
-            if endpoint is not None and endpoint.port:
-                yield (*here, key, "port"), endpoint.host, endpoint.port
+        if cluster.aggregator is not None and cluster.aggregator.port:
+            yield (*here, "aggregator", "port"), cluster.aggregator.host, cluster.aggregator.port
+        if cluster.mirror.port:
+            yield (*here, "mirror", "port"), cluster.mirror.host, cluster.mirror.port
+
+
+def check_mirror_hosts(parts: Parts) -> Iterator[Finding]:
+    """Check that each host of mirror workers is named once, and that all can bind the endpoint."""
+    for index, cluster in parts.clusters.items():
+        mirror = cluster.mirror
+        if mirror.hosts is None:
+            continue
+        here: Location = ("clusters", index, "mirror")
+        yield from duplicates(
+            (((*here, "hosts", i), host) for i, host in enumerate(mirror.hosts)),
+            "a host that is not listed yet",
+        )
+        if mirror.host not in ANY_ADDRESSES | LOOPBACK_NAMES:
+            expected = "0.0.0.0 or 127.0.0.1, which each of the `hosts` can bind"
+            yield Finding((*here, "host"), expected)
 
 
 def _broker_claims(cluster: Cluster, here: Location) -> Iterator[tuple[Location, str, int]]:

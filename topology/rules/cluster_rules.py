@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from topology.model import Broker, BrokerCount, Cluster
+from topology.model.scalars import ANY_ADDRESSES
 from topology.problems import Finding, Location, nearest_name
 from topology.rules.kafka_configs import check_configs
 from topology.rules.parts import Parts, duplicates
 from topology.rules.security_rules import check_external_security, check_security
 
 PORT_MAX: Final = 65535
-ANY_ADDRESSES: Final = frozenset({"0.0.0.0", "::"})
 _OF_OWN_CLUSTERS: Final = (
     "zookeeper",
     "listeners",

@@ -5,6 +5,8 @@ Reading order:
     observe    the status of a deployment: asks everybody and assembles the document
     document   the JSON document of `heliograph status -o json` (pure)
     diagnosis  the problems in it: state, reason, remedy (pure)
+    peers      whether daemons of other hosts can be reached
+    blocked    what cannot run before daemons of other hosts run (pure)
     reports    what mirror workers and aggregators report over HTTP
     liveness   whether daemons and external clusters respond
     completeness  until when the aggregates are complete (pure)

@@ -23,6 +23,12 @@ REPAIRABLE: Final = frozenset({Trouble.FOREIGN, Trouble.TARGET, Trouble.TRUNCATE
 """Troubles that `heliograph mirror repair` may repair."""
 
 
+ELSEWHERE: Final = "elsewhere"
+"""State of a link whose workers run on other hosts."""
+
+OTHER_HOSTS: Final = "it continues by itself when they run: `heliograph up` on those hosts"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """A part of the deployment that does not do its work."""
@@ -93,6 +99,10 @@ def _missing(deployment: Deployment, document: Mapping[str, Any]) -> Iterator[Pr
 
 
 def _daemon(each: Mapping[str, Any]) -> Problem:
+    if each.get("waits_for"):
+        return Problem(
+            subject=each["label"], state=each["state"], reason=each["reason"], remedy=OTHER_HOSTS
+        )
     state, log = each["state"], f"its log: {each['log']}"
     reason, remedy = each["reason"], log
     if state == "not_answering":
@@ -121,7 +131,15 @@ def _clusters(document: Mapping[str, Any]) -> Iterator[Problem]:
 
 def _links(deployment: Deployment, document: Mapping[str, Any]) -> Iterator[Problem]:
     for link in document["links"]:
-        if link["state"] in LINK_RUNS:
+        if link["state"] in LINK_RUNS or link["state"] == ELSEWHERE:
+            continue
+        if link.get("waits_for"):
+            yield Problem(
+                subject=f"link {link['name']}",
+                state=link["state"],
+                reason=link["waits_for"],
+                remedy=OTHER_HOSTS,
+            )
             continue
         yield Problem(
             subject=f"link {link['name']}",

@@ -3,12 +3,13 @@
 Guarantees: an unknown value is null, never 0. Every cluster, broker and link of the topology is
 listed, whether it runs or not. Everything that is wrong has a reason, if one is known.
 
-State of the deployment, the first that fits:
+State of the deployment on this host, the first that fits:
 
     stopped        nothing of it runs
     unsupervised   its processes run, and nobody restarts them
     stopping       `down` stops it
     running        every daemon runs and responds, and every link does its work
+    waiting        all of that, except what waits for daemons of other hosts
     degraded       something is wrong that time alone does not fix
     starting       everything that is missing is about to run
 """
@@ -20,8 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from topology.deployment.deployment import ClusterView, Deployment, LinkView
-from topology.status.diagnosis import LINK_RUNS, diagnose
+from topology.deployment.deployment import ClusterView, Daemon, Deployment, LinkView
+from topology.status.blocked import UNKNOWN, Peer, Peers, blocked_clusters, blocked_daemons
+from topology.status.diagnosis import ELSEWHERE, LINK_RUNS, diagnose
 from topology.status.probes import DEGRADED, probe_status
 from topology.supervisor.process_journal import StartedProcess
 from topology.supervisor.readiness import http_url, read_ready_file
@@ -42,6 +44,9 @@ IN_TRANSITION = frozenset({"waiting", "starting", "stopping"})
 
 NOT_ANSWERING = "not_answering"
 """State of a daemon whose process was ready and does not respond."""
+
+WAITING = "waiting"
+"""State of a deployment in which only daemons of other hosts are missing."""
 
 LINK_FIGURES = ("topics", "partitions", "lag_records", "lag_seconds")
 
@@ -64,17 +69,24 @@ def assemble_status(
     links: Mapping[str, Mapping[str, Any]],
     liveness: Liveness | None = None,
     probes: Mapping[str, Mapping[str, Any]] | None = None,
+    peers: Peers | None = None,
 ) -> JsonObject:
     """Return the status document.
 
     `report` is the supervisor's report; without a supervisor that of `unsupervised_report`, or None
     if nothing runs. `links` are the mirror workers' reports, by link name. `liveness` is None if it
     was not checked. `probes` are the aggregators' reports, by link name; None if they were not
-    requested, and then no link of the document has a probe.
+    requested, and then no link of the document has a probe. `peers` is what is known about the
+    daemons of other hosts; None if they were not checked.
     """
-    rows = _rows(report, liveness)
+    known = peers or {}
+    blocked = blocked_daemons(deployment, known)
+    waiting = blocked_clusters(deployment, known, blocked)
+    rows = _rows(report, liveness, blocked)
     supervisor_pid = report["pid"] if report is not None else None
-    clusters = [_cluster(cluster, rows, liveness) for cluster in deployment.clusters]
+    elsewhere = [_peer(daemon, known) for daemon in deployment.elsewhere]
+    states = {each["key"]: each["state"] for each in elsewhere}
+    clusters = [_cluster(cluster, rows, liveness, states) for cluster in deployment.clusters]
     document: JsonObject = {
         "name": deployment.name,
         "topology_file": deployment.topology_file,
@@ -82,18 +94,32 @@ def assemble_status(
         "supervisor": {"pid": supervisor_pid} if supervisor_pid is not None else None,
         "clusters": clusters,
         "links": [
-            _link(link, rows, links.get(link.name), clusters, probes) for link in deployment.links
+            _link_elsewhere(link, deployment)
+            if link.daemon in states
+            else _link(
+                link,
+                rows,
+                links.get(link.name),
+                clusters,
+                None if deployment.cluster(link.target).aggregator in states else probes,
+            )
+            for link in deployment.links
         ],
-        "mirrors": list(_mirrors(deployment, rows)),
-        "aggregators": list(_aggregators(deployment, rows)),
+        "mirrors": list(_mirrors(deployment, rows, states)),
+        "aggregators": list(_aggregators(deployment, rows, states)),
         "daemons": [_daemon(row) for row in rows.values()],
+        "elsewhere": elsewhere,
     }
+    for link in document["links"]:
+        link["waits_for"] = _link_waits_for(link, waiting)
     document["state"] = _overall(deployment, report, document)
     document["problems"] = [each.as_json() for each in diagnose(deployment, document)]
     return document
 
 
-def _rows(report: Mapping[str, Any] | None, liveness: Liveness | None) -> Rows:
+def _rows(
+    report: Mapping[str, Any] | None, liveness: Liveness | None, blocked: Mapping[str, str]
+) -> Rows:
     """Return the supervisor's rows by key. A running daemon that is silent is not `running`."""
     silent = liveness.silent_daemons if liveness is not None else {}
     found: dict[str, Mapping[str, Any]] = {}
@@ -101,8 +127,51 @@ def _rows(report: Mapping[str, Any] | None, liveness: Liveness | None) -> Rows:
         reason = silent.get(row["key"])
         is_silent = reason is not None and row["phase"] == "running"
         phase = NOT_ANSWERING if is_silent else row["phase"]
-        found[row["key"]] = {**row, "phase": phase, "reason": reason if is_silent else None}
+        waits_for = blocked.get(row["key"]) if phase != "running" else None
+        found[row["key"]] = {
+            **row,
+            "phase": phase,
+            "reason": reason if is_silent else waits_for,
+            "waits_for": waits_for,
+        }
     return found
+
+
+def _peer(daemon: Daemon, peers: Peers) -> JsonObject:
+    peer = peers.get(daemon.key, Peer(UNKNOWN))
+    return {
+        "key": daemon.key,
+        "role": daemon.role,
+        "label": daemon.label,
+        "host": daemon.host,
+        "state": peer.state,
+        "reason": peer.reason,
+    }
+
+
+def _link_elsewhere(link: LinkView, deployment: Deployment) -> JsonObject:
+    hosts = [deployment.daemon(key).host for key in link.workers]
+    return {
+        "name": link.name,
+        "source": link.source,
+        "target": link.target,
+        "state": ELSEWHERE,
+        "reason": f"`heliograph status` shows it on {', '.join(hosts)}",
+        "standing_still": [],
+        "standing_still_more": 0,
+        **dict.fromkeys(LINK_FIGURES),
+        "probe": None,
+    }
+
+
+def _link_waits_for(link: Mapping[str, Any], waiting: Mapping[str, str]) -> str | None:
+    """Return why a link that is cut off waits for other hosts; None if it does not."""
+    if link["state"] in LINK_RUNS or link["state"] in LINK_STUCK or link["state"] == ELSEWHERE:
+        return None
+    for name in (link["target"], link["source"]):
+        if name in waiting:
+            return f"cluster {name}: {waiting[name]}"
+    return None
 
 
 def unsupervised_report(
@@ -136,11 +205,13 @@ def _left_row(key: str, started: StartedProcess, log: Path) -> JsonObject:
 
 
 def _daemon(row: Mapping[str, Any]) -> JsonObject:
-    shown = ("key", "role", "label", "pid", "restarts", "exit_code", "log", "reason")
+    shown = ("key", "role", "label", "pid", "restarts", "exit_code", "log", "reason", "waits_for")
     return {**{key: row[key] for key in shown}, "state": row["phase"]}
 
 
-def _cluster(cluster: ClusterView, rows: Rows, liveness: Liveness | None) -> JsonObject:
+def _cluster(
+    cluster: ClusterView, rows: Rows, liveness: Liveness | None, elsewhere: Mapping[str, str]
+) -> JsonObject:
     brokers: list[JsonObject] | None = None
     reason: str | None = None
     if cluster.kind == "external":
@@ -154,7 +225,7 @@ def _cluster(cluster: ClusterView, rows: Rows, liveness: Liveness | None) -> Jso
                 "host": broker.host,
                 "port": broker.port,
                 "pid": rows.get(broker.daemon, {}).get("pid"),
-                "state": _state(rows, broker.daemon),
+                "state": elsewhere.get(broker.daemon) or _state(rows, broker.daemon),
                 "reason": rows.get(broker.daemon, {}).get("reason"),
                 "url": row_url(rows.get(broker.daemon)),
             }
@@ -220,15 +291,21 @@ def _link_state(
     return state, report.get("reason")
 
 
-def _mirrors(deployment: Deployment, rows: Rows) -> Iterator[JsonObject]:
-    """Yield the mirror workers of the deployment, each with its target cluster."""
+def _mirrors(
+    deployment: Deployment, rows: Rows, elsewhere: Mapping[str, str]
+) -> Iterator[JsonObject]:
+    """Yield the mirror workers of this host, each with its target cluster."""
     for target, daemon in {link.target: link.daemon for link in deployment.links}.items():
-        yield {"cluster": target, "url": row_url(rows.get(daemon)), "state": _state(rows, daemon)}
+        if daemon not in elsewhere:
+            url = row_url(rows.get(daemon))
+            yield {"cluster": target, "url": url, "state": _state(rows, daemon)}
 
 
-def _aggregators(deployment: Deployment, rows: Rows) -> Iterator[JsonObject]:
+def _aggregators(
+    deployment: Deployment, rows: Rows, elsewhere: Mapping[str, str]
+) -> Iterator[JsonObject]:
     for cluster in deployment.clusters:
-        if cluster.aggregator is not None:
+        if cluster.aggregator is not None and cluster.aggregator not in elsewhere:
             yield {
                 "cluster": cluster.name,
                 "url": row_url(rows.get(cluster.aggregator)),
@@ -257,11 +334,17 @@ def _overall(
         return "stopping"
     phases = [daemon["state"] for daemon in document["daemons"]]
     missing = {daemon.key for daemon in deployment.daemons} - {r["key"] for r in report["daemons"]}
-    links = {link["state"] for link in document["links"]}
+    links = {link["state"] for link in document["links"]} - {ELSEWHERE}
     all_run = not missing and all(phase == "running" for phase in phases)
     is_silent = any(cluster["reason"] is not None for cluster in document["clusters"])
     if all_run and not is_silent and links <= LINK_RUNS:
         return "running"
+    needs_others = [*document["daemons"], *document["links"]]
+    if not missing and any(each["waits_for"] for each in needs_others):
+        rest = {each["state"] for each in document["daemons"] if not each["waits_for"]}
+        cut_off = {each["state"] for each in document["links"] if not each["waits_for"]}
+        if rest <= {"running"} and not is_silent and cut_off <= LINK_RUNS | {ELSEWHERE}:
+            return WAITING
     if (
         is_silent
         or not LINK_STUCK.isdisjoint(links)

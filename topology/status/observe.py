@@ -8,8 +8,10 @@ from typing import Any
 
 from topology.deployment.deployment import Deployment, read_deployment
 from topology.deployment.state_dir import StateDir
+from topology.status.blocked import Peers
 from topology.status.completeness import summary
 from topology.status.document import JsonObject, assemble_status, unsupervised_report
+from topology.status.peers import check_peers
 from topology.status.reports import fetch_completeness, fetch_link_reports, fetch_probes
 from topology.supervisor.control_client import SupervisorUnreachable, supervisor_status
 from topology.supervisor.process_journal import live_processes
@@ -37,9 +39,11 @@ def observe(
     *,
     with_liveness: bool = False,
     with_probes: bool = False,
+    peers: Peers | None = None,
 ) -> JsonObject:
     """Return the status document. Raises DeployError.
 
+    `peers` is what is known about the daemons of other hosts; None checks them.
     `with_liveness` checks every daemon and external cluster. `up` does not ask for the probes: a
     fault that a probe found yesterday is no reason to wait today.
     """
@@ -48,8 +52,11 @@ def observe(
         report = supervisor_status(state.socket_path)
     except SupervisorUnreachable:
         report = unsupervised_report(live_processes(state), state.log_file)
+    if peers is None:
+        peers = check_peers(deployment.elsewhere)
     if not with_liveness:
-        return assemble_status(deployment, report, fetch_link_reports(deployment, report))
+        links = fetch_link_reports(deployment, report)
+        return assemble_status(deployment, report, links, peers=peers)
     from topology.status.liveness import check_liveness
 
     with ThreadPoolExecutor(2) as pool:  # all requests wait at the same time
@@ -57,8 +64,9 @@ def observe(
         probing = pool.submit(fetch_probes, deployment, report) if with_probes else None
         links = fetch_link_reports(deployment, report)
         probes = None if probing is None else probing.result()
-        document = assemble_status(deployment, report, links, checking.result(), probes)
+        found = checking.result()
+        document = assemble_status(deployment, report, links, found, probes, peers)
         if with_probes:
-            found = fetch_completeness(deployment, report)
-            document["completeness"] = [summary(name, each) for name, each in found.items()]
+            complete = fetch_completeness(deployment, report)
+            document["completeness"] = [summary(name, each) for name, each in complete.items()]
         return document

@@ -12,6 +12,9 @@ NOT_RUNNING: Final = frozenset({"stopped", "restarting", "not_answering", "faile
 MAP_UNWRITTEN_SECONDS_MAX: Final = 30.0
 STOPPED_SHOWN_MAX: Final = 10
 
+ELSEWHERE: Final = "elsewhere"
+"""State of a link whose workers run on other hosts."""
+
 REMEDIES: Final = {
     "out_of_range": "lengthen the source's retention; `on: {out_of_range: skip}` continues after"
     " the gap",
@@ -36,7 +39,13 @@ def whole_link(link: LinkFacts) -> Iterator[Cause]:
         silent = silence(cluster)
         if silent is not None:
             yield silent
-    if link.state in NOT_RUNNING or (link.worker is None and link.state != "unknown"):
+    if link.state == ELSEWHERE:
+        yield Cause(
+            "worker_elsewhere",
+            f"the worker of link {link.name} runs on another host: {link.reason}",
+            "ask `heliograph why` there",
+        )
+    elif link.state in NOT_RUNNING or (link.worker is None and link.state != "unknown"):
         log = f", its log is {link.log}" if link.log else ""
         yield Cause(
             "worker_down",

@@ -35,7 +35,9 @@ class Ensemble:
 
     def __init__(self, directory: Path) -> None:
         ports = quiet_ports(3 * NODES)
-        nodes = tuple(Node(*ports[index : index + 2]) for index in range(NODES, 3 * NODES, 2))
+        nodes = tuple(
+            Node("127.0.0.1", *ports[index : index + 2]) for index in range(NODES, 3 * NODES, 2)
+        )
         self.servers = [
             EmbeddedZooKeeper(
                 directory=directory / f"node-{number}",

@@ -90,6 +90,7 @@ def test_from_yaml_to_running_clusters_and_back(command: HeliographCommand) -> N
         "lag_records",
         "lag_seconds",
         "probe",
+        "waits_for",
     }
     assert (link["name"], link["source"], link["target"]) == ("jfk-nyc", "jfk", "nyc")
     (aggregator,) = status["aggregators"]

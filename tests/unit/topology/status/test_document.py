@@ -108,6 +108,7 @@ def test_nothing_runs() -> None:
             "lag_records": None,
             "lag_seconds": None,
             "probe": None,
+            "waits_for": None,
         }
     ]
 
@@ -154,6 +155,7 @@ def test_everything_runs() -> None:
         "standing_still": [],
         "standing_still_more": 0,
         "probe": None,
+        "waits_for": None,
     }
     assert status["problems"] == []
     assert status["aggregators"] == [
