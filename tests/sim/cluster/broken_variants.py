@@ -321,7 +321,7 @@ VARIANTS: Final[Mapping[str, Variant]] = {
         Variant(forget_the_producers, 4),
         Variant(leave_logs_of_deleted_topics_in_place, 98),
         Variant(adopt_logs_of_deleted_topics, 328),
-        Variant(answer_before_the_decision_is_committed, 322),
+        Variant(answer_before_the_decision_is_committed, 652),
         Variant(forget_decided_transactions, 109),
         Variant(send_markers_to_no_other_broker, 9),
         Variant(never_time_transactions_out, 39),

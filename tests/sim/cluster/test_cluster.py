@@ -17,7 +17,8 @@ import pytest
 from tests.sim.cluster.broken_variants import VARIANTS
 
 ONE = os.environ.get("SIM_SEED")
-SEEDS = 500
+SEEDS = 300
+"""`make simulate` plays thousands."""
 SEEDS_PER_TEST = 50
 """Several pytest workers share the seeds."""
 SEEDS_FOR_VARIANTS = 600

@@ -49,7 +49,9 @@ def test_a_worker_copies_everything_once() -> None:
     run_virtually(scenario())
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))]
+)
 def test_killed_at_every_step(seed: int) -> None:
     kill_at_every_step(lambda: MirrorWorld(seed, partitions=1), batches=12, batches_later=4)
 

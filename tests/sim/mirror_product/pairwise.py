@@ -35,8 +35,8 @@ def covering_rows(
     missing = set().union(*map(pairs_of, rows))
     chosen: list[Row] = []
     while missing:
-        wanted = min(missing)
-        holding = [row for row in rows if wanted in pairs_of(row)]
+        left, left_value, right, right_value = min(missing)
+        holding = [row for row in rows if (row[left], row[right]) == (left_value, right_value)]
         tried = random.sample(holding, min(CANDIDATES, len(holding)))
         best = max(tried, key=lambda row: len(pairs_of(row) & missing))
         chosen.append(best)
