@@ -35,6 +35,7 @@ demo: $(STAMP)  ## the main job: three datacenters, mirrors, aggregate, Spark
 	$(BIN)/heliograph demo $(DEMO_OPTIONS)
 
 test: compile lint types  ## lint, types, every test but those marked long; unit tests on plain Python too
+	$(BIN)/python -m tests.support.make_class_archives
 	$(BIN)/python -m pytest $(SUITE_OPTIONS) $(PYTEST_OPTIONS)
 	@if $(BIN)/heliograph --version | grep -q "^compiled modules"; then \
 		$(PLAIN) $(BIN)/python -m pytest $(SUITE_OPTIONS) -m "not real" $(PLAIN_TESTS) $(PYTEST_OPTIONS); fi

@@ -16,7 +16,7 @@ from local_cluster.compilation.finder import install
 from tests.support.quiet_ports import quiet_port
 from topology.deployment.zookeeper import EmbeddedZooKeeper, ZooKeeperUnavailable
 
-ZOOKEEPER_START_SECONDS_MAX = 30.0
+ZOOKEEPER_START_SECONDS_MAX = 120.0
 
 # No test asserts how long something takes, and a failure prints how to have it again.
 hypothesis.settings.register_profile("heliograph", deadline=None, print_blob=True)

@@ -84,7 +84,9 @@ async def leader_of(client: KafkaClient, topic: str) -> int:
 async def records(client: KafkaClient, codec: Codec) -> None:
     topic = f"r-{uuid.uuid4().hex[:8]}"
     at = TopicPartition(topic, 0)
-    await client.create_topics([NewTopic(name=topic, partitions=1, replication_factor=1)])
+    forever = {"retention.ms": "-1"}  # the records are of 1970
+    new = NewTopic(name=topic, partitions=1, replication_factor=1, configs=forever)
+    await client.create_topics([new])
     leader = await leader_of(client, topic)
     producer_id, epoch = await client.init_producer_id()
     sent: list[NewRecord] = []

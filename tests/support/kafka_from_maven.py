@@ -25,6 +25,7 @@ import pytest
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.wire.errors import KafkaError
+from tests.support.class_archives import archive_options
 from tests.support.quiet_ports import quiet_ports
 
 _COMPAT = Path(__file__).parents[1] / "compat"
@@ -35,9 +36,10 @@ TOOL_JARS_VARIABLE = "HELIOGRAPH_KAFKA_TOOL_JARS"
 TOOL_PACKAGES = ("org.apache.kafka.tools.", "org.apache.kafka.connect.", "kafka.admin.")
 FETCH_SECONDS_MAX = 600.0
 START_SECONDS_MAX = 240.0
-HEAP = ("-Xmx512m", "-Xms256m")
-# Tools of tests live for seconds: what they do not compile they need not wait for.
-TOOL_OPTIONS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+# Java of tests lives for seconds: what it does not compile it need not wait for.
+SHORT_LIFE = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+BROKER_OPTIONS = ("-Xmx512m", "-Xms256m", *SHORT_LIFE)
+TOOL_OPTIONS = ("-Xmx256m", *SHORT_LIFE)
 LOG_WARNINGS = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",)
 
 
@@ -98,14 +100,17 @@ def fetched_jars(pom: Path, *properties: str) -> Path:
 
 
 def java_command(
-    program: str, *, options: Sequence[str] = TOOL_OPTIONS, jars: Path | None = None
+    program: str, *, options: Sequence[str] | None = None, jars: Path | None = None
 ) -> list[str]:
     """The command that runs a class of Kafka's, or the source file of a program.
 
     Without `jars` a class of the tools gets theirs, and everything else those of the broker.
+    Without `options` the program starts fast, not as Kafka's own scripts start it.
     """
     if jars is None:
         jars = tool_jars() if program.startswith(TOOL_PACKAGES) else broker_jars()
+    if options is None:
+        options = (*TOOL_OPTIONS, *archive_options(jars))
     return ["java", *options, *LOG_WARNINGS, "-cp", f"{jars}/*", program]
 
 
@@ -180,7 +185,8 @@ class KafkaProcess(ApacheKafkaBroker):
 
     controller_port: int
     config: Mapping[str, str]
-    java_options: Sequence[str] = HEAP
+    java_options: Sequence[str] | None = None
+    """Without them it starts fast, not as Kafka's own script starts it."""
     cluster_id: str = ""
     """Brokers of one cluster are formatted with the same; "" makes a new one."""
 
@@ -203,7 +209,10 @@ class KafkaProcess(ApacheKafkaBroker):
 
     def spawn(self) -> subprocess.Popen[bytes]:
         """Start the formatted broker, and don't wait."""
-        command = java_command("kafka.Kafka", options=self.java_options)
+        options = self.java_options
+        if options is None:
+            options = (*BROKER_OPTIONS, *archive_options(broker_jars()))
+        command = java_command("kafka.Kafka", options=options)
         return self._spawn([*command, str(self._properties_file)])
 
     async def start(self) -> None:
