@@ -25,6 +25,7 @@ from topology.admin.link_command import link_app
 from topology.admin.topic_command import topic_app
 from topology.admin.trim_command import trim_topic
 from topology.audit.command import audit
+from topology.backup.command import backup, restore
 from topology.cli.command_line import EXIT_ERROR
 from topology.cli.completeness_command import completeness
 from topology.cli.data_commands import demo, gaps, sql
@@ -34,6 +35,7 @@ from topology.coordinators.group_command import group_app
 from topology.coordinators.transaction_command import transaction_app
 from topology.dashboards.command import dashboards
 from topology.doctor.command import doctor, support_bundle
+from topology.importing.command import import_app
 from topology.mirror.command import mirror_app
 from topology.rebalance.command import rebalance
 from topology.records.consume_command import consume
@@ -70,6 +72,7 @@ def _options(
 COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     *(validate, schema),
     *(plan, up, status, down),
+    *(backup, restore),
     *(produce, consume),
     *(why, doctor, support_bundle),
     *(dashboards, gaps, audit, completeness, rebalance, demo, sql),
@@ -87,6 +90,7 @@ NOUNS: Final[dict[str, typer.Typer]] = {
     "link": link_app,
     "mirror": mirror_app,
     "spark": spark_app,
+    "import": import_app,
 }
 for name, noun in NOUNS.items():
     app.add_typer(noun, name=name)

@@ -11,6 +11,7 @@ precedence of keys.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,7 +22,13 @@ from mirror_maker.settings import (
     GROUPS_EXCLUDE_DEFAULT,
     TOPICS_EXCLUDE_DEFAULT,
 )
-from topology.file.mm2_keys import InvalidProperties, Mm2Keys, Remark, parse_properties
+from topology.file.mm2_keys import (
+    InvalidProperties,
+    Mm2Keys,
+    Property,
+    Remark,
+    parse_properties,
+)
 from topology.model import Topology
 from topology.rules.checks import check_rules
 from topology.rules.parts import Parts
@@ -45,10 +52,15 @@ class Mm2Reading:
 def read_mm2(text: str, name: str = "mm2") -> Mm2Reading:
     """Return the topology of a properties file, and remarks on keys without effect."""
     try:
-        keys = Mm2Keys(parse_properties(text))
+        entries = parse_properties(text)
     except InvalidProperties as error:
         return Mm2Reading(None, [Remark(error.line, "properties", str(error), is_problem=True)])
-    return _Mm2Reader(keys).read(name)
+    return read_entries(entries, name)
+
+
+def read_entries(entries: Iterable[Property], name: str) -> Mm2Reading:
+    """Return the topology of MirrorMaker 2's entries, from whichever file they are."""
+    return _Mm2Reader(Mm2Keys(entries)).read(name)
 
 
 class _Mm2Reader:
