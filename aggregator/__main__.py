@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from aggregator.service import AggregatorService
 from aggregator.settings import AggregatorSettings, load_settings
+from local_cluster.systemd import notifying
 
 EXIT_FAILED = 1
 EXIT_BAD_SETTINGS = 2
@@ -48,7 +49,8 @@ async def _run(settings: AggregatorSettings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    await AggregatorService(settings).run(stop)
+    async with notifying(settings.ready_file):
+        await AggregatorService(settings).run(stop)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from local_cluster.client.auth.security import SecurityError
 from local_cluster.controller.zk.coordination import CoordinationUnavailable
 from local_cluster.server.broker import Broker
 from local_cluster.settings import BrokerSettings, SettingsError, load_settings
+from local_cluster.systemd import notifying
 from local_cluster.wire.errors import KafkaError
 
 EXIT_FAILED = 1
@@ -46,6 +47,11 @@ def main() -> int:
 
 
 async def _run(settings: BrokerSettings) -> int:
+    async with notifying(settings.ready_file):
+        return await _run_broker(settings)
+
+
+async def _run_broker(settings: BrokerSettings) -> int:
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[None] = loop.create_future()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from local_cluster.client.group import GroupFencedError
+from local_cluster.systemd import notifying
 from mirror_maker.settings import MirrorSettings, load_settings
 from mirror_maker.worker.service import MirrorService
 
@@ -22,7 +23,8 @@ async def _run(settings: MirrorSettings) -> None:
     loop = asyncio.get_running_loop()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, service.stop)
-    await service.run()
+    async with notifying(settings.ready_file):
+        await service.run()
 
 
 def main() -> int:

@@ -24,6 +24,7 @@ REPLICATION = "local_cluster.replication"
 SETTINGS = "local_cluster.settings"
 COUNTERS = "local_cluster.counters"
 TEXT = "local_cluster.prometheus_text"
+SYSTEMD = "local_cluster.systemd"
 BASE = tuple(f"local_cluster.{name}" for name in ("backoff", "clock", "network", "periodic"))
 
 # Longest prefix wins. What a module may import of ours, as prefixes; its own part is implied.
@@ -32,6 +33,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "local_cluster.records": (),
     COUNTERS: (),
     TEXT: (),
+    SYSTEMD: (),
     CLIENT: WIRE,
     CONFIGS: WIRE,
     LOG: ("local_cluster.clock", CONFIGS, *WIRE),
@@ -82,8 +84,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "local_cluster": ("local_cluster",),
     FORMATS: WIRE,
-    "mirror_maker": (*WIRE, CLIENT, TEXT),
-    "aggregator": (*WIRE, CLIENT, FORMATS),
+    "mirror_maker": (*WIRE, CLIENT, TEXT, SYSTEMD),
+    "aggregator": (*WIRE, CLIENT, FORMATS, SYSTEMD),
     "spark_global": (*WIRE, CLIENT, FORMATS),
     "topology": PACKAGES,
 }

@@ -40,6 +40,7 @@ from topology.mirror.command import mirror_app
 from topology.rebalance.command import rebalance
 from topology.records.consume_command import consume
 from topology.records.produce_command import produce
+from topology.rendering.command import render_app
 from topology.rights.acl_command import acl_app
 from topology.spark.command import spark_app
 from topology.version import show_version
@@ -91,6 +92,7 @@ NOUNS: Final[dict[str, typer.Typer]] = {
     "mirror": mirror_app,
     "spark": spark_app,
     "import": import_app,
+    "render": render_app,
 }
 for name, noun in NOUNS.items():
     app.add_typer(noun, name=name)

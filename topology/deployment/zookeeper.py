@@ -18,6 +18,8 @@ from typing import Final, NamedTuple
 MAIN_CLASS: Final = "org.apache.zookeeper.server.ZooKeeperServerMain"
 NODE_MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 """Main class of a node of an ensemble."""
+LOGGING_FILE: Final = "zookeeper-log4j2.properties"
+"""Name of the file beside the config file that says what is logged."""
 INIT_TICKS: Final = 20
 """Ticks that a node may take to fetch its leader's state (initLimit)."""
 SYNC_TICKS: Final = 10
@@ -100,7 +102,7 @@ class EmbeddedZooKeeper:
 
     @property
     def logging_file(self) -> Path:
-        return self.directory / "zookeeper-log4j2.properties"
+        return self.directory / LOGGING_FILE
 
     @property
     def files(self) -> Mapping[Path, str]:
@@ -114,23 +116,8 @@ class EmbeddedZooKeeper:
     @property
     def argv(self) -> tuple[str, ...]:
         """The command to run. Raises ZooKeeperUnavailable."""
-        return (
-            find_java(),
-            f"-Xms{HEAP_MIB_AT_FIRST}m",
-            f"-Xmx{HEAP_MIB}m",
-            "-Xshare:auto",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            "-XX:+ExitOnOutOfMemoryError",
-            "-Djava.awt.headless=true",
-            f"-Dlog4j2.configurationFile={self.logging_file.as_uri()}",
-            f"-Dzookeeper.preAllocSize={TRANSACTION_LOG_KIB}",
-            f"-Dzookeeper.forceSync={'yes' if self.fsync else 'no'}",
-            "-Dzookeeper.jmx.log4j.disable=true",
-            "-cp",
-            os.pathsep.join(str(path) for path in find_jars()),
-            NODE_MAIN_CLASS if self.ensemble else MAIN_CLASS,
-            str(self.config_file),
+        return server_command(
+            self.config_file, self.logging_file, is_node=bool(self.ensemble), fsync=self.fsync
         )
 
     def _config(self) -> str:
@@ -154,6 +141,30 @@ class EmbeddedZooKeeper:
                 for number, node in enumerate(self.ensemble, 1)
             }
         return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def server_command(
+    config_file: Path, logging_file: Path, *, is_node: bool, fsync: bool = True
+) -> tuple[str, ...]:
+    """Return the command of a single server, or of a node. Raises ZooKeeperUnavailable."""
+    return (
+        find_java(),
+        f"-Xms{HEAP_MIB_AT_FIRST}m",
+        f"-Xmx{HEAP_MIB}m",
+        "-Xshare:auto",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+ExitOnOutOfMemoryError",
+        "-Djava.awt.headless=true",
+        f"-Dlog4j2.configurationFile={logging_file.as_uri()}",
+        f"-Dzookeeper.preAllocSize={TRANSACTION_LOG_KIB}",
+        f"-Dzookeeper.forceSync={'yes' if fsync else 'no'}",
+        "-Dzookeeper.jmx.log4j.disable=true",
+        "-cp",
+        os.pathsep.join(str(path) for path in find_jars()),
+        NODE_MAIN_CLASS if is_node else MAIN_CLASS,
+        str(config_file),
+    )
 
 
 def find_java() -> str:

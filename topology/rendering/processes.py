@@ -1,0 +1,48 @@
+"""The processes of a deployment with commands that any host can run. Pure.
+
+A rendered daemon names the interpreter, the Java and the jars of the host that rendered it. Here
+the interpreter is a given one, and ZooKeeper is started by `topology.zookeeper_server`, which looks
+for Java and jars where it runs.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from local_cluster.client.auth.security import Secret
+from topology.deployment.deployment import ClusterView, Daemon, Deployment
+
+MODULES: Final = {"broker": "local_cluster", "mirror": "mirror_maker", "aggregator": "aggregator"}
+
+
+def command_of(daemon: Daemon, python: str) -> tuple[str, ...]:
+    """Return the command of a daemon with the interpreter `python`."""
+    if daemon.role == "zookeeper":
+        (config,) = (path for path in daemon.files if path.endswith(".cfg"))
+        return (python, "-P", "-m", "topology.zookeeper_server", "--config", config)
+    (settings,) = daemon.files
+    return (python, "-P", "-m", MODULES[daemon.role], "--settings", settings)
+
+
+def log_dirs_of(daemon: Daemon) -> tuple[str, ...]:
+    """Return the log directories of a broker; none for other daemons."""
+    if daemon.role != "broker":
+        return ()
+    (settings,) = daemon.files.values()
+    return tuple(str(each) for each in json.loads(settings)["log_dirs"])
+
+
+def secret_variables(deployment: Deployment) -> list[str]:
+    """Return the environment variables that hold secrets, sorted."""
+    return sorted({each.env for each in _secrets(deployment.clusters) if each.env is not None})
+
+
+def secret_files(deployment: Deployment) -> list[str]:
+    """Return the files that hold secrets or private keys, sorted."""
+    found = {each.file for each in _secrets(deployment.clusters) if each.file is not None}
+    return sorted(found | {file for each in deployment.clusters for file in each.key_files})
+
+
+def _secrets(clusters: tuple[ClusterView, ...]) -> list[Secret]:
+    return [secret for each in clusters for secret in each.secrets]
