@@ -20,7 +20,7 @@ from tests.support.producing import produce_to
 from tests.support.quiet_ports import quiet_ports
 from tests.support.replicas import eventually
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(900)]
 
 TOPOLOGY = """\
 name: kept
