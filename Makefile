@@ -14,7 +14,7 @@ PLAIN := HELIOGRAPH_PURE=1 HELIOGRAPH_EXPECTED_BUILD=plain
 PLAIN_TESTS := $(addprefix tests/unit/local_cluster/,client fetch_sessions groups handlers log records \
 	replication server transactions wire) $(addprefix tests/unit/mirror_maker/,copy flow formats)
 STAMP := $(VENV)/.installed
-# The suite starts about a thousand Python processes. Without bytecode on disk each compiles every
+# The suite starts very many Python processes. Without bytecode on disk each compiles every
 # module that it imports, a CPU-second per broker.
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -324,7 +324,7 @@ VARIANTS: Final[Mapping[str, Variant]] = {
         Variant(answer_before_the_decision_is_committed, 652),
         Variant(forget_decided_transactions, 109),
         Variant(send_markers_to_no_other_broker, 9),
-        Variant(never_time_transactions_out, 39),
+        Variant(never_time_transactions_out, 69),
         Variant(serve_fenced_producers, 19),
         Variant(end_transactions_of_any_epoch, 29),
         Variant(read_past_open_transactions, 39),
