@@ -69,14 +69,16 @@ class OffsetRequests:
             error = ErrorCode.none
             if names_member:
                 error = self._validate_consumer_commit(request)
-            if error is ErrorCode.stale_member_epoch:
-                # As in Kafka: transactional clients know this error.
+            if error is ErrorCode.stale_member_epoch and not request.knows_new_errors:
+                # As in Kafka: older transactional clients know this error.
                 error = ErrorCode.illegal_generation
             if error is not ErrorCode.none:
                 return outcome.respond(ticket, _for_each(request, error))
             errors = state.offsets.commit_pending(request, state.limits, now, outcome.records)
             return outcome.respond(ticket, errors)
         unknown = ErrorCode.illegal_generation
+        if request.knows_new_errors:
+            unknown = ErrorCode.group_id_not_found
         group = self._find_or_create_group(group_id, request.generation_id, unknown)
         if isinstance(group, ErrorCode):
             return outcome.respond(ticket, _for_each(request, group))
@@ -137,8 +139,7 @@ class OffsetRequests:
             errors.append(ErrorCode.none)
             if state.offsets.has(group_id, topic, partition):
                 outcome.records.extend(state.offsets.tombstones(group_id, [(topic, partition)]))
-        if group is not None:
-            state.drop_if_unused(group)
+        # The group stays until it expires, as in Kafka.
         return outcome.respond(ticket, tuple(errors))
 
     def delete_topics(self, topics: frozenset[str]) -> Outcome:

@@ -157,6 +157,8 @@ class TransactionalCommitRequest(NamedTuple):
     producer_id: int
     producer_epoch: int
     offsets: tuple[OffsetToCommit, ...]
+    knows_new_errors: bool = False
+    """v6+: the client knows GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH."""
 
 
 class FetchedOffset(NamedTuple):

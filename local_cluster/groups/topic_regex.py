@@ -28,6 +28,18 @@ _OPTIONS.max_mem = MEMORY_BYTES_MAX
 # Capturing groups would cost more than the match, and no caller reads them.
 _OPTIONS.never_capture = True
 
+_REASONS_OF_RE2J: Final = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "trailing \\": "trailing backslash at end of expression",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+}
+"""RE2's reason for a refusal -> the words of RE2/J, which Kafka sends to clients."""
+
 
 class InvalidRegexError(ValueError):
     """The pattern is not valid in RE2, or exceeds a limit."""
@@ -47,7 +59,9 @@ class TopicRegex:
             self._compiled: _CompiledPattern = re2.compile(pattern, _OPTIONS)
         except re2.error as error:
             (reason,) = error.args
-            raise InvalidRegexError(reason.decode(errors="replace")) from error
+            # RE2 names the place behind the reason; RE2/J leaves it out.
+            text = reason.decode(errors="replace").split(": ", 1)[0]
+            raise InvalidRegexError(_REASONS_OF_RE2J.get(text, text)) from error
 
     def select(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the names that match, sorted. Raises InvalidRegexError beyond CPU_SECONDS_MAX."""

@@ -14,6 +14,16 @@ from kio.schema.errors import ErrorCode
 __all__ = ["DEFAULT_MESSAGES", "ErrorCode", "KafkaError", "PeerError"]
 
 DEFAULT_MESSAGES: Final = {
+    ErrorCode.invalid_request: (
+        "This most likely occurs because of a request being malformed by the client library or the"
+        " message was sent to an incompatible broker. See the broker logs for more details."
+    ),
+    ErrorCode.coordinator_not_available: "The coordinator is not available.",
+    ErrorCode.coordinator_load_in_progress: (
+        "The coordinator is loading and hence can't process requests."
+    ),
+    ErrorCode.group_authorization_failed: "Group authorization failed.",
+    ErrorCode.transactional_id_authorization_failed: "Transactional Id authorization failed.",
     ErrorCode.unknown_topic_or_partition: "This server does not host this topic-partition.",
     ErrorCode.unknown_topic_id: "This server does not host this topic ID.",
 }

@@ -43,11 +43,7 @@ NOT_SERVED: Final[Mapping[int, str]] = {
 }
 """API keys of Kafka 4.4 that we do not advertise at all."""
 
-NO_SCHEMA = "kio 0.6.5 has no schema of Kafka 4.4's version"
-
-LOWER: Final[Mapping[int, tuple[int, str]]] = {
-    28: (5, f"{NO_SCHEMA}: topic ids (KIP-1319)"),
-}
+LOWER: Final[Mapping[int, tuple[int, str]]] = {}
 """API keys whose newest version here is an older one: (ours, why)."""
 
 HIGHER: Final[Mapping[int, tuple[int, str]]] = {

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, Final, NamedTuple, get_type_hints
 
 from local_cluster.wire import kio_schema
 from local_cluster.wire.api import ApiKey
@@ -70,10 +70,17 @@ def snake(name: str) -> str:
     return re.sub(r"(?<!^)([A-Z])", lambda match: "_" + match[1].lower(), name)
 
 
+RENAMED: Final = {"generation_id_or_member_epoch": "generation_id"}
+"""Fields that Kafka 4.4 has renamed in all versions -> their names in kio."""
+
+
 def fields_of(schema: Any, body: Json) -> dict[str, Any]:
     """Return Kafka's JSON as the mapping of field names for our encoder."""
     left = {snake(name).removesuffix("_ms"): value for name, value in body.items()}
     hints = get_type_hints(schema)
+    for name, former in RENAMED.items():
+        if name in left and name not in hints:
+            left[former] = left.pop(name)
     values = {}
     for field in fields(schema):
         name = field.name.removesuffix("_ms")

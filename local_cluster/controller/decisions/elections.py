@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
+from typing import Final
 
 from local_cluster.controller.model.cluster_image import (
     NO_LEADER,
@@ -139,21 +140,28 @@ def elect_requested(
     return tuple(writes)
 
 
+_NOT_NEEDED: Final = "Leader election not needed for topic partition."
+
+
 def election_problem(state: ClusterState, key: TopicPartition, unclean: bool) -> KafkaError | None:
     """Return why a requested election is not held, with Kafka's code and text; None if it is."""
     topic = state.topics.get(key[0])
     partition = None if topic is None else topic.partitions.get(key[1])
+    if topic is None:
+        return KafkaError(ErrorCode.unknown_topic_or_partition, f"No such topic as {key[0]}")
     if partition is None:
-        return KafkaError(ErrorCode.unknown_topic_or_partition, "The partition does not exist.")
+        return KafkaError(
+            ErrorCode.unknown_topic_or_partition, f"No such partition as {key[0]}-{key[1]}"
+        )
     live = state.online_brokers(key)
     if unclean:
         if partition.leader in live:
-            return KafkaError(ErrorCode.election_not_needed, "Leader election not needed.")
+            return KafkaError(ErrorCode.election_not_needed, _NOT_NEEDED)
         if not any(replica in live for replica in partition.replicas):
             return KafkaError(ErrorCode.eligible_leaders_not_available, "No replica is alive.")
         return None
     if partition.leader == partition.replicas[0]:
-        return KafkaError(ErrorCode.election_not_needed, "Leader election not needed.")
+        return KafkaError(ErrorCode.election_not_needed, _NOT_NEEDED)
     if decide_preferred(partition, live, state.shutting_down) is None:
         return KafkaError(
             ErrorCode.preferred_leader_not_available, "The preferred leader was not available."

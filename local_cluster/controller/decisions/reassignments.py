@@ -50,8 +50,15 @@ def plan_reassignment(
     key = (request.topic, request.partition)
     topic = state.topics.get(request.topic)
     partition = None if topic is None else topic.partitions.get(request.partition)
+    if topic is None:
+        raise KafkaError(
+            ErrorCode.unknown_topic_or_partition, f"Unable to find a topic named {request.topic}."
+        )
     if partition is None:
-        raise KafkaError(ErrorCode.unknown_topic_or_partition, "The partition does not exist.")
+        raise KafkaError(
+            ErrorCode.unknown_topic_or_partition,
+            f"Unable to find partition {request.topic}:{request.partition}.",
+        )
     in_progress = state.reassigning.get(key)
     added = in_progress.adding if in_progress is not None else ()
     origin = tuple(replica for replica in partition.replicas if replica not in added)
@@ -142,12 +149,12 @@ def _check_target(target: tuple[int, ...], live: Collection[int]) -> None:
     problem = ""
     if not target:
         problem = "Empty replica list specified in partition reassignment."
-    elif len(set(target)) != len(target):
-        problem = f"Duplicate replica ids in partition reassignment replica list: {list(target)}"
+    elif twice := [replica for replica in target if target.count(replica) > 1]:
+        problem = f"The manual partition assignment includes the broker {twice[0]} more than once."
     elif unknown := [replica for replica in target if replica not in live]:
         problem = (
-            f"Replica assignment has brokers that are not alive. Replica list: {list(target)}, "
-            f"not alive: {unknown}"
+            f"The manual partition assignment includes broker {unknown[0]}, but no such broker is"
+            " registered."
         )
     if problem:
         raise KafkaError(ErrorCode.invalid_replica_assignment, problem)

@@ -53,7 +53,7 @@ def validate(request: HeartbeatRequest, limits: ConsumerGroupLimits) -> None:
     _require(bool(request.group_id), "GroupId can't be empty.")
     _require(request.instance_id != "", "InstanceId can't be empty.")
     _require(request.rack_id != "", "RackId can't be empty.")
-    _require(epoch >= LEAVE_STATIC_EPOCH, f"MemberEpoch {epoch} is invalid.")
+    _require(epoch >= LEAVE_STATIC_EPOCH, "MemberEpoch is invalid.")
     _require(bool(request.member_id) or epoch == JOIN_EPOCH, "MemberId can't be empty.")
     if epoch == JOIN_EPOCH:
         _require(

@@ -57,7 +57,8 @@ def alter_loggers(changes: Sequence[ConfigChange], *, validate_only: bool) -> No
         if change.operation not in (AlterOperation.SET, AlterOperation.DELETE):
             raise KafkaError(
                 ErrorCode.invalid_request,
-                "Only the SET and DELETE operations are supported for loggers.",
+                f"{_operation_name(change.operation)} operation is not allowed for the"
+                " BROKER_LOGGER resource",
             )
         if change.name not in known:
             raise KafkaError(ErrorCode.invalid_config, f"Logger {change.name} does not exist!")
@@ -65,7 +66,7 @@ def alter_loggers(changes: Sequence[ConfigChange], *, validate_only: bool) -> No
             raise KafkaError(
                 ErrorCode.invalid_config,
                 f"Cannot set the log level of {change.name} to {change.value} as it is not a "
-                f"supported log level. Valid log levels are {', '.join(LEVELS)}",
+                f"supported log level. Valid log levels are {', '.join(sorted(LEVELS))}",
             )
         if change.operation == AlterOperation.DELETE and change.name == ROOT:
             raise KafkaError(
@@ -76,6 +77,13 @@ def alter_loggers(changes: Sequence[ConfigChange], *, validate_only: bool) -> No
         deletes = change.operation == AlterOperation.DELETE
         level = logging.NOTSET if deletes else LEVELS[str(change.value)]
         logging.getLogger(None if change.name == ROOT else change.name).setLevel(level)
+
+
+def _operation_name(operation: int) -> str:
+    try:
+        return AlterOperation(operation).name
+    except ValueError:
+        return str(operation)
 
 
 def _logger_names() -> Iterator[str]:

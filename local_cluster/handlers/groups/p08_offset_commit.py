@@ -5,8 +5,9 @@ v7 the group instance id (KIP-345), v8 is flexible. From v9 (KIP-848) the genera
 epoch, and an unknown group is GROUP_ID_NOT_FOUND for a member's commit, before ILLEGAL_GENERATION.
 v10 has topic ids (KIP-848).
 
-The response waits until the offsets are committed in `__consumer_offsets`. Each topic that does not
-exist is UNKNOWN_TOPIC_OR_PARTITION, from v10 UNKNOWN_TOPIC_ID; the others are committed.
+The response waits until the offsets are committed in `__consumer_offsets`. Each topic or partition
+that does not exist is UNKNOWN_TOPIC_OR_PARTITION, an unknown id UNKNOWN_TOPIC_ID; the others are
+committed.
 """
 
 from __future__ import annotations
@@ -33,25 +34,34 @@ def offset_commit(
     request = codec.decode_request(version, frame, 0)
     group_id = request.group_id
     if not broker.authorize(context, "READ", "GROUP", group_id):
-        refused_all = [ErrorCode.group_authorization_failed] * len(request.topics)
-        return _encode(version, request, refused_all, ())
+        error = ErrorCode.group_authorization_failed
+        count = sum(len(topic.partitions) for topic in request.topics)
+        return _encode(version, request, [error] * count, ())
     known_topics = broker.metadata.topics
     refused: list[ErrorCode] = []
     offsets: list[OffsetToCommit] = []
     for topic, topic_id, partitions in request.topics:
         name, unknown = topic, ErrorCode.unknown_topic_or_partition
         if version >= codec.TOPIC_IDS_SINCE:
-            known = None if topic_id is None else broker.metadata.topic_by_id(topic_id)
-            name, unknown = ("" if known is None else known.name), ErrorCode.unknown_topic_id
+            found = None if topic_id is None else broker.metadata.topic_by_id(topic_id)
+            name, unknown = ("" if found is None else found.name), ErrorCode.unknown_topic_id
+        error = ErrorCode.none
+        known = known_topics.get(name)
         if not name:
-            refused.append(unknown)
+            error = unknown
         elif not broker.authorize(context, "READ", "TOPIC", name):
-            refused.append(ErrorCode.topic_authorization_failed)
-        elif name not in known_topics:
-            refused.append(unknown)
-        else:
-            refused.append(ErrorCode.none)
-            offsets += [OffsetToCommit(name, *position) for position in partitions]
+            error = ErrorCode.topic_authorization_failed
+        elif known is None:
+            error = unknown
+        if known is None or error is not ErrorCode.none:
+            refused += [error] * len(partitions)
+            continue
+        for position in partitions:
+            if position[0] in known.partitions:
+                refused.append(ErrorCode.none)
+                offsets.append(OffsetToCommit(name, *position))
+            else:
+                refused.append(ErrorCode.unknown_topic_or_partition)
     if not offsets:
         return _encode(version, request, refused, ())
     try:
@@ -93,12 +103,8 @@ def _encode(
     refused: list[ErrorCode],
     errors: Sequence[ErrorCode],
 ) -> bytes:
-    """One error per offset: that of its topic, else the next of `errors`."""
+    """One error per offset: its refusal, else the next of `errors`."""
     if any(refused):
         remaining = iter(errors)
-        errors = [
-            error or next(remaining)
-            for topic, error in zip(request.topics, refused, strict=True)
-            for _ in topic.partitions
-        ]
+        errors = [error or next(remaining) for error in refused]
     return codec.encode_response(version, request, errors)

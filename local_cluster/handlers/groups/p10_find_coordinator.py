@@ -16,7 +16,7 @@ from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import GROUP_KEY_TYPE, TRANSACTION_KEY_TYPE
-from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.errors import DEFAULT_MESSAGES, ErrorCode, KafkaError
 from local_cluster.wire.messages import get
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from local_cluster.wire.responses.groups import Coordinator, FindCoordinatorResponse
 
 MANY_KEYS_SINCE: Final = 4
+SHARE_KEY_TYPE: Final = 2
 
 
 class _Found(NamedTuple):
@@ -33,7 +34,7 @@ class _Found(NamedTuple):
     host: str = ""
     port: int = -1
     error_code: ErrorCode = ErrorCode.none
-    error_message: str | None = None
+    error_message: str = ""
 
 
 @handles(ApiKey.FIND_COORDINATOR, min_version=0, max_version=6)
@@ -51,7 +52,7 @@ def find_coordinator(
         "host": found.host,
         "port": found.port,
         "error_code": found.error_code,
-        "error_message": found.error_message,
+        "error_message": DEFAULT_MESSAGES.get(found.error_code, found.error_code.name.upper()),
     }
 
 
@@ -73,8 +74,7 @@ def _find(broker: BrokerServices, context: RequestContext, key_type: int, key: s
     try:
         return _Found(*_locate(broker, context, key_type, key))
     except KafkaError as error:
-        message = error.message or error.code.name.upper()
-        return _Found(error_code=error.code, error_message=message)
+        return _Found(error_code=error.code, error_message=error.message)
 
 
 def _locate(
@@ -85,8 +85,11 @@ def _locate(
         if not broker.authorize(context, "DESCRIBE", "TRANSACTIONAL_ID", key):
             raise KafkaError(ErrorCode.transactional_id_authorization_failed)
         return broker.transactions.find_coordinator(key, context.listener)
+    if key_type == SHARE_KEY_TYPE:
+        raise KafkaError(ErrorCode.invalid_request)
     if key_type != GROUP_KEY_TYPE:
-        raise KafkaError(ErrorCode.invalid_request, f"key type {key_type} is not served")
+        message = DEFAULT_MESSAGES[ErrorCode.invalid_request]
+        raise KafkaError(ErrorCode.invalid_request, message)
     if not broker.authorize(context, "DESCRIBE", "GROUP", key):
         raise KafkaError(ErrorCode.group_authorization_failed)
     return broker.groups.find_coordinator(key, context.listener)

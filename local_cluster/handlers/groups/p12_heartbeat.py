@@ -29,6 +29,8 @@ def heartbeat(
     """Keep a member's session alive."""
     if not broker.authorize(context, "READ", "GROUP", request.group_id):
         return {"error_code": ErrorCode.group_authorization_failed}
+    if not request.group_id:
+        return {"error_code": ErrorCode.invalid_group_id}
     try:
         accepted = broker.groups.heartbeat(
             MemberHeartbeat(

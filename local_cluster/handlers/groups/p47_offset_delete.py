@@ -35,6 +35,8 @@ async def _delete(
     group_id = request.group_id
     if not broker.authorize(context, "DELETE", "GROUP", group_id):
         return _refuse(ErrorCode.group_authorization_failed)
+    if not group_id:
+        return _refuse(ErrorCode.invalid_group_id)
     errors: dict[tuple[str, int], ErrorCode] = {}
     wanted: list[tuple[str, int]] = []
     for topic in request.topics:

@@ -57,6 +57,8 @@ async def _describe(
 ) -> ConsumerGroupDescribeDescribedGroup:
     if not broker.authorize(context, "DESCRIBE", "GROUP", group_id):
         group = DescribedConsumerGroup(ErrorCode.group_authorization_failed, group_id)
+    elif not group_id:
+        group = DescribedConsumerGroup(ErrorCode.invalid_group_id, group_id)
     else:
         try:
             group = await broker.groups.describe_consumer_group(group_id)

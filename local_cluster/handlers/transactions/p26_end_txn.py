@@ -37,6 +37,8 @@ def end_txn(
     """Decide the transaction."""
     if not broker.authorize(context, "WRITE", "TRANSACTIONAL_ID", request.transactional_id):
         return _response(context, ProducerResponse(ErrorCode.transactional_id_authorization_failed))
+    if not request.transactional_id:
+        return _response(context, ProducerResponse(ErrorCode.invalid_request))
     return _end(
         broker,
         context,

@@ -35,6 +35,8 @@ def describe_transactions(
 def _describe(
     broker: BrokerServices, context: RequestContext, transactional_id: str
 ) -> DescribeTransactionsTransactionState:
+    if not transactional_id:
+        return _state(ErrorCode.invalid_request, transactional_id, None)
     try:
         if not broker.authorize(context, "DESCRIBE", "TRANSACTIONAL_ID", transactional_id):
             raise KafkaError(ErrorCode.transactional_id_authorization_failed)

@@ -5,6 +5,7 @@ Generated from kio's schemas by tests/golden/generate/response_types.py: do not 
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from typing import NotRequired, TypedDict
 
@@ -87,12 +88,13 @@ class TxnOffsetCommitResponsePartition(TypedDict):
 
 
 class TxnOffsetCommitResponseTopic(TypedDict):
-    name: str
+    topic_id: NotRequired[uuid.UUID | None]
     partitions: Sequence[TxnOffsetCommitResponsePartition]
+    name: NotRequired[str]
 
 
 class TxnOffsetCommitResponse(TypedDict):
-    """TxnOffsetCommit v0-v5."""
+    """TxnOffsetCommit v0-v6."""
 
     throttle_time: NotRequired[int]
     topics: Sequence[TxnOffsetCommitResponseTopic]

@@ -9,7 +9,7 @@ import pytest
 from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from local_cluster.handlers.registry import find_handler
 from local_cluster.wire.api import ApiKey
-from local_cluster.wire.errors import ErrorCode
+from local_cluster.wire.errors import DEFAULT_MESSAGES, ErrorCode
 from local_cluster.wire.messages import get
 from tests.unit.local_cluster.groups.doubles import BROKER_ID, FakeBroker
 from tests.unit.local_cluster.groups.group_requests import (
@@ -151,3 +151,14 @@ async def test_topics_are_authorized_one_by_one(broker: FakeBroker) -> None:
         (t.partitions[0].committed_offset, t.partitions[0].error_code) for t in response.topics
     ]
     assert results == [(-1, ErrorCode.topic_authorization_failed), (4, ErrorCode.none)]
+
+
+async def test_the_messages_of_find_coordinator(broker: FakeBroker) -> None:
+    """As Kafka's: a default text for one key, and for unknown types; else none."""
+    one = await broker.send(ApiKey.FIND_COORDINATOR, 3, key="boards", key_type=0)
+    assert one.error_message == "NONE"
+    for key_type, message in ((0, ""), (2, ""), (3, DEFAULT_MESSAGES[ErrorCode.invalid_request])):
+        many = await broker.send(
+            ApiKey.FIND_COORDINATOR, 6, key_type=key_type, coordinator_keys=["boards"]
+        )
+        assert many.coordinators[0].error_message == message

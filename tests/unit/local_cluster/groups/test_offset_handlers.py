@@ -138,3 +138,33 @@ async def test_a_commit_of_an_old_generation_is_refused(broker: FakeBroker) -> N
         assert response.topics[0].partitions[0].error_code is error
     simple = await commit(broker, 8, ("flights", 0, 2))
     assert simple.topics[0].partitions[0].error_code is ErrorCode.unknown_member_id
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.OFFSET_COMMIT))
+async def test_a_partition_that_does_not_exist_is_refused(broker: FakeBroker, version: int) -> None:
+    response = await commit(broker, version, ("flights", 0, 10), ("flights", 99, 1))
+    codes = {p.partition_index: p.error_code for t in response.topics for p in t.partitions}
+    assert codes == {0: ErrorCode.none, 99: ErrorCode.unknown_topic_or_partition}
+
+
+async def test_a_group_stays_when_its_last_offset_is_deleted(broker: FakeBroker) -> None:
+    await commit(broker, 8, ("flights", 0, 10))
+    for _ in range(2):
+        topics = [{"name": "flights", "partitions": [{"partition_index": 0}]}]
+        deleted = await broker.send(ApiKey.OFFSET_DELETE, 0, group_id="boards", topics=topics)
+        assert deleted.error_code is ErrorCode.none
+        assert deleted.topics[0].partitions[0].error_code is ErrorCode.none
+
+
+async def test_a_group_needs_a_name(broker: FakeBroker) -> None:
+    invalid = ErrorCode.invalid_group_id
+    deleted = await broker.send(ApiKey.OFFSET_DELETE, 0, group_id="", topics=[])
+    assert deleted.error_code is invalid
+    beat = await broker.send(
+        ApiKey.HEARTBEAT, 4, group_id="", member_id="m", generation_id=1, group_instance_id=None
+    )
+    assert beat.error_code is invalid
+    described = await broker.send(
+        ApiKey.CONSUMER_GROUP_DESCRIBE, 1, group_ids=[""], include_authorized_operations=False
+    )
+    assert described.groups[0].error_code is invalid

@@ -142,3 +142,24 @@ def test_any_pattern_is_refused_or_matches_as_pythons_re_does(pattern: str) -> N
     names = ("", "a", "b", "ab", "aab", "2", "d", "a-b", "{2}", "w")
     # Python's $ also matches before a newline, which no topic has.
     assert ours.select(names) == tuple(sorted(n for n in names if theirs.fullmatch(n)))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("(", "missing closing )"),
+        ("[", "missing closing ]"),
+        ("a\\", "trailing backslash at end of expression"),
+        ("*", "missing argument to repetition operator"),
+        ("a{1001}", "invalid repeat count"),
+        ("a**", "invalid nested repetition operator"),
+        ("(?=a)", "invalid or unsupported Perl syntax"),
+        ("(?P<n", "invalid named capture"),
+        ("[z-a]", "invalid character class range"),
+        ("\\8", "invalid escape sequence"),
+    ],
+)
+def test_a_refusal_has_the_words_of_re2j(pattern: str, reason: str) -> None:
+    with pytest.raises(InvalidRegexError) as refused:
+        TopicRegex(pattern)
+    assert str(refused.value) == reason

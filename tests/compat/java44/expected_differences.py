@@ -1,0 +1,37 @@
+"""Where a Java client of Kafka 4.4 sees a difference, and why: the only ones that pass.
+
+Patterns of paths: the scenario, then keys and indexes. The tests fail if one no longer occurs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+NO_KRAFT: Final = "not advertised: KRaft is a non-goal, ZooKeeper holds the cluster"
+NO_FEATURE_UPDATES: Final = "not advertised: the levels of features are fixed"
+NO_QUOTAS: Final = "not advertised: quotas cannot be set"
+NO_SHARES: Final = "not advertised: share groups are a non-goal"
+NO_STREAMS: Final = "not advertised: groups of the streams protocol; Streams falls back to classic"
+NO_TELEMETRY: Final = "not advertised by either without a receiver; Kafka answers nevertheless"
+NO_TOKENS: Final = "not advertised: delegation tokens are a non-goal"
+NOT_DYNAMIC: Final = "no config of a broker but the throttles can be changed while it runs"
+SMALL_SEGMENTS: Final = "segments may be small; Kafka has an internal config for that"
+
+EXPECTED: Final[Mapping[str, str]] = {
+    "broker-unregistered": "not advertised: a broker that is away leaves with its session",
+    "config-broker-described/compression.type": NOT_DYNAMIC,
+    "config-broker-described/message.max.bytes": NOT_DYNAMIC,
+    "config-topic-refused/2": SMALL_SEGMENTS,
+    "features-of-kraft/*": NO_KRAFT,
+    "features-updated": NO_FEATURE_UPDATES,
+    "quorum-*": NO_KRAFT,
+    "quotas-altered/*": NO_QUOTAS,
+    "quotas-refused/*": NO_QUOTAS,
+    "raw-telemetry/*": NO_TELEMETRY,
+    "share-group-offsets-listed": NO_SHARES,
+    "share-groups-*": NO_SHARES,
+    "streams-groups-*": NO_STREAMS,
+    "tokens-refused/*": NO_TOKENS,
+}
+"""By path of the difference."""
