@@ -263,6 +263,15 @@ class TestEvents:
         error = election_problem(state, key, unclean)
         assert (None if error is None else error.code) == code
 
+    def test_the_words_of_refused_elections(self) -> None:
+        state = self.state(topic("a", partition(0, 1, 2)))
+        words = {("b", 0): "No such topic as b", ("a", 9): "No such partition as a-9"}
+        words["a", 0] = "Leader election not needed for topic partition."
+        for key, message in words.items():
+            error = election_problem(state, key, unclean=False)
+            assert error is not None
+            assert error.message == message
+
     def test_preferred_leaders_return_to_an_imbalanced_broker(self) -> None:
         away = [partition(index, 1, 2, leader=2) for index in range(3)]
         here = [partition(index, 1, 2) for index in range(3, 10)]

@@ -98,23 +98,31 @@ class TestPlans:
         assert plan(state, cancel=True) == PlannedReplicas((1, 4), Reassignment((), (4,)))
 
     @pytest.mark.parametrize(
-        ("target", "code"),
+        ("target", "code", "words"),
         [
-            ((), ErrorCode.invalid_replica_assignment),
-            ((1, 1), ErrorCode.invalid_replica_assignment),
-            ((1, 9), ErrorCode.invalid_replica_assignment),
-            (None, ErrorCode.no_reassignment_in_progress),
+            ((), ErrorCode.invalid_replica_assignment, "Empty replica list"),
+            ((1, 1), ErrorCode.invalid_replica_assignment, "includes the broker 1 more than once."),
+            ((1, 9), ErrorCode.invalid_replica_assignment, "includes broker 9, but no such broker"),
+            (None, ErrorCode.no_reassignment_in_progress, "No partition reassignment"),
         ],
     )
-    def test_refusals(self, target: tuple[int, ...] | None, code: ErrorCode) -> None:
+    def test_refusals(self, target: tuple[int, ...] | None, code: ErrorCode, words: str) -> None:
         with pytest.raises(KafkaError) as refused:
             plan_reassignment(STILL, ReassignmentRequest("a", 0, target))
         assert refused.value.code is code
+        assert words in refused.value.message
 
     def test_an_unknown_partition(self) -> None:
         with pytest.raises(KafkaError) as refused:
             plan_reassignment(STILL, ReassignmentRequest("a", 1, (1,)))
         assert refused.value.code is ErrorCode.unknown_topic_or_partition
+        assert refused.value.message == "Unable to find partition a:1."
+
+    def test_an_unknown_topic(self) -> None:
+        with pytest.raises(KafkaError) as refused:
+            plan_reassignment(STILL, ReassignmentRequest("b", 0, (1,)))
+        assert refused.value.code is ErrorCode.unknown_topic_or_partition
+        assert refused.value.message == "Unable to find a topic named b."
 
     def test_the_replication_factor_may_be_kept(self) -> None:
         with pytest.raises(KafkaError) as refused:

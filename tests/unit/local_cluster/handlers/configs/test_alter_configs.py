@@ -46,3 +46,16 @@ async def test_incremental_alter_configs_sets_levels(broker: Broker, version: in
     (result,) = response.responses
     assert result.error_code is ErrorCode.none
     assert logging.getLogger(LOGGER).level == logging.DEBUG
+
+
+async def test_the_words_of_refused_levels(broker: Broker) -> None:
+    words = {
+        (AlterOperation.APPEND, "INFO"): "APPEND operation is not allowed for the BROKER_LOGGER",
+        (AlterOperation.SET, "LOUD"): "levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN",
+    }
+    for (operation, level), message in words.items():
+        fields = logger_request(config_operation=operation, value=level)
+        api = ApiKey.INCREMENTAL_ALTER_CONFIGS
+        response = await ask(incremental_alter_configs, api, 1, broker, fields)
+        (result,) = response.responses
+        assert message in result.error_message
