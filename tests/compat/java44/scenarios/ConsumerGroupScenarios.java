@@ -160,7 +160,7 @@ final class ConsumerGroupScenarios {
             member.close(CloseOptions.groupMembershipOperation(CloseOptions.GroupMembershipOperation.REMAIN_IN_GROUP));
             return GroupText.described(here, here.name);
         });
-        all.add("consumer-group-full-of-configs", here -> {
+        all.add("consumer-heartbeat-interval-of-a-group", here -> {
             var resource = new ConfigResource(ConfigResource.Type.GROUP, here.name);
             ConfigScenarios.alter(here, resource, "consumer.heartbeat.interval.ms", "6000", AlterConfigOp.OpType.SET);
             var member = join(here, here.topic(1));

@@ -106,7 +106,7 @@ final class Here implements AutoCloseable {
             Object value = call.call();
             return value == null ? "done" : value;
         } catch (Throwable error) {
-            return Errors44.text(error);
+            return ErrorText.text(error);
         }
     }
 

@@ -98,14 +98,14 @@ final class PlacementScenarios {
             var wanted = Optional.of(new NewPartitionReassignment(List.of(replicas)));
             return here.outcomes(here.admin().alterPartitionReassignments(Map.of(partition, wanted)).values());
         } catch (IllegalArgumentException refusedByTheClient) {
-            return Errors44.text(refusedByTheClient);
+            return ErrorText.text(refusedByTheClient);
         }
     }
 
     private static Object elect(Here here, ElectionType type, TopicPartition partition) throws Exception {
         Map<String, Object> found = new TreeMap<>();
         here.admin().electLeaders(type, Set.of(partition)).partitions().get()
-            .forEach((key, error) -> found.put(key.toString(), error.map(Errors44::text).orElse("elected")));
+            .forEach((key, error) -> found.put(key.toString(), error.map(ErrorText::text).orElse("elected")));
         return found;
     }
 }

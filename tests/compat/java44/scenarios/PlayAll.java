@@ -35,7 +35,7 @@ public final class PlayAll {
             return scenario.play(here);
         } catch (Throwable error) {
             if (System.getenv("TRACES") != null) error.printStackTrace();
-            return Errors44.text(error);
+            return ErrorText.text(error);
         }
     }
 

@@ -1,8 +1,8 @@
 import java.util.concurrent.*;
 
 /** Errors as results: class and message. */
-final class Errors44 {
-    private Errors44() {}
+final class ErrorText {
+    private ErrorText() {}
 
     static String text(Throwable error) {
         Throwable cause = error;
