@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help compile demo test test-pure lint types unit unit-every-python compat docs wheel \
 	bench bench-broker bench-quick bench-cluster bench-mirror bench-controller bench-offsets-load mirror-proofs \
-	nemesis nemesis-table referee acl-oracle java44 exactly-once simulate simulate-mirror lock clean
+	nemesis nemesis-table referee acl-oracle java-scenarios exactly-once simulate simulate-mirror lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -97,8 +97,8 @@ simulate: $(STAMP)  ## seeds of the simulated cluster, as JSON
 simulate-mirror: $(STAMP)  ## seeds of the mirror over the product of its modes, as JSON
 	$(BIN)/python -m tests.sim.mirror_product $(if $(SIM_SEED),,--seeds 0:$(or $(SEEDS),20000)) --jobs $(or $(JOBS),1)
 
-java44: $(STAMP)  ## 280 scenarios of a Java client of Kafka 4.4, against Kafka and ours: the differences
-	$(BIN)/python -m tests.compat.java44 $(JAVA44_OPTIONS)
+java-scenarios: $(STAMP)  ## 280 scenarios of a Java client of Kafka 4.4, against Kafka and ours: the differences
+	$(BIN)/python -m tests.compat.java44 $(JAVA_SCENARIOS)
 
 nemesis: $(STAMP)  ## faults at random on real processes, ten minutes or as SECONDS says
 	$(BIN)/python -m tests.nemesis --mix --seconds $(or $(SECONDS),600) $(NEMESIS_OPTIONS)

@@ -1,4 +1,4 @@
-"""A Java client of Kafka 4.4 sees the same of Kafka and of ours. `make java44` plays it all."""
+"""A Java client of Kafka 4.4 sees the same of Kafka and of ours (`make java-scenarios`)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from tests.compat.java44 import comparing
 from tests.compat.java44.running import both_brokers, play
 
-pytestmark = [pytest.mark.real, pytest.mark.oracle]
+pytestmark = [pytest.mark.real, pytest.mark.oracle, pytest.mark.long]
 
 
-@pytest.mark.parametrize("which", ["quick", pytest.param("all", marks=pytest.mark.long)])
+@pytest.mark.parametrize("which", ["quick", "all"])
 async def test_a_java_client_sees_no_difference(which: str, zookeeper: str, tmp_path: Path) -> None:
     async with both_brokers(zookeeper, tmp_path) as (kafka, ours):
         theirs, our = await play(kafka, which), await play(ours, which)

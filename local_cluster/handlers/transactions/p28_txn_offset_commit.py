@@ -32,8 +32,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
 
 if TYPE_CHECKING:
-    from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequest
-
+    from local_cluster.wire.kafka_4_4_messages import TxnOffsetCommitRequest
     from local_cluster.wire.responses.transactions import (
         TxnOffsetCommitResponse,
         TxnOffsetCommitResponsePartition,
@@ -103,7 +102,7 @@ async def _commit(
 def _name(broker: BrokerServices, context: RequestContext, topic: Any) -> tuple[str, ErrorCode]:
     """Return the topic's name, "" if its id is unknown, and the error of an unknown topic."""
     if context.api_version < TOPIC_IDS_SINCE:
-        return topic.name, ErrorCode.unknown_topic_or_partition
+        return get(topic, "name", ""), ErrorCode.unknown_topic_or_partition
     known = None if topic.topic_id is None else broker.metadata.topic_by_id(topic.topic_id)
     return ("" if known is None else known.name), ErrorCode.unknown_topic_id
 
@@ -154,8 +153,7 @@ def _response(
             for each in topic.partitions
         ]
         if context.api_version >= TOPIC_IDS_SINCE:
-            topic_id = get(topic, "topic_id", None)
-            topics.append({"topic_id": topic_id, "partitions": partitions})
+            topics.append({"topic_id": topic.topic_id, "partitions": partitions})
         else:
-            topics.append({"name": topic.name, "partitions": partitions})
+            topics.append({"name": get(topic, "name", ""), "partitions": partitions})
     return {"topics": topics}
