@@ -9,7 +9,13 @@ import pytest
 from tests.compat.java44 import comparing
 from tests.compat.java44.running import both_brokers, play
 
-pytestmark = [pytest.mark.real, pytest.mark.oracle, pytest.mark.long]
+# Two brokers and two JVMs; scenarios wait for each other on a busy machine.
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.oracle,
+    pytest.mark.long,
+    pytest.mark.timeout(1_200),
+]
 
 
 @pytest.mark.parametrize("which", ["quick", "all"])
