@@ -171,6 +171,8 @@ class PartitionRuntime(Generic[S]):
                 ErrorCode.coordinator_not_available,
                 f"{self.name} has fewer in-sync replicas than min.insync.replicas",
             )
+        if self._writable_poll is not None and self.is_writable:
+            self._end_wait()
         if len(self._parked) >= PARKED_REQUESTS_MAX:
             raise KafkaError(ErrorCode.coordinator_not_available, "too many requests wait")
         self._run_mandatory_steps()
@@ -348,17 +350,24 @@ class PartitionRuntime(Generic[S]):
             self._writable_poll = loop.call_later(WRITABLE_POLL_SECONDS, self._on_writable_poll)
 
     def _on_writable_poll(self) -> None:
-        self._writable_poll = None
         if not self.is_writable:
+            self._writable_poll = None
             self._poll_until_writable()
             # What was appended stays and is committed later. Its callers have to retry, as after
             # Kafka's offsets.commit.timeout.ms.
             for ticket in self._commits.parked_tickets():
                 self._parked.fail(ticket, ErrorCode.coordinator_not_available)
             return
-        self._shard.defer_timers(self._clock.monotonic_ms() + GRACE_MS)
+        self._end_wait()
         self._run_mandatory_steps()
         self._arm_timer()
+
+    def _end_wait(self) -> None:
+        """Stop waiting for replicas; deadlines that are set from here on are not deferred."""
+        if self._writable_poll is not None:
+            self._writable_poll.cancel()
+            self._writable_poll = None
+        self._shard.defer_timers(self._clock.monotonic_ms() + GRACE_MS)
 
     def _arm_timer(self) -> None:
         """Wake up at the earliest deadline. A deadline that moved back is noticed on waking."""

@@ -63,6 +63,7 @@ from local_cluster.groups.requests import (
     TransactionalCommitRequest,
 )
 from local_cluster.groups.shard_state import ShardState
+from local_cluster.groups.timers import TimerKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 
@@ -354,8 +355,15 @@ class GroupShard:
         return self.state.timers.next_deadline_ms()
 
     def defer_timers(self, until_ms: int) -> None:
-        """Move every earlier deadline to `until_ms`, in monotonic milliseconds."""
-        self.state.timers.defer(until_ms)
+        """Move earlier deadlines to `until_ms`, in monotonic milliseconds.
+
+        A group whose members have all joined waits for nobody: it is not to wait longer.
+        """
+        self.state.timers.defer(until_ms, stays=self._ends_complete_join)
+
+    def _ends_complete_join(self, key: TimerKey) -> bool:
+        group = self.state.classic_groups.get(key.group_id) if key.kind == JOIN else None
+        return group is not None and group.all_joined
 
     def expire_timers(self, now: Now) -> Outcome:
         """Act on every timer whose deadline has passed."""

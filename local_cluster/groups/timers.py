@@ -8,7 +8,7 @@ entries outnumber the live ones, so its size stays proportional to the number of
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 _STALE_ENTRIES_MIN: Final = 64
@@ -67,13 +67,11 @@ class TimerQueue:
         del self._deadlines_ms[key]
         return key
 
-    def defer(self, until_ms: int) -> None:
-        """Move every earlier deadline to `until_ms`."""
-        due = []
-        while (key := self.pop_due(until_ms - 1)) is not None:
-            due.append(key)
-        for key in due:
-            self.schedule(key, until_ms)
+    def defer(self, until_ms: int, *, stays: Callable[[TimerKey], bool]) -> None:
+        """Move every earlier deadline to `until_ms`, unless it `stays`."""
+        for key, deadline_ms in tuple(self._deadlines_ms.items()):
+            if deadline_ms < until_ms and not stays(key):
+                self.schedule(key, until_ms)
 
     def _settle(self) -> None:
         """Drop or correct stale entries until the head of the heap is a live deadline."""

@@ -8,9 +8,8 @@ response, and in the end every partition has one owner.
 
 from __future__ import annotations
 
-import struct
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +21,6 @@ from local_cluster.coordinator_runtime.outcome import Now, Outcome, StoredRecord
 from local_cluster.groups.consumer.embedded_protocol import (
     encode_assignment,
     read_assignment,
-    read_subscription,
 )
 from local_cluster.groups.consumer.requests import ConsumerGroupLimits
 from local_cluster.groups.consumer.requests import HeartbeatRequest as ConsumerHeartbeat
@@ -31,7 +29,6 @@ from local_cluster.groups.consumer.topics import TopicFacts
 from local_cluster.groups.requests import (
     GroupLimits,
     HeartbeatRequest,
-    JoinedMember,
     JoinRequest,
     JoinResponse,
     LeaveRequest,
@@ -42,7 +39,13 @@ from local_cluster.groups.requests import (
 )
 from local_cluster.groups.shard import GroupShard
 from local_cluster.wire.errors import ErrorCode
-from local_cluster.wire.primitives import write_string
+from tests.support.classic_consumers import (
+    Claim,
+    assign,
+    by_topic,
+    decode_claim,
+    encode_subscription,
+)
 
 GROUP = "boards"
 CLASSIC_SESSION_MS = 10_000
@@ -99,49 +102,6 @@ class Client:
 
     def reset(self) -> None:
         self.owned, self.must_join, self.epoch = set(), True, -1 if self.is_classic else 0
-
-
-def by_topic(owned: Owned) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for name, index in sorted(owned):
-        found.setdefault(name, []).append(index)
-    return found
-
-
-def subscription(owned: Owned, generation: int) -> bytes:
-    """Encode a subscription to both topics as a Java consumer does (v2)."""
-    names = b"".join(write_string(name, flexible=False) for name in TOPICS)
-    parts = b"".join(
-        write_string(name, flexible=False) + struct.pack(f">i{len(p)}i", len(p), *p)
-        for name, p in by_topic(owned).items()
-    )
-    count = len(by_topic(owned))
-    head = struct.pack(">hi", 2, len(TOPICS)) + names + struct.pack(">i", -1)
-    return head + struct.pack(">i", count) + parts + struct.pack(">i", generation)
-
-
-def assign(members: Sequence[JoinedMember], *, cooperative: bool) -> dict[str, Owned]:
-    """Return a balanced assignment; a cooperative one moves only what its owner has released."""
-    claims = {
-        member.member_id: {
-            (name, index)
-            for name, indexes in read_subscription(member.metadata).owned.items()
-            for index in indexes
-        }
-        for member in members
-    }
-    quota = -(-len(ALL) // len(members))
-    result: dict[str, Owned] = {member.member_id: set() for member in members}
-    for member_id, owned in claims.items():
-        result[member_id] |= set(sorted(owned)[:quota])
-    taken = {partition for owned in result.values() for partition in owned}
-    claimed = {partition for owned in claims.values() for partition in owned}
-    for partition in sorted(ALL - taken):
-        if cooperative and partition in claimed:
-            continue
-        least = min(result, key=lambda member_id: (len(result[member_id]), member_id))
-        result[least].add(partition)
-    return result
 
 
 class MigrationMachine(RuleBasedStateMachine):
@@ -296,7 +256,7 @@ class MigrationMachine(RuleBasedStateMachine):
             self.ask(client, "heartbeat", request)
 
     def joining(self, client: Client) -> JoinRequest:
-        metadata = subscription(client.owned, client.epoch)
+        metadata = encode_subscription(TOPICS, Claim(frozenset(client.owned), client.epoch))
         return JoinRequest(
             group_id=GROUP,
             member_id=client.member_id,
@@ -392,7 +352,8 @@ class MigrationMachine(RuleBasedStateMachine):
         client.must_join = False
         assignments: tuple[tuple[str, bytes], ...] = ()
         if response.leader == client.member_id and not response.skip_assignment:
-            made = assign(response.members, cooperative=self.classic == "cooperative")
+            claims = {each.member_id: decode_claim(each.metadata) for each in response.members}
+            made = assign(claims, ALL, cooperative=self.classic == "cooperative")
             assignments = tuple(
                 (member_id, encode_assignment(2, by_topic(owned)))
                 for member_id, owned in made.items()

@@ -13,6 +13,8 @@ Deviations from Kafka:
 - A regular expression is resolved in the heartbeat that brings it, not asynchronously.
 - A member that has to revoke partitions gets its assignment with every response until it confirms.
   Kafka sends it once.
+- A member that waits for partitions is asked to send its next heartbeat sooner. In Kafka partitions
+  that their owner gave up have no reader for up to a heartbeat interval.
 """
 
 from __future__ import annotations
@@ -45,6 +47,10 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 
 REGEX_REFRESH_MS_MIN: Final = 10_000
 """Between two resolutions of a group's patterns, however often topics change."""
+WAITING_INTERVAL_MS_MIN: Final = 500
+"""Between two heartbeats of a member that waits for partitions."""
+WAITING_BEATS_PER_SECOND_MAX: Final = 200
+"""All waiting members of one group together."""
 
 
 def validate(request: HeartbeatRequest, limits: ConsumerGroupLimits) -> None:
@@ -131,7 +137,7 @@ def heartbeat(step: ConsumerStep, request: HeartbeatRequest) -> HeartbeatRespons
         None,
         moved.member_id,
         moved.member_epoch,
-        step.limits.group_consumer_heartbeat_interval_ms,
+        _interval_ms(step, moved),
         plain(moved.assigned) if is_sent else None,
     )
 
@@ -234,6 +240,16 @@ def _check_epoch(member: ConsumerMember, epoch: int, owned: Assignment | None) -
         f"the group coordinator ({member.member_epoch}). The member must abandon all its "
         "partitions and rejoin.",
     )
+
+
+def _interval_ms(step: ConsumerStep, member: ConsumerMember) -> int:
+    """Return when the member is to send its next heartbeat, in milliseconds from now."""
+    group, interval_ms = step.group, step.limits.group_consumer_heartbeat_interval_ms
+    has_due_target = group.target_epoch < group.epoch
+    if member.state is not MemberState.UNRELEASED_PARTITIONS and not has_due_target:
+        return interval_ms
+    apart_ms = 1_000 * len(group.members) // WAITING_BEATS_PER_SECOND_MAX
+    return min(interval_ms, max(WAITING_INTERVAL_MS_MIN, apart_ms))
 
 
 def _unknown(request: HeartbeatRequest) -> KafkaError:

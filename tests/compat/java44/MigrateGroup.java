@@ -1,5 +1,6 @@
 // Rolls a group of three members from the classic to the consumer protocol and back, under load.
-//   java -cp "$KAFKA_CLIENTS/*" tests/compat/java44/MigrateGroup.java BOOTSTRAP ASSIGNOR [static]
+//   java -cp "$KAFKA_CLIENTS/*" tests/compat/java44/MigrateGroup.java BOOTSTRAP ASSIGNOR [KIND [HOLD_MS]]
+// KIND is "dynamic" or "static". A settled group is left alone for HOLD_MS before the next phase.
 // Each member processes a record, then commits. Prints a line of JSON: records produced, processed,
 // processed twice; partitions lost; commits refused; positions that went back; the longest pause of a
 // partition in each phase, in milliseconds; the type of the group after each phase.
@@ -33,6 +34,7 @@ public class MigrateGroup {
     static String bootstrap;
     static String assignor;
     static boolean isStatic;
+    static long holdMs;
 
     static class Member extends Thread implements ConsumerRebalanceListener {
         final int number;
@@ -128,12 +130,14 @@ public class MigrateGroup {
             }
             Thread.sleep(20);
         }
+        Thread.sleep(holdMs);
     }
 
     public static void main(String[] arguments) throws Exception {
         bootstrap = arguments[0];
         assignor = "org.apache.kafka.clients.consumer." + arguments[1];
         isStatic = arguments.length > 2 && arguments[2].equals("static");
+        holdMs = arguments.length > 3 ? Long.parseLong(arguments[3]) : 0;
         Admin admin = Admin.create(Map.<String, Object>of("bootstrap.servers", bootstrap));
         admin.createTopics(List.of(new NewTopic(TOPIC, PARTITIONS, (short) 1))).all().get();
         AtomicBoolean stops = new AtomicBoolean();

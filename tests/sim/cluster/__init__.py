@@ -10,6 +10,7 @@ A seed decides everything. Reading order:
     committed_log         the committed records of one log
     client                requests to the leader of a partition
     producer, group       an idempotent producer; a consumer group
+    ../members            groups whose members change between the two group protocols
     transactions, transaction_readers
                           a transactional id; its read_committed readers and judge
     record_deletions      DeleteRecords

@@ -47,6 +47,17 @@ from tests.sim.cluster.broken_transactions import (
     show_aborted_records,
     starve_readers_of_new_leaders,
 )
+from tests.sim.cluster.scenarios import MEMBER_SEEDS
+from tests.sim.members.broken_groups import (
+    assign_nothing_beside_classic_members,
+    forget_targets_of_replaced_static_members,
+    forget_what_classic_members_hold,
+    give_partitions_that_are_held,
+    leave_waiting_members_without_a_response,
+    never_ask_classic_members_to_rejoin,
+    never_end_the_sessions_of_consumer_groups,
+    take_commits_of_any_epoch,
+)
 
 
 def acknowledge_before_replicating() -> Broken:
@@ -292,6 +303,8 @@ class Variant(NamedTuple):
 
     broken: Callable[[], Broken]
     noticed_at: int
+    step: int = 1
+    """Between two seeds that may notice it: 1, or the seeds of one scenario only."""
 
 
 VARIANTS: Final[Mapping[str, Variant]] = {
@@ -333,5 +346,13 @@ VARIANTS: Final[Mapping[str, Variant]] = {
         Variant(refuse_the_batch_to_start_within, 142),
         Variant(delete_one_record_too_many, 2),
         Variant(never_send_the_log_start_to_followers, 2),
+        Variant(give_partitions_that_are_held, 12, MEMBER_SEEDS),
+        Variant(forget_what_classic_members_hold, 62, MEMBER_SEEDS),
+        Variant(never_ask_classic_members_to_rejoin, 12, MEMBER_SEEDS),
+        Variant(leave_waiting_members_without_a_response, 12, MEMBER_SEEDS),
+        Variant(assign_nothing_beside_classic_members, 12, MEMBER_SEEDS),
+        Variant(take_commits_of_any_epoch, 362, MEMBER_SEEDS),
+        Variant(never_end_the_sessions_of_consumer_groups, 62, MEMBER_SEEDS),
+        Variant(forget_targets_of_replaced_static_members, 12, MEMBER_SEEDS),
     )
 }

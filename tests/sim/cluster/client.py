@@ -18,14 +18,20 @@ ANSWER_SECONDS_MAX = 4.0
 class SimClient:
     """One client and its connections; it learns the leader from any live broker."""
 
-    def __init__(self, cluster: SimCluster) -> None:
+    def __init__(self, cluster: SimCluster, *, host: str = CLIENT) -> None:
         self.asked = -1
         """The broker that the last request went to."""
         self._cluster = cluster
+        self._host = host
         self._connections: dict[str, SimConnection] = {}
 
     async def ask_leader(
-        self, at: At, api: ApiKey, version: int, *body: bytes
+        self,
+        at: At,
+        api: ApiKey,
+        version: int,
+        *body: bytes,
+        seconds_max: float = ANSWER_SECONDS_MAX,
     ) -> tuple[memoryview, int]:
         """Return the response body. Raises KafkaError or TimeoutError: it never arrives then."""
         cluster = self._cluster
@@ -38,10 +44,10 @@ class SimClient:
         self.asked = state.leader
         connection = self._connections.get(host_of(state.leader))
         if connection is None or connection.is_closed:
-            connection = await cluster.network.connect(CLIENT, host_of(state.leader))
+            connection = await cluster.network.connect(self._host, host_of(state.leader))
             self._connections[host_of(state.leader)] = connection
         try:
-            async with asyncio.timeout(ANSWER_SECONDS_MAX):
+            async with asyncio.timeout(seconds_max):
                 return await connection.send(api, version, body)
         except TimeoutError:
             connection.abort("no response")

@@ -70,7 +70,7 @@ def play_all(seeds: range, *, stop_at_first: bool = False) -> dict[str, Any]:
     """Play seeds; return the result as JSON values."""
     anomalies: dict[int, str] = {}
     faults: collections.Counter[str] = collections.Counter()
-    acknowledged = steps = played = 0
+    acknowledged = steps = played = commits = handovers = 0
     began = time.process_time()
     for seed in seeds:
         played += 1
@@ -84,6 +84,10 @@ def play_all(seeds: range, *, stop_at_first: bool = False) -> dict[str, Any]:
             acknowledged += world.records_acknowledged
             faults.update(fault.split()[1] for fault in world.nemesis.faults)
             steps += world.checks.looks
+            for group in world.members:
+                commits += group.judge.commits
+                handovers += group.judge.handovers
+                faults.update({f"member-{name}": n for name, n in group.events.items()})
     return {
         "played": played,
         "anomalies": anomalies,
@@ -91,6 +95,8 @@ def play_all(seeds: range, *, stop_at_first: bool = False) -> dict[str, Any]:
         "faults": faults.total(),
         "faults_by_name": dict(sorted(faults.items())),
         "steps_checked": steps,
+        "commits_of_members": commits,
+        "handovers": handovers,
         "cpu_seconds": time.process_time() - began,
     }
 

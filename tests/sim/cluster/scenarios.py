@@ -5,7 +5,9 @@
     1          brokers with two log directories, one of which fails now and then; replicas move
                between them
     2          four brokers; reassignments to any number of replicas, one included; a consumer
-               group, whose coordinator moves from broker to broker
+               group, whose coordinator moves from broker to broker. One seed in five instead
+               (12, 62, 112, ...): three brokers, and two groups whose members change between the
+               classic and the consumer protocol
     3          page_cache: processes die, and now and then one machine loses its power
     4          a topic that allows unclean elections beside one that does not
     5          three brokers; reassignments, and disks that are full for a while
@@ -28,6 +30,9 @@ from random import Random
 from typing import Final, Literal
 
 SCENARIOS: Final = 10
+GROUP_SCENARIOS: Final = 5
+MEMBER_SEEDS: Final = SCENARIOS * GROUP_SCENARIOS
+"""Between two seeds with groups of mixed members; the first is 12."""
 
 PROCESS_FAULTS: Final = {"kill": 2, "pause": 2, "shut_down": 1, "roll": 0.4, "clock": 0.7}
 NETWORK_FAULTS: Final = {"cut": 1, "one_way": 1, "slow": 1, "heal": 2.5}
@@ -56,6 +61,8 @@ class Scenario:
     """Whether, at the end, the session of a broker ends while the cluster is idle."""
     has_transactions: bool = False
     """Whether the topic is written in transactions only."""
+    has_members: bool = False
+    """Whether groups have members of both protocols (tests/sim/members)."""
     has_group: bool = False
     """Whether a group commits offsets; the offsets topic is reassigned as well."""
 
@@ -70,6 +77,9 @@ def scenario_of(seed: int) -> Scenario:
                 log_dirs=("/data", "/more"),
                 partitions=2,
             )
+        case 2 if seed // SCENARIOS % GROUP_SCENARIOS == 1:
+            faults = PROCESS_FAULTS | NETWORK_FAULTS | ZOOKEEPER_FAULTS | MOVES | {"crash": 1}
+            return Scenario(faults=faults, has_members=True)
         case 2:
             return Scenario(faults=USUAL | MOVES | DELETIONS, brokers=4, has_group=True)
         case 3:

@@ -20,12 +20,21 @@ from tests.sim.cluster.scenarios import Scenario
 
 TOPIC = "t"
 UNCLEAN_TOPIC = "u"
+SESSION_SECONDS = 3.0
+"""The session timeout of group members."""
 CONFIG = {
     "replica.lag.time.max.ms": "2000",
     "replica.fetch.wait.max.ms": "300",
     "replica.fetch.backoff.ms": "100",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
+    "group.initial.rebalance.delay.ms": "500",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": str(int(1000 * SESSION_SECONDS)),
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.assignment.interval.ms": "100",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "segment.bytes": "100000000",
     "log.segment.bytes": "100000000",
@@ -74,7 +83,8 @@ class SimCluster:
     @property
     def internal_topics(self) -> tuple[str, ...]:
         """The internal topics of the scenario."""
-        groups = (OFFSETS_TOPIC,) if self.scenario.has_group else ()
+        has_groups = self.scenario.has_group or self.scenario.has_members
+        groups = (OFFSETS_TOPIC,) if has_groups else ()
         return (*groups, TRANSACTIONS_TOPIC) if self.scenario.has_transactions else groups
 
     @property

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.sim.cluster.broken_variants import VARIANTS
+from tests.sim.cluster.scenarios import MEMBER_SEEDS
 
 ONE = os.environ.get("SIM_SEED")
 SEEDS = 300
@@ -23,6 +24,9 @@ SEEDS_PER_TEST = 50
 """Several pytest workers share the seeds."""
 SEEDS_FOR_VARIANTS = 600
 """Seeds that are tried before a broken variant counts as unnoticed."""
+FIRST_GROUP = 12
+"""The first seed that plays groups of both protocols."""
+MORE_GROUPS = 4
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.timeout(900)
 """A variant may take many seeds, on a busy machine."""
@@ -53,6 +57,17 @@ def test_no_anomaly(first: int) -> None:
     assert result["faults"] > 3 * SEEDS_PER_TEST
 
 
+@pytest.mark.skipif(ONE is not None, reason="SIM_SEED names one seed")
+def test_no_anomaly_among_members_of_both_protocols() -> None:
+    """The seeds after those of `test_no_anomaly` that play groups."""
+    last = SEEDS + MEMBER_SEEDS * MORE_GROUPS
+    result = played("--seeds", f"{SEEDS + FIRST_GROUP}:{last}:{MEMBER_SEEDS}")
+    assert result["anomalies"] == {}
+    assert result["handovers"] > 20 * MORE_GROUPS
+    assert result["commits_of_members"] > 100 * MORE_GROUPS
+    assert result["faults_by_name"]["member-change"] > MORE_GROUPS
+
+
 @pytest.mark.skipif(ONE is None, reason="SIM_SEED names no seed")
 def test_no_anomaly_in_one_seed() -> None:
     assert ONE is not None
@@ -68,6 +83,7 @@ def test_a_seed_is_the_same_every_time() -> None:
 
 @pytest.mark.parametrize("name", sorted(VARIANTS))
 def test_a_broken_variant_is_noticed(name: str) -> None:
-    first = VARIANTS[name].noticed_at
-    result = played("--broken", name, "--seeds", f"{first}:{first + SEEDS_FOR_VARIANTS}")
+    variant = VARIANTS[name]
+    last = variant.noticed_at + SEEDS_FOR_VARIANTS * variant.step
+    result = played("--broken", name, "--seeds", f"{variant.noticed_at}:{last}:{variant.step}")
     assert result["anomalies"], f"{name} went unnoticed in {SEEDS_FOR_VARIANTS} seeds"

@@ -25,6 +25,9 @@ from tests.sim.cluster.scenarios import Scenario
 from tests.sim.cluster.sim_cluster import TOPIC, SimCluster
 from tests.sim.cluster.transaction_readers import SimReader, judge_transactions
 from tests.sim.cluster.transactions import SimTransactions
+from tests.sim.members.member import PARTITIONS as SHARED_PARTITIONS
+from tests.sim.members.member import TOPIC as SHARED_TOPIC
+from tests.sim.members.slots import SimMembers
 
 REPLICAS = 3
 HEAL_SECONDS_MAX = 90.0
@@ -43,6 +46,10 @@ class SimWorld:
         self.operators = Operators(self.cluster, self.checks, self.producers, self._operate)
         self.nemesis = Nemesis(self.cluster, self.operators)
         self.groups = [SimGroup(self.cluster, At(TOPIC, 0))] if scenario.has_group else []
+        self.members: list[SimMembers] = []
+        if scenario.has_members:
+            self.members.append(SimMembers(self.cluster, "eager-group", "eager"))
+            self.members.append(SimMembers(self.cluster, "cooperative-group", "cooperative"))
         self.transactions: SimTransactions | None = None
         if scenario.has_transactions:
             self.transactions = SimTransactions(self.cluster, self.checks.open_transaction)
@@ -76,6 +83,7 @@ class SimWorld:
         await self._create_topics()
         loop.before_jump = self.checks.look
         self._working += [asyncio.ensure_future(group.run()) for group in self.groups]
+        self._working += [asyncio.ensure_future(members.run()) for members in self.members]
         if self.transactions is not None:
             self._transact(self.transactions)
         self._growing = asyncio.ensure_future(self._grow())
@@ -143,6 +151,8 @@ class SimWorld:
             producer.stopping = True
         for group in self.groups:
             group.stopping = True
+        for members in self.members:
+            members.stopping = True
         if self.transactions is not None:
             self.transactions.stopping = True
 
@@ -171,6 +181,12 @@ class SimWorld:
             await self._create_topic(name, 1, {"unclean.leader.election.enable": "true"})
         for name in self.cluster.internal_topics:
             await self._create_topic(name, 1, configs | {"cleanup.policy": "compact"})
+
+        if self.members:
+            # Nobody writes it: its replicas are of no interest.
+            brokers = list(self.cluster.brokers)
+            assignments = {index: (brokers[index % len(brokers)],) for index in SHARED_PARTITIONS}
+            await self._create(TopicSpec(name=SHARED_TOPIC, assignments=assignments, configs={}))
 
     async def _grow(self) -> None:
         """Re-create deleted topics, and start to write new partitions."""

@@ -11,7 +11,13 @@ import pytest
 from local_cluster.clock import SystemClock
 from local_cluster.coordinator_runtime import partition_runtime
 from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime, RuntimeState
-from local_cluster.groups.requests import HeartbeatRequest, LeaveRequest, LeavingMember, SyncRequest
+from local_cluster.groups.requests import (
+    GroupLimits,
+    HeartbeatRequest,
+    LeaveRequest,
+    LeavingMember,
+    SyncRequest,
+)
 from local_cluster.records.batch import iter_records
 from local_cluster.records.control import EndMarker
 from local_cluster.records.header import read_header
@@ -35,6 +41,8 @@ from tests.unit.local_cluster.coordinator_runtime.group_runtime import (
     until_loaded,
 )
 from tests.unit.local_cluster.groups.doubles import FakeBroker, FakeReplica
+
+DELAYED = GroupLimits(group_initial_rebalance_delay_ms=1)
 
 
 @pytest.fixture(autouse=True)
@@ -148,6 +156,37 @@ async def test_members_with_refused_heartbeats_get_a_grace_period(
     before_ms = SystemClock().monotonic_ms()
     await until(lambda: (runtime.shard.next_deadline_ms() or 0) > before_ms + 300_000)
     assert runtime.shard.state.classic_groups["g"].members
+    runtime.close()
+
+
+async def test_deadlines_that_are_set_after_the_replicas_are_back_are_not_deferred(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first request comes before the poll notices the replicas."""
+    monkeypatch.setattr(partition_runtime, "WRITABLE_POLL_SECONDS", 600.0)
+    monkeypatch.setattr(partition_runtime, "GRACE_MS", 600_000)
+    replica = FakeReplica()
+    replica.is_under_min_isr = True
+    runtime = await loaded_runtime(replica, DELAYED)
+    assert_refused(lambda: join(runtime))
+    replica.is_under_min_isr = False
+    assert (await join(runtime)).error is ErrorCode.none
+    runtime.close()
+
+
+async def test_a_group_that_all_members_have_joined_is_not_deferred(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partition_runtime, "GRACE_MS", 600_000)
+    replica = FakeReplica()
+    runtime = await loaded_runtime(replica, DELAYED)
+    joining = join(runtime)
+    polls = watch_polls(runtime)
+    replica.is_under_min_isr = True
+    await until(lambda: len(polls) > 3)
+    assert not joining.done()
+    replica.is_under_min_isr = False
+    assert (await joining).error is ErrorCode.none
     runtime.close()
 
 

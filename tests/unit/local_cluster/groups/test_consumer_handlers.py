@@ -122,6 +122,28 @@ async def test_fenced_epochs(broker: FakeBroker) -> None:
     assert (await join(broker)).error_code is ErrorCode.none, "with epoch 0 it may rejoin"
 
 
+async def test_a_member_that_waits_for_partitions_sends_its_next_heartbeat_sooner() -> None:
+    broker = FakeBroker(
+        partitions=2, config=CONFIG | {"group.consumer.heartbeat.interval.ms": "5000"}
+    )
+    await broker.lead()
+    broker.add_topic("flights", 4)
+    topic_id = broker.metadata.topics["flights"].topic_id
+    assert (await join(broker)).heartbeat_interval.total_seconds() == 5.0
+    waiting = await join(broker, member_id="m-2")
+    assert (waiting.member_epoch, waiting.heartbeat_interval.total_seconds()) == (2, 0.5)
+    revoking = await beat(broker, member_epoch=1)
+    assert revoking.heartbeat_interval.total_seconds() == 5.0, "it waits for nobody"
+    half = revoking.assignment.topic_partitions[0].partitions
+    await beat(
+        broker, member_epoch=1, topic_partitions=[{"topic_id": topic_id, "partitions": half}]
+    )
+    given = await beat(broker, member_id="m-2", member_epoch=2)
+    assert len(partitions(given)[topic_id]) == 2
+    assert given.heartbeat_interval.total_seconds() == 5.0
+    await broker.groups.stop()
+
+
 async def test_static_members(broker: FakeBroker) -> None:
     first = await join(broker, instance_id="i")
     other: dict[str, Any] = {"member_id": "m-2", "instance_id": "i"}

@@ -11,12 +11,13 @@ import local_cluster.handlers.all  # noqa: F401
 from local_cluster.groups.consumer.embedded_protocol import encode_assignment, read_assignment
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from tests.props.test_group_migration import subscription
+from tests.support.classic_consumers import Claim, encode_subscription
 from tests.unit.local_cluster.groups.doubles import FakeBroker
 from tests.unit.local_cluster.groups.group_requests import commit, joined, sync
 from tests.unit.local_cluster.groups.test_consumer_handlers import CONFIG, beat
 from tests.unit.local_cluster.groups.test_consumer_handlers import join as join_by_heartbeat
 
+SUBSCRIPTION = encode_subscription(["a", "b"], Claim(frozenset(), -1))
 PARTS = {("a", index) for index in range(4)}
 
 
@@ -36,7 +37,7 @@ async def broker() -> AsyncIterator[FakeBroker]:
 
 
 def protocols(metadata: bytes | None = None) -> list[dict[str, Any]]:
-    known = subscription(set(), -1) if metadata is None else metadata
+    known = SUBSCRIPTION if metadata is None else metadata
     return [{"name": "range", "metadata": known}]
 
 
@@ -176,7 +177,7 @@ async def test_groups_that_cannot_be_upgraded(
     "changes",
     [
         {"protocol_type": "connect"},
-        {"protocols": [{"name": "sticky", "metadata": subscription(set(), -1)}]},
+        {"protocols": [{"name": "sticky", "metadata": SUBSCRIPTION}]},
         {"protocols": [{"name": "range", "metadata": b"x"}]},
         {"protocols": []},
     ],

@@ -6,6 +6,7 @@ from local_cluster.groups.timers import TimerKey, TimerQueue
 
 A = TimerKey("session", "g", "a")
 B = TimerKey("session", "g", "b")
+C = TimerKey("join", "g")
 
 
 def test_due_timers_come_in_order_of_their_deadlines() -> None:
@@ -66,7 +67,9 @@ def test_defer_moves_earlier_deadlines() -> None:
     timers = TimerQueue()
     timers.schedule(A, 10)
     timers.schedule(B, 50)
-    timers.defer(30)
+    timers.schedule(C, 20)
+    timers.defer(30, stays=lambda key: key == C)
+    assert timers.pop_due(29) == C
     assert (timers.deadline_ms(A), timers.deadline_ms(B)) == (30, 50)
     assert timers.pop_due(29) is None
     assert timers.pop_due(30) == A
