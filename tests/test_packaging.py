@@ -92,3 +92,11 @@ def test_what_the_base_imports_is_required_by_the_base() -> None:
         and not any(folder.startswith(each) for each in EXTRA_OF)
     }
     assert not wrong
+
+
+def test_the_wheel_has_every_example_and_no_generated_secret() -> None:
+    """A folder would be packed whole, with the keys that `heliograph certificates` wrote there."""
+    hatch = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]
+    packed = hatch["build"]["targets"]["wheel"]["force-include"]
+    files = {f"configs/{each.name}" for each in (ROOT / "configs").iterdir() if each.is_file()}
+    assert packed == {name: f"topology/{name}" for name in files}

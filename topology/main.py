@@ -26,6 +26,7 @@ from topology.admin.topic_command import topic_app
 from topology.admin.trim_command import trim_topic
 from topology.audit.command import audit
 from topology.backup.command import backup, restore
+from topology.certificates.command import certificates
 from topology.cli.command_line import EXIT_ERROR
 from topology.cli.completeness_command import completeness
 from topology.cli.data_commands import demo, gaps, sql
@@ -71,7 +72,7 @@ def _options(
 
 
 COMMANDS: Final[tuple[Callable[..., None], ...]] = (
-    *(validate, schema),
+    *(validate, schema, certificates),
     *(plan, up, status, down),
     *(backup, restore),
     *(produce, consume),

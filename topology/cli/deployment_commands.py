@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -45,23 +45,30 @@ def plan(
     ] = False,
 ) -> None:
     """Show what `up` would do."""
-    from topology.operate.preflight import plan_steps
+    from topology.operate.preflight import plan_rights, plan_steps
     from topology.problems import DeployError
 
     deployment, state = render_file(file, state_dir, host, datacenter)
     try:
         steps = plan_steps(deployment, state)
+        rights = plan_rights(deployment, state)
     except DeployError as error:
         fail(str(error), error.details)
     if output is Output.json:
-        document = {"name": deployment.name, "steps": [step.as_json() for step in steps]}
+        document: dict[str, Any] = {
+            "name": deployment.name,
+            "steps": [step.as_json() for step in steps],
+            "rights": [each.as_json() for each in rights],
+        }
         left = [{"key": each.key, "host": each.host} for each in deployment.elsewhere]
         print_json({**document, "elsewhere": left} if left else document)
     else:
         _print_steps(deployment.name, steps)
+        for line in (line for each in rights for line in each.lines()):
+            typer.echo(line)
         for each in deployment.elsewhere:
             typer.echo(f"left alone: {each.label}, which belongs to {each.host}")
-    if steps and exit_code:
+    if exit_code and (steps or any(each.changes for each in rights)):
         raise typer.Exit(EXIT_CHANGES)
 
 
@@ -118,6 +125,7 @@ def up(
                 on_plan=lambda steps: progress.plan(deployment.name, steps),
                 on_status=progress.status,
                 on_roll=progress.roll,
+                on_rights=progress.rights,
             )
     except DeployError as error:
         fail(str(error), error.details)
@@ -127,8 +135,7 @@ def up(
             return
         fail("interrupted; what was started continues, and `heliograph down` stops it")
     if output is Output.json:
-        steps = [step.as_json() for step in result.steps]
-        print_json({**result.status, "steps": steps})
+        print_json(result.as_json())
     else:
         print_bootstraps(result.status)
     if foreground:

@@ -12,12 +12,15 @@ from rich.status import Status as Spinner
 from rich.table import Table
 
 from topology.deployment.plan import Step
+from topology.deployment.rights_difference import RightsChange
 from topology.status.completeness import sentence
 from topology.status.diagnosis import problem_lines
 from topology.status.probes import probe_sentence
 
 UNKNOWN = "-"
 PIPED_COLUMNS = 1_000
+RIGHTS_SHOWN_MAX = 8
+"""Changes of users and ACLs of one cluster that `up` lists; `plan` lists all of them."""
 
 
 class UpProgress:
@@ -48,6 +51,15 @@ class UpProgress:
         else:
             for step in steps:
                 self._console.print(step.sentence(), markup=False)
+
+    def rights(self, cluster: str, changes: Sequence[RightsChange]) -> None:
+        """Show the users and ACLs that change; many are one line."""
+        self.stop()
+        if len(changes) > RIGHTS_SHOWN_MAX:
+            self._console.print(f"{cluster}: {len(changes)} changes of users and ACLs")
+            return
+        for each in changes:
+            self._console.print(f"{cluster}: {each.sentence()}", markup=False, soft_wrap=True)
 
     def status(self, document: Mapping[str, Any]) -> None:
         """Show what does not run yet."""

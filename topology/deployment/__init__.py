@@ -6,11 +6,13 @@ Reading order:
     render          a topology to a deployment
     broker_daemons  ... its ZooKeeper servers and brokers
     link_daemons    ... its mirror workers and aggregators
+    declared_rights  users and ACLs of a cluster
     zookeeper       files and command of an embedded ZooKeeper
     parts_of_hosts  which daemons belong to this host, and which to others
     plan            the difference between a deployment and the daemons that run
+    rights_difference  steps from a cluster's users and ACLs to those of the file
     removals        brokers and log directories that an edited file removes
-    protocol_changes  listeners' protocols that cannot change while brokers run
+    protocol_changes  security that cannot change in one step while brokers run
     state_dir       the state directory, its files and its lock
     aggregate_view  an aggregate cluster as the settings of Spark's readers
 """

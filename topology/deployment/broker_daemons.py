@@ -39,7 +39,7 @@ def zookeeper_daemons(
     """Yield the servers that the clusters `own` use."""
     users: dict[str, list[Cluster]] = {}
     for each in own:
-        server, _ = _zookeeper_of(topology, each)
+        server, _ = zookeeper_of(topology, each)
         if server is not None:
             users.setdefault(server.name, []).append(each)
     for server in topology.effective_zookeepers:
@@ -57,7 +57,7 @@ def broker_daemon(
     broker = cluster.broker_list[index]
     http_port = cluster.http.port_of(index)
     key = broker_key(cluster, broker)
-    server, connect = _zookeeper_of(topology, cluster)
+    server, connect = zookeeper_of(topology, cluster)
     listeners = tuple(
         BrokerListener(
             name=each.name,
@@ -111,7 +111,7 @@ def broker_daemon(
     )
 
 
-def _zookeeper_of(topology: Topology, cluster: Cluster) -> tuple[ZooKeeperProcess | None, str]:
+def zookeeper_of(topology: Topology, cluster: Cluster) -> tuple[ZooKeeperProcess | None, str]:
     """Return a cluster's embedded server, if it uses one, and its connect string with chroot."""
     place = cluster.zookeeper
     if isinstance(place, str) and place != "embedded":

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 from pydantic import TypeAdapter
 
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity, Secret
+from topology.deployment.declared_rights import DeclaredRights, decode_rights
 from topology.deployment.state_dir import StateDir
 from topology.model.scalars import LOOPBACK
 from topology.problems import DeployError
@@ -101,6 +102,8 @@ class ClusterView:
     brokers: tuple[BrokerView, ...] = ()
     aggregator: str | None = None
     """Key of the aggregator's daemon, if the cluster has one."""
+    rights: DeclaredRights | None = None
+    """Users and ACLs, if the cluster can have any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +239,7 @@ def _cluster(each: dict[str, Any]) -> ClusterView:
             "spark_security": spark and _SECURITY.validate_python(spark),
             "secrets": tuple(Secret(**place) for place in places if place is not None),
             "key_files": tuple(each.get("key_files", ())),
+            "rights": decode_rights(each.get("rights")),
         }
     )
 

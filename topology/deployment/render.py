@@ -15,7 +15,9 @@ from topology.deployment.broker_daemons import (
     broker_daemon,
     broker_key,
     zookeeper_daemons,
+    zookeeper_of,
 )
+from topology.deployment.declared_rights import declared_rights
 from topology.deployment.deployment import BrokerView, ClusterView, Deployment, LinkView
 from topology.deployment.link_daemons import (
     aggregator_daemons,
@@ -61,7 +63,7 @@ def views_of(topology: Topology, topology_file: Path) -> Deployment:
     return Deployment(
         name=topology.name,
         topology_file=str(topology_file.absolute()),
-        clusters=tuple(_cluster_view(each, directory) for each in topology.clusters),
+        clusters=tuple(_cluster_view(topology, each, directory) for each in topology.clusters),
         links=tuple(
             LinkView(
                 name=link.effective_name,
@@ -87,7 +89,7 @@ def _securities(
     }
 
 
-def _cluster_view(cluster: Cluster, directory: Path) -> ClusterView:
+def _cluster_view(topology: Topology, cluster: Cluster, directory: Path) -> ClusterView:
     first = cluster.listeners[0]
     spark = cluster.principals.spark
     as_spark = spark.replace_in(cluster.security)
@@ -100,6 +102,9 @@ def _cluster_view(cluster: Cluster, directory: Path) -> ClusterView:
         )
         for broker in cluster.broker_list
     )
+    rights = None
+    if cluster.effective_kind != "external":
+        rights = declared_rights(cluster, zookeeper_of(topology, cluster)[1], directory)
     return ClusterView(
         name=cluster.name,
         kind=cluster.effective_kind,
@@ -111,4 +116,5 @@ def _cluster_view(cluster: Cluster, directory: Path) -> ClusterView:
         key_files=tuple(key_files_of(cluster, directory)),
         brokers=brokers,
         aggregator=aggregator_key(cluster) if cluster.has_aggregator else None,
+        rights=rights,
     )

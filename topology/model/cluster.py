@@ -8,7 +8,15 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field, Tag
 
 from local_cluster.security.authentication.listener_security import SecurityProtocol
-from topology.model.listener_security import Authorizer, PrincipalName, Principals, Sasl, Tls
+from topology.model.listener_security import (
+    Authorizer,
+    PrincipalName,
+    Principals,
+    Sasl,
+    Tls,
+    UserName,
+)
+from topology.model.rights import AclRule
 from topology.model.scalars import (
     BROKERS_MAX,
     LOOPBACK,
@@ -21,7 +29,7 @@ from topology.model.scalars import (
     PortOrAny,
     mapping_or,
 )
-from topology.model.security import Security
+from topology.model.security import SecretPlace, Security
 from topology.model.zookeeper import ZooKeeper
 
 LOG_DIR_PATTERN = r"^(/[^\s,]*[^\s,/]|\.|[A-Za-z0-9][A-Za-z0-9_-]{0,62})$"
@@ -168,6 +176,11 @@ class Cluster(Entry):
     """Principals that count as brokers; default: User: and the user of `inter_broker_security`."""
     authorizer: Authorizer | None = None
     """Decide by ACLs what principals may do; default: everything is allowed."""
+    users: dict[UserName, SecretPlace] = {}
+    """SCRAM users in ZooKeeper, and where the password of each is; `up` creates and changes them,
+    and deletes those that it created and the file no longer has."""
+    acls: list[AclRule] = []
+    """ACLs; `up` creates them, and deletes those that it created and the file no longer has."""
     zookeeper: ZooKeeper = "embedded"
     """`embedded`, a connect string with chroot, or a chroot of a named embedded server."""
     listeners: Annotated[list[Listener], Field(min_length=1)] = [Listener(name="PLAINTEXT")]
@@ -208,6 +221,17 @@ class Cluster(Entry):
             return self.broker_principals
         user = self.inter_broker_security.username
         return [] if user is None else [f"User:{user}"]
+
+    @property
+    def scram_mechanisms(self) -> list[str]:
+        """The SCRAM mechanisms of all listeners, each once."""
+        found = {
+            mechanism
+            for listener in self.listeners
+            if listener.sasl is not None
+            for mechanism in listener.sasl.mechanisms
+        }
+        return sorted(found - {"PLAIN"})
 
     @property
     def effective_datacenter(self) -> str:

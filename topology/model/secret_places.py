@@ -35,6 +35,7 @@ def _places(cluster: Cluster) -> Iterator[SecretPlace | None]:
     for client in _clients(cluster):
         yield client.password
         yield client.key_password
+    yield from cluster.users.values()
     for listener in cluster.listeners:
         if listener.tls is not None:
             yield listener.tls.keystore_password

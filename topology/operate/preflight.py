@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from topology.deployment.deployment import Daemon, Deployment, read_deployment
 from topology.deployment.plan import Running, Step, plan
-from topology.deployment.protocol_changes import protocol_problems
+from topology.deployment.protocol_changes import authorizer_problems, protocol_problems
 from topology.deployment.removals import (
     RemovedBroker,
     add_warnings,
@@ -17,6 +17,7 @@ from topology.deployment.removals import (
     removed_brokers,
     removed_log_dirs,
 )
+from topology.deployment.rights_difference import PlannedRights
 from topology.deployment.state_dir import StateDir
 from topology.deployment.zookeeper import ZooKeeperUnavailable, find_jars, find_java
 from topology.problems import DeployError
@@ -30,6 +31,28 @@ def plan_steps(deployment: Deployment, state: StateDir) -> list[Step]:
     """
     steps = steps_from(live_processes(state), deployment)
     return add_warnings(steps, _replicas_of_removed(deployment, state))
+
+
+def plan_rights(deployment: Deployment, state: StateDir) -> list[PlannedRights]:
+    """Return the changes of users and ACLs of every cluster that can have any.
+
+    Raises DeployError.
+    """
+    if all(each.rights is None for each in deployment.clusters):
+        return []
+    from topology.operate.cluster_rights import planned_rights
+    from topology.operate.rights_rollout import clusters_here
+
+    live = live_processes(state)
+    before = {each.name: each for each in read_deployment(state).clusters} if live else {}
+    return [
+        planned_rights(
+            each,
+            before.get(each.name, each),
+            is_running=any(broker.daemon in live for broker in each.brokers),
+        )
+        for each in clusters_here(deployment)
+    ]
 
 
 def steps_from(live: Mapping[str, StartedProcess], deployment: Deployment) -> list[Step]:
@@ -85,7 +108,7 @@ def check_removals(deployment: Deployment, state: StateDir) -> None:
 
 
 def check_protocols(deployment: Deployment, live: Mapping[str, StartedProcess]) -> None:
-    """Check that the brokers of a cluster can restart one after the other. Raises DeployError."""
+    """Check that running brokers can take the new security in one step. Raises DeployError."""
     running = {key: each.daemon for key, each in live.items()}
     problems = protocol_problems(running, deployment)
     if problems:
@@ -93,6 +116,11 @@ def check_protocols(deployment: Deployment, live: Mapping[str, StartedProcess]) 
         raise DeployError(
             "a listener's protocol cannot change while brokers run; nothing was changed",
             [*problems, hint],
+        )
+    problems = authorizer_problems(running, deployment)
+    if problems:
+        raise DeployError(
+            "a running cluster without an authorizer has no ACLs yet; nothing was changed", problems
         )
 
 

@@ -5,13 +5,15 @@ Guarantees: `up` touches no daemon that runs as the topology says.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from topology.deployment.deployment import Deployment, read_deployment
+from topology.deployment.deployment import Daemon, Deployment, read_deployment
 from topology.deployment.plan import Step
+from topology.deployment.rights_difference import RightsChange
 from topology.deployment.state_dir import StateDir
 from topology.operate.crash_loops import CrashLoops
 from topology.operate.handover import hand_over
@@ -32,6 +34,9 @@ from topology.status.observe import observe
 from topology.status.peers import check_peers
 from topology.supervisor.process_journal import live_processes
 
+if TYPE_CHECKING:
+    from topology.operate.rights_rollout import RightsRollout
+
 UP_TIMEOUT_S: Final = 120.0
 """Seconds that `up` waits for everything, and before that for each broker of a rolling restart."""
 SETTLE_S: Final = 5.0
@@ -48,6 +53,18 @@ class Up:
 
     steps: tuple[Step, ...]
     status: dict[str, Any]
+    rights: Mapping[str, Sequence[RightsChange]]
+    """Changes of users and ACLs, by the name of the cluster."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the status document with `steps` and `rights`."""
+        rights = [
+            {"cluster": cluster, **change.as_json()}
+            for cluster, changes in self.rights.items()
+            for change in changes
+        ]
+        steps = [step.as_json() for step in self.steps]
+        return {**self.status, "steps": steps, "rights": rights}
 
     @property
     def is_well(self) -> bool:
@@ -66,11 +83,13 @@ def up(
     on_plan: Callable[[list[Step]], None] = lambda steps: None,
     on_status: Callable[[dict[str, Any]], None] = lambda status: None,
     on_roll: Callable[[Sequence[str]], None] = lambda reasons: None,
+    on_rights: Callable[[str, Sequence[RightsChange]], None] = lambda cluster, changes: None,
 ) -> Up:
     """Apply a deployment, and return when everything runs and responds. Raises DeployError.
 
-    Brokers of one cluster restart one after the other. Brokers and log directories that are removed
-    must hold no replicas, unless `abandon_replicas` gives these up.
+    Brokers of one cluster restart one after the other. Users and ACLs are applied before what needs
+    them starts (rights_rollout.py). Brokers and log directories that are removed must hold no
+    replicas, unless `abandon_replicas` gives these up.
 
     `up` also returns if everything runs except links that wait for an operator (paused links, or
     stopped partitions). The status is `degraded` then. It is `waiting` if everything runs except
@@ -90,9 +109,19 @@ def up(
         state.create()
     except OSError as error:
         raise DeployError(f"cannot use state directory {state.path}: {error}") from error
+
+    def apply_stage(stage: Deployment) -> None:
+        hand_over(stage, state, time.monotonic() + timeout_s)
+
     crash_loops = CrashLoops()
     running = {key: each.daemon for key, each in live.items()}
-    if rolling := rolling_brokers(deployment, running):
+    rolling = rolling_brokers(deployment, running)
+    rollout = _rights_rollout(
+        deployment, before, running, on_rights, lambda: observe(deployment, state), crash_loops
+    )
+    if rollout is not None:
+        rollout.begin(list(itertools.chain(*rolling.values())), apply_stage, timeout_s)
+    if rolling:
         from topology.operate.rolling_restart import RollingRestart
 
         RollingRestart(
@@ -100,7 +129,7 @@ def up(
             before=before,
             running=running,
             rolling=rolling,
-            apply=lambda stage: hand_over(stage, state, time.monotonic() + timeout_s),
+            apply=apply_stage,
             observe=lambda: observe(deployment, state),
             crash_loops=crash_loops,
             on_wait=on_roll,
@@ -108,11 +137,35 @@ def up(
         ).run()
     deadline_s = time.monotonic() + timeout_s
     hand_over(deployment, state, deadline_s)
+    if rollout is not None:
+        rollout.end(deadline_s)
     try:
         status = _wait_until_up(deployment, state, deadline_s, crash_loops, on_status)
     except TimeoutError as error:
         raise DeployError(f"not everything runs after {timeout_s:g} s", error.args) from None
-    return Up(tuple(steps), status)
+    return Up(tuple(steps), status, rollout.applied if rollout else {})
+
+
+def _rights_rollout(
+    deployment: Deployment,
+    before: Deployment | None,
+    running: Mapping[str, Daemon],
+    on_rights: Callable[[str, Sequence[RightsChange]], None],
+    observe: Callable[[], Mapping[str, Any]],
+    crash_loops: CrashLoops,
+) -> RightsRollout | None:
+    """Return who applies users and ACLs; None if no cluster can have any."""
+    if all(each.rights is None for each in deployment.clusters):
+        return None
+    from topology.operate.rights_rollout import RightsRollout
+
+    return RightsRollout(
+        deployment=deployment,
+        before=before,
+        running=running,
+        on_rights=on_rights,
+        check=lambda: crash_loops.check(observe()["daemons"]),
+    )
 
 
 def _wait_until_up(

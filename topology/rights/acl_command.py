@@ -159,8 +159,8 @@ def _acls(
     prefixed: bool,
 ) -> list[Acl]:
     """Return the ACLs that the options name; end the command if they name none."""
-    from local_cluster.wire.constants import ResourceType
-    from topology.rights.acl_rows import CLUSTER_NAME, wanted_acls
+    from local_cluster.wire.constants import CLUSTER_NAME, ResourceType
+    from topology.rights.acl_rows import wanted_acls
 
     topics, groups, transactional_ids, on_the_cluster = resources
     named = [

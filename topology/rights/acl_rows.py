@@ -7,10 +7,9 @@ from enum import IntEnum
 from typing import Any, Final
 
 from local_cluster.wire.constants import Acl, AclOperation, PatternType, Permission, ResourceType
+from topology.model.rights import acls_of
 from topology.problems import unknown_name
 
-CLUSTER_NAME: Final = "kafka-cluster"
-"""The name of the only resource of type CLUSTER (Resource.CLUSTER_NAME)."""
 _NOT_GRANTED: Final = frozenset({AclOperation.ANY})
 
 
@@ -62,24 +61,14 @@ def wanted_acls(
     prefixed: bool,
 ) -> list[Acl]:
     """Return one ACL per operation and resource. Raises ValueError."""
-    found = [
-        Acl(
-            resource_type=int(resource),
-            resource_name=name,
-            # The cluster has one name, and no prefix of it.
-            pattern_type=int(
-                PatternType.PREFIXED
-                if prefixed and resource is not ResourceType.CLUSTER
-                else PatternType.LITERAL
-            ),
-            principal=check_principal(principal),
-            host=host,
-            operation=int(operation),
-            permission=int(Permission.DENY if deny else Permission.ALLOW),
-        )
-        for resource, name in resources
-        for operation in operations(names)
-    ]
+    found = acls_of(
+        check_principal(principal),
+        operations(names),
+        resources,
+        host=host,
+        deny=deny,
+        prefixed=prefixed,
+    )
     if not found:
         raise ValueError("name a resource: --topic, --group, --transactional-id or --on-cluster")
     return found

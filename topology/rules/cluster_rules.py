@@ -10,6 +10,7 @@ from topology.model.scalars import ANY_ADDRESSES
 from topology.problems import Finding, Location, nearest_name
 from topology.rules.kafka_configs import check_configs
 from topology.rules.parts import Parts, duplicates
+from topology.rules.rights_rules import check_rights
 from topology.rules.security_rules import check_external_security, check_security
 
 PORT_MAX: Final = 65535
@@ -24,6 +25,8 @@ _OF_OWN_CLUSTERS: Final = (
     "inter_broker_security",
     "broker_principals",
     "authorizer",
+    "users",
+    "acls",
 )
 
 
@@ -37,6 +40,7 @@ def check_clusters(parts: Parts) -> Iterator[Finding]:
             yield Finding((*here, "brokers"), "a list of brokers or a count", at_key=True)
         yield from _check_listeners(cluster, here)
         yield from check_security(cluster, here)
+        yield from check_rights(cluster, here)
         yield from check_configs(cluster, here)
         if isinstance(cluster.brokers, list):
             for place, broker in enumerate(cluster.brokers):

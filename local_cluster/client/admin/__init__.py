@@ -1,1 +1,1 @@
-"""Admin calls: `acls`, `configs` of topics, `group_members` and `group_offsets`."""
+"""Admin calls: `acls`, `configs` of topics, `group_members`, `group_offsets`, `scram_users`."""

@@ -13,8 +13,10 @@ from local_cluster.wire.errors import KafkaError
 ACLS_PER_REQUEST_MAX: Final = 1_000
 
 
-async def describe_acls(client: ClusterCalls, resource_type: int = ResourceType.ANY) -> set[Acl]:
-    """Return every ACL on resources of a type.
+async def describe_acls(
+    client: ClusterCalls, resource_type: int = ResourceType.ANY, *, node_id: int | None = None
+) -> set[Acl]:
+    """Return every ACL on resources of a type, as a broker (None: any) knows them.
 
     Raises KafkaError: security_disabled if the cluster has no authorizer.
     """
@@ -29,6 +31,7 @@ async def describe_acls(client: ClusterCalls, resource_type: int = ResourceType.
             "operation": int(AclOperation.ANY),
             "permission_type": int(Permission.ANY),
         },
+        node_id=node_id,
     )
     if response.error_code:
         raise KafkaError(response.error_code, response.error_message or "DescribeAcls")

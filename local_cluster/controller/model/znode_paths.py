@@ -34,6 +34,8 @@ ACL_CHANGES: Final = "/kafka-acl-changes"
 PREFIXED_ACL_CHANGES: Final = "/kafka-acl-extended-changes"
 ACL_CHANGE: Final = "acl_changes_"
 """The name of a change notification without its number."""
+DECLARED_RIGHTS: Final = "/heliograph-declared-rights"
+"""Users and ACLs that `heliograph up` created. Not Kafka's, and no broker reads it."""
 
 PERSISTENT_PATHS: Final = (
     "/consumers",

@@ -104,7 +104,7 @@ def _result(
             "error_message": (error.message if error is not None else "") or None,
             "configs": (),
         }
-    if not broker.authorize(context, "DESCRIBE_CONFIGS", "TOPIC", topic.name):
+    if not broker.may(context, "DESCRIBE_CONFIGS", "TOPIC", topic.name):
         return {
             "name": topic.name,
             "topic_id": topic.topic_id,

@@ -11,8 +11,9 @@ from local_cluster.client.auth.security import ClientSecurity, Secret
 from local_cluster.settings import load_settings as load_broker
 from mirror_maker.settings import load_settings as load_mirror
 from topology.deployment.aggregate_view import aggregate_view
+from topology.deployment.declared_rights import ScramUser
 from topology.deployment.deployment import Deployment, decode_deployment, encode_deployment
-from topology.deployment.protocol_changes import protocol_problems
+from topology.deployment.protocol_changes import authorizer_problems, protocol_problems
 from topology.deployment.render import render
 from topology.deployment.state_dir import StateDir
 from topology.file.load import parse_topology
@@ -44,6 +45,7 @@ clusters:
       mirror: {username: alice, password: {file: secrets/mirror}}
       spark: {username: alice, password: {file: secrets/spark}}
     authorizer: {super_users: ["User:alice", "User:bob"]}
+    acls: [{principal: "User:carol", operations: [READ], topics: [t, t]}]
     brokers: {count: 2, base_port: 9100}
   - <<: *secured
     name: nyc
@@ -113,6 +115,22 @@ def test_each_service_has_its_own_principal(tmp_path: Path) -> None:
     assert (spark.security, spark.links[0].security) == (as_spark, as_spark)
 
 
+def test_declared_rights_name_places_of_secrets(tmp_path: Path) -> None:
+    text = SECURED.replace("mechanisms: [PLAIN]", "mechanisms: [PLAIN, SCRAM-SHA-256]", 1)
+    text = text.replace("    acls:", "    users: {carol: {file: secrets/carol}}\n    acls:", 1)
+    deployment = rendered(tmp_path, text)
+    place = Secret(file=str(tmp_path / "conf" / "secrets" / "carol"))
+    (cluster, nyc) = deployment.clusters
+    rights = cluster.rights
+    assert rights is not None and nyc.rights is not None and rights.has_authorizer
+    user = ScramUser(name="carol", mechanisms=("SCRAM-SHA-256",), password=place)
+    assert rights.users == (user,)
+    assert [each.resource_name for each in rights.acls] == ["t"], "the same ACL twice is one"
+    assert (rights.zookeeper, nyc.rights.zookeeper) == ("127.0.0.1:2181/jfk", "127.0.0.1:2181/nyc")
+    assert place in cluster.secrets
+    assert decode_deployment(encode_deployment(deployment)) == deployment
+
+
 def test_a_bundle_knows_every_secret(tmp_path: Path) -> None:
     cluster = rendered(tmp_path).cluster("jfk")
     secrets = tmp_path / "conf" / "secrets"
@@ -151,3 +169,19 @@ def test_brokers_that_run_keep_their_protocols(
         )
     found = protocol_problems(running, rendered(tmp_path, text))
     assert found == ([] if problem is None else [problem])
+
+
+def test_an_authorizer_of_a_running_cluster_starts_with_a_dry_run(tmp_path: Path) -> None:
+    enforcing = rendered(tmp_path)
+    dry = rendered(tmp_path, SECURED.replace("authorizer: {", "authorizer: {dry_run: true, "))
+    lines = [each for each in SECURED.splitlines() if "authorizer" not in each]
+    without = rendered(tmp_path, "\n".join(each for each in lines if "acls:" not in each))
+
+    def problems(before: Deployment, after: Deployment) -> list[str]:
+        return authorizer_problems({each.key: each for each in before.daemons}, after)
+
+    expected = "start its `authorizer` with `dry_run: true`, and remove that later"
+    assert problems(without, enforcing) == [f"jfk: {expected}", f"nyc: {expected}"]
+    steps = [(without, dry), (dry, enforcing), (enforcing, enforcing), (enforcing, without)]
+    assert [problems(*step) for step in steps] == [[]] * len(steps)
+    assert authorizer_problems({}, enforcing) == [], "a new cluster may enforce at once"

@@ -1,0 +1,132 @@
+"""What secured clusters need: certificates, passwords, files for clients. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from local_cluster.client.auth.security import ClientSecurity
+from topology.model import Cluster, Topology
+from topology.model.cluster import Listener
+from topology.model.listener_security import Credentials
+from topology.model.security import SecretPlace, Security
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerCertificate:
+    """A PEM file with the chain and the key of brokers."""
+
+    ca_file: Path
+    """Authority that clients of the listener trust, and that signs the certificate."""
+    file: Path
+    hosts: tuple[str, ...]
+    """Every host that the brokers advertise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """A user of one cluster, and how it connects."""
+
+    cluster: str
+    bootstrap: str
+    security: ClientSecurity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needed:
+    """Everything that `heliograph certificates` can make for one topology file."""
+
+    certificates: tuple[BrokerCertificate, ...]
+    password_files: tuple[Path, ...]
+    clients: tuple[Client, ...]
+    others: tuple[str, ...]
+    """What has to come from elsewhere, one sentence each."""
+
+
+def needed(topology: Topology, directory: Path, bootstraps: dict[str, str]) -> Needed:
+    """Return what the file names; its relative paths start at `directory`.
+
+    `bootstraps` holds the addresses of each cluster by its name.
+    """
+    certificates: dict[Path, BrokerCertificate] = {}
+    passwords: dict[Path, None] = {}
+    clients: list[Client] = []
+    others: dict[str, None] = {}
+    for cluster in topology.clusters:
+        if cluster.effective_kind == "external":
+            continue
+        for listener in cluster.listeners:
+            problem, certificate = _certificate(cluster, listener, directory)
+            if problem is not None:
+                others[f"{cluster.name}: {problem}"] = None
+            elif certificate is not None:
+                before = certificates.get(certificate.file)
+                certificates[certificate.file] = _merged(certificate, before)
+        for place in _places(cluster):
+            if place.file is not None:
+                passwords[directory / place.file] = None
+            else:
+                others[f"environment variable {place.env} holds a password"] = None
+        clients += _clients(cluster, directory, bootstraps[cluster.name])
+    return Needed(
+        certificates=tuple(certificates.values()),
+        password_files=tuple(passwords),
+        clients=tuple(clients),
+        others=tuple(others),
+    )
+
+
+def _certificate(
+    cluster: Cluster, listener: Listener, directory: Path
+) -> tuple[str | None, BrokerCertificate | None]:
+    """Return why a certificate cannot be made, or the certificate; neither without TLS."""
+    tls = listener.tls
+    if tls is None:
+        return None, None
+    between = listener is cluster.inter_broker_listener and listener is not cluster.listeners[0]
+    ca_file = (cluster.inter_broker_security if between else cluster.security).ca_file
+    what = f"the certificate of listener {listener.name}"
+    if ca_file is None:
+        return f"{what} comes from an authority of the system, as no `ca_file` is named", None
+    if tls.keystore_type != "PEM" or tls.key_file is not None or tls.keystore_password is not None:
+        return f"{what} is not one PEM file without a password", None
+    if tls.client_auth == "required":
+        return f"listener {listener.name} requires client certificates", None
+    hosts = {listener.advertised_host or broker.host for broker in cluster.broker_list}
+    return None, BrokerCertificate(
+        ca_file=directory / ca_file,
+        file=directory / tls.keystore_file,
+        hosts=tuple(sorted(hosts)),
+    )
+
+
+def _merged(new: BrokerCertificate, before: BrokerCertificate | None) -> BrokerCertificate:
+    hosts = {*new.hosts, *(before.hosts if before is not None else ())}
+    return BrokerCertificate(ca_file=new.ca_file, file=new.file, hosts=tuple(sorted(hosts)))
+
+
+def _places(cluster: Cluster) -> Iterator[SecretPlace]:
+    """Yield the place of every password of a user."""
+    connections: list[Security | Credentials] = [cluster.security, cluster.inter_broker_security]
+    principals = cluster.principals
+    connections += [principals.mirror, principals.aggregator, principals.spark]
+    yield from (each.password for each in connections if each.password is not None)
+    for listener in cluster.listeners:
+        if listener.sasl is not None:
+            yield from listener.sasl.users.values()
+    yield from cluster.users.values()
+
+
+def _clients(cluster: Cluster, directory: Path, bootstrap: str) -> Iterator[Client]:
+    """Yield every user of the first listener, except the brokers."""
+    sasl = cluster.listeners[0].sasl
+    if sasl is None:
+        return
+    users = {**sasl.users, **cluster.users}
+    for name, place in users.items():
+        if name != cluster.inter_broker_security.username:
+            security = Credentials(username=name, password=place).replace_in(cluster.security)
+            yield Client(
+                cluster=cluster.name, bootstrap=bootstrap, security=security.client(directory)
+            )

@@ -1,0 +1,74 @@
+"""The users and ACLs that the file declares for one cluster, without a secret. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from local_cluster.client.auth.security import Secret
+from local_cluster.wire.constants import Acl
+from topology.model import Cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScramUser:
+    """A user that ZooKeeper keeps, with one credential per mechanism."""
+
+    name: str
+    mechanisms: tuple[str, ...]
+    password: Secret
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredRights:
+    """What `up` compares with the cluster."""
+
+    zookeeper: str
+    """Connect string with the chroot of the cluster."""
+    has_authorizer: bool
+    """Whether brokers keep ACLs; without an authorizer they refuse every question about them."""
+    users: tuple[ScramUser, ...] = ()
+    acls: tuple[Acl, ...] = ()
+
+
+def declared_rights(
+    cluster: Cluster, zookeeper_connect: str, directory: Path
+) -> DeclaredRights | None:
+    """Return the rights of one of our own clusters; None if it can have neither users nor ACLs.
+
+    Relative paths of secrets start at `directory`.
+    """
+    mechanisms = tuple(cluster.scram_mechanisms)
+    has_authorizer = cluster.authorizer is not None
+    if not mechanisms and not has_authorizer:
+        return None
+    return DeclaredRights(
+        zookeeper=zookeeper_connect,
+        has_authorizer=has_authorizer,
+        users=tuple(
+            ScramUser(name=name, mechanisms=mechanisms, password=place.secret(directory))
+            for name, place in cluster.users.items()
+        ),
+        acls=tuple(dict.fromkeys(acl for rule in cluster.acls for acl in rule.acls())),
+    )
+
+
+def decode_rights(document: Mapping[str, Any] | None) -> DeclaredRights | None:
+    """Read the result of `asdict` of declared rights. Raises KeyError or TypeError."""
+    if document is None:
+        return None
+    return DeclaredRights(
+        zookeeper=document["zookeeper"],
+        has_authorizer=document["has_authorizer"],
+        users=tuple(
+            ScramUser(
+                name=each["name"],
+                mechanisms=tuple(each["mechanisms"]),
+                password=Secret(**each["password"]),
+            )
+            for each in document["users"]
+        ),
+        acls=tuple(Acl(*each) for each in document["acls"]),
+    )

@@ -1,0 +1,183 @@
+"""The steps from the users and ACLs of a cluster to those that the file declares. Pure.
+
+Guarantees:
+
+- What the file did not create is not deleted. `OwnedRights` lists what it created.
+- While the steps are applied, nobody may do what neither the old nor the new ACLs allow.
+  Denials are created first and deleted last.
+- No text here holds a password.
+
+| in the file | in the cluster | created by the file | step |
+|---|---|---|---|
+| yes | no | any | create, and own it |
+| yes | yes, with another password | any | change the password |
+| yes | yes | any | none |
+| no | yes | yes | delete |
+| no | yes | no | none |
+| no | no | yes | own it no more |
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple
+
+from local_cluster.security.authentication.scram_credentials import ScramCredential, credential_of
+from local_cluster.wire.constants import Acl, Permission
+
+OWNED_VERSION: Final = 1
+"""Version of the list of owned rights; any other version is refused."""
+
+
+class UserKey(NamedTuple):
+    """One credential: a user has one per mechanism."""
+
+    name: str
+    mechanism: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RightsChange:
+    """One step on a user or on an ACL."""
+
+    action: Literal["create", "change", "delete"]
+    user: UserKey | None = None
+    acl: Acl | None = None
+
+    def sentence(self) -> str:
+        """Return the step for people, without a password."""
+        if self.user is None:
+            return f"{self.action} ACL {self.acl}"
+        if self.action == "change":
+            return f"change the password of user {self.user.name} ({self.user.mechanism})"
+        return f"{self.action} user {self.user.name} ({self.user.mechanism})"
+
+    def as_json(self) -> dict[str, Any]:
+        kind, name = ("acl", str(self.acl)) if self.user is None else ("user", self.user.name)
+        mechanism = None if self.user is None else self.user.mechanism
+        return {"action": self.action, "kind": kind, "name": name, "mechanism": mechanism}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRights:
+    """The steps of one cluster, as `plan` shows them."""
+
+    cluster: str
+    changes: tuple[RightsChange, ...] = ()
+    unknown: str | None = None
+    """Why not everything could be compared yet."""
+
+    def lines(self) -> list[str]:
+        """Return one line per step, and one for what is not known."""
+        found = [f"{self.cluster}: {each.sentence()}" for each in self.changes]
+        if self.unknown is not None:
+            found.append(f"{self.cluster}: {self.unknown}")
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        changes = [each.as_json() for each in self.changes]
+        return {"cluster": self.cluster, "changes": changes, "unknown": self.unknown}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedRights:
+    """What the file created in a cluster."""
+
+    users: frozenset[UserKey] = frozenset()
+    acls: frozenset[Acl] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownRights:
+    """What a cluster has."""
+
+    users: Mapping[UserKey, ScramCredential]
+    """At least those that are wanted or owned."""
+    acls: Collection[Acl] | None
+    """None if brokers have no authorizer, and so tell no ACLs."""
+    owned: OwnedRights
+
+
+def differences(
+    passwords: Mapping[UserKey, str], acls: Collection[Acl], known: KnownRights
+) -> list[RightsChange]:
+    """Return the steps in the order in which they are applied."""
+    changes = [*_new_users(passwords, known)]
+    if known.acls is not None:
+        created = sorted(set(acls) - set(known.acls), key=_denials_first)
+        owned_there = known.owned.acls & set(known.acls)
+        deleted = sorted(owned_there - set(acls), key=_denials_first, reverse=True)
+        changes += [RightsChange(action="create", acl=acl) for acl in created]
+        changes += [RightsChange(action="delete", acl=acl) for acl in deleted]
+    gone = sorted(known.owned.users & known.users.keys() - passwords.keys())
+    return [*changes, *(RightsChange(action="delete", user=user) for user in gone)]
+
+
+def owned_while_applying(owned: OwnedRights, changes: Sequence[RightsChange]) -> OwnedRights:
+    """Return what is owned or about to be created: written before the first step.
+
+    So whatever a crash leaves behind is known as created by the file.
+    """
+    created = [each for each in changes if each.action == "create"]
+    return OwnedRights(
+        users=owned.users | {each.user for each in created if each.user is not None},
+        acls=owned.acls | {each.acl for each in created if each.acl is not None},
+    )
+
+
+def owned_afterwards(known: KnownRights, done: Sequence[RightsChange]) -> OwnedRights:
+    """Return what is owned after the steps `done`. What vanished from the cluster is forgotten."""
+    created = owned_while_applying(OwnedRights(), done)
+    deleted = [each for each in done if each.action == "delete"]
+    users = known.owned.users & known.users.keys()
+    acls = known.owned.acls if known.acls is None else known.owned.acls & set(known.acls)
+    return OwnedRights(
+        users=(users | created.users) - {each.user for each in deleted if each.user is not None},
+        acls=(acls | created.acls) - {each.acl for each in deleted if each.acl is not None},
+    )
+
+
+def encode_owned(owned: OwnedRights) -> bytes:
+    """Return the JSON that `decode_owned` reads."""
+    document = {
+        "version": OWNED_VERSION,
+        "users": sorted(owned.users),
+        "acls": sorted(owned.acls),
+    }
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def decode_owned(payload: bytes) -> OwnedRights:
+    """Read the list of owned rights. Raises ValueError for any other bytes."""
+    try:
+        document = json.loads(payload)
+        if document["version"] != OWNED_VERSION:
+            raise ValueError(f"version {document['version']}, not {OWNED_VERSION}")
+        return OwnedRights(
+            users=frozenset(UserKey(*each) for each in document["users"]),
+            acls=frozenset(Acl(*each) for each in document["acls"]),
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a list of owned rights: {error!r}") from error
+
+
+def _new_users(passwords: Mapping[UserKey, str], known: KnownRights) -> Iterator[RightsChange]:
+    for user, password in passwords.items():
+        credential = known.users.get(user)
+        if credential is None:
+            yield RightsChange(action="create", user=user)
+        elif not _fits(user.mechanism, password, credential):
+            yield RightsChange(action="change", user=user)
+
+
+def _fits(mechanism: str, password: str, credential: ScramCredential) -> bool:
+    mine = credential_of(mechanism, password, credential.salt, credential.iterations)
+    same_key = hmac.compare_digest(mine.stored_key, credential.stored_key)
+    return same_key and hmac.compare_digest(mine.server_key, credential.server_key)
+
+
+def _denials_first(acl: Acl) -> tuple[bool, Acl]:
+    return acl.permission != Permission.DENY, acl
