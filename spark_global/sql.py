@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from local_cluster.wire.errors import KafkaError
+from spark_global.cut.offsets import CutRefusedError, cut_document, describe
+from spark_global.cut.past import Past
 from spark_global.session import LOCAL_MASTER, SHORT_JOB, SparkStartError, open_session
 from spark_global.views import Aggregate, create_views
 
@@ -30,9 +32,12 @@ def run_sql(
     aggregate: Aggregate,
     output: str = "human",
     limit: int = LIMIT_DEFAULT,
+    past: Past | None = None,
     master: str = LOCAL_MASTER,
 ) -> int:
     """Run a query and print its rows, as a table or as JSON; return the exit code.
+
+    With a `past` the rows are those of its cut, which standard error or the JSON describes.
 
     At most `limit` rows are printed. If there are more, standard error or the JSON says so. Their
     number is unknown, because only the whole query would return it.
@@ -41,11 +46,11 @@ def run_sql(
         with open_session(master, settings=SHORT_JOB) as session:
             # The messages of errors must be read while the JVM lives, so inside the session.
             try:
-                create_views(session, aggregate, query)
+                create_views(session, aggregate, query, past)
                 frame = session.sql(query)
                 rows = frame.limit(limit + 1).collect() if frame.columns else []
-                _print_rows(frame.columns, rows, output, limit)
-            except (PySparkException, KafkaError) as error:
+                _print_rows(frame.columns, rows, output, limit, past)
+            except (PySparkException, KafkaError, CutRefusedError) as error:
                 return _complain(aggregate, explain_error(error))
     except SparkStartError as error:
         return _complain(aggregate, str(error))
@@ -93,7 +98,9 @@ def plain_value(value: Any) -> Any:
     return value
 
 
-def _print_rows(columns: Sequence[str], rows: Sequence[Row], output: str, limit: int) -> None:
+def _print_rows(
+    columns: Sequence[str], rows: Sequence[Row], output: str, limit: int, past: Past | None
+) -> None:
     """Print the first `limit` of these rows; a further row means that the result has more."""
     plain = [[plain_value(value) for value in row] for row in rows[:limit]]
     left_out = len(rows) - len(plain)
@@ -104,20 +111,21 @@ def _print_rows(columns: Sequence[str], rows: Sequence[Row], output: str, limit:
             "limit": limit,
             "is_cut": left_out > 0,
             "rows_left_out_min": left_out,
-        }
+        } | ({} if past is None else {"as_of": cut_document(past.found())})
         sys.stdout.write(json.dumps(document) + "\n")
         return
     table = Table(*columns)
     for line in plain:
         table.add_row(*(_cell(value) for value in line))
     Console().print(table)
+    notes = [] if past is None else describe(past.found())
     if left_out:
-        Console(stderr=True, highlight=False).print(
+        notes.append(
             f"only the first {limit} rows are shown, at least {left_out} more is left out; "
-            "--limit N shows more",
-            markup=False,
-            soft_wrap=True,
+            "--limit N shows more"
         )
+    for note in notes:
+        Console(stderr=True, highlight=False).print(note, markup=False, soft_wrap=True)
 
 
 def _cell(value: Any) -> str:

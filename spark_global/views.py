@@ -22,6 +22,8 @@ from spark_global.addresses import ClusterAddress, encode_security
 from spark_global.catalogue.offsets import HEARTBEAT_MATRIX, OFFSET_QUESTIONS
 from spark_global.catalogue.question import Question
 from spark_global.catalogue.records import RECORD_QUESTIONS
+from spark_global.cut.offsets import CutRefusedError, encode_offsets
+from spark_global.cut.past import Past
 from spark_global.links import MirrorLink, encode_links
 from spark_global.source.coverage import choose_topics
 from spark_global.source.data_source import FORMAT
@@ -59,6 +61,24 @@ class Aggregate:
     """Bootstrap addresses of the cluster with the offset maps; default: the aggregate."""
     maps_security: ClientSecurity = PLAINTEXT
     """Security settings of connections to `maps_bootstrap`."""
+
+
+def read_past(
+    aggregate: Aggregate, as_of_ms: int, since_ms: int | None = None, *, allow_missing: bool = False
+) -> Past:
+    """Return the cuts of an aggregate as of a time; options as in `ReadOptions`."""
+    return Past(
+        ReadOptions(
+            bootstrap=aggregate.bootstrap,
+            security=aggregate.security,
+            links=aggregate.links,
+            maps_bootstrap=aggregate.maps_bootstrap,
+            maps_security=aggregate.maps_security,
+            as_of=as_of_ms,
+            since=since_ms,
+            allow_missing=allow_missing,
+        )
+    )
 
 
 def load_table(
@@ -122,22 +142,28 @@ def view_names(topics: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def create_views(session: SparkSession, aggregate: Aggregate, query: str = "") -> list[str]:
+def create_views(
+    session: SparkSession, aggregate: Aggregate, query: str = "", past: Past | None = None
+) -> list[str]:
     """Create the views that a query mentions, or all views; return their names.
 
-    Each view costs a start of Python on the driver, so only the needed ones are created. Raises
-    KafkaError.
+    Each view costs a start of Python on the driver, so only the needed ones are created. With a
+    `past` the views of topics have its cut, and there are no others. Raises KafkaError and
+    CutRefusedError.
     """
     topics = view_names(global_topics(aggregate))
     questions = question_names(topics)
     words = set(re.findall(r"\w+", query.lower()))
     plain = [*topics, *BOOKKEEPING_VIEWS]
     wanted = [name for name in (*plain, *questions) if name in words] or plain
+    if past is not None:
+        wanted = [name for name in wanted if name in words or name in topics]
+        _check_past(wanted, topics, questions)
     for name in wanted:
         if name in questions:
-            view = _answer(session, aggregate, *questions[name])
+            view = _answer(session, aggregate, *questions[name], past)
         elif name in topics:
-            view = load_table(session, aggregate, RECORDS_TABLE, topic=topics[name])
+            view = _load_records(session, aggregate, topics[name], past)
         else:
             view = load_table(session, aggregate, BOOKKEEPING_VIEWS[name])
         view.createOrReplaceTempView(name)
@@ -163,9 +189,38 @@ def question_names(topics: Mapping[str, str]) -> dict[str, tuple[Question, str |
     return {name: asked for name, asked in every.items() if name not in topics}
 
 
+def _check_past(
+    wanted: Iterable[str],
+    topics: Mapping[str, str],
+    questions: Mapping[str, tuple[Question, str | None]],
+) -> None:
+    """Raise CutRefusedError if a view is not of the records of a topic."""
+    for name in wanted:
+        of_records = name in questions and questions[name][0].inputs == (RECORDS_TABLE,)
+        if name not in topics and not of_records:
+            raise CutRefusedError(
+                f"{name} has no past: only the views {VIEW_PREFIX}<topic> answer as of a time"
+            )
+
+
 def _answer(
-    session: SparkSession, aggregate: Aggregate, question: Question, topic: str | None
+    session: SparkSession,
+    aggregate: Aggregate,
+    question: Question,
+    topic: str | None,
+    past: Past | None,
 ) -> DataFrame:
+    if topic is not None and question.inputs == (RECORDS_TABLE,):
+        return question(_load_records(session, aggregate, topic, past))
     of_topic: dict[str, str | int] = {} if topic is None else {"topic": topic}
     frames = [load_table(session, aggregate, name, **of_topic) for name in question.inputs]
     return question(*frames)
+
+
+def _load_records(
+    session: SparkSession, aggregate: Aggregate, topic: str, past: Past | None
+) -> DataFrame:
+    if past is None:
+        return load_table(session, aggregate, RECORDS_TABLE, topic=topic)
+    cut = encode_offsets(past.cut(topic).offsets())
+    return load_table(session, aggregate, RECORDS_TABLE, topic=topic, cut=cut)

@@ -8,6 +8,7 @@ from typing import Final
 
 from local_cluster.client.model import TopicPartition
 from spark_global.addresses import ClusterAddress
+from spark_global.cut.offsets import CutKey, CutOffsets, CutRefusedError
 from spark_global.links import MirrorLink
 from spark_global.source.maps import MappedPartition
 from spark_global.source.options import ReadOptions
@@ -126,6 +127,28 @@ def aggregate_ranges(
             )
         )
     return ranges
+
+
+def cut_ranges(
+    topics: Sequence[ReadTopic], ranges: Sequence[PartitionRange], cut: Mapping[CutKey, CutOffsets]
+) -> list[PartitionRange]:
+    """Return the ranges of one partition within a cut. Raises CutRefusedError.
+
+    `ranges` are those of `aggregate_ranges`. Records whose origin is unknown belong to no cut.
+    """
+    found: list[PartitionRange] = []
+    for topic, one in zip(topics, ranges, strict=False):
+        link = None if topic.link is None else topic.link.name
+        within = cut.get(CutKey(link or "", one.aggregate_topic, one.partition))
+        if within is None or within.start == within.end:
+            continue
+        if within.start < one.start or within.end > one.end:
+            raise CutRefusedError(
+                f"{one.aggregate_topic}-{one.partition} holds {one.start} to {one.end}, the cut "
+                f"has {within.start} to {within.end}"
+            )
+        found.append(replace(one, start=within.start, end=within.end))
+    return found
 
 
 def both_sides(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,19 +31,31 @@ Maps = dict[TopicPartition, list[MappedPartition]]
 """By topic and partition of the aggregate: one map, or several if links merge."""
 
 
-async def load_maps(client: KafkaClient) -> Maps:
-    """Return every map that mirrors have published in a cluster, without those of probe topics.
+async def load_map_topics(client: KafkaClient) -> dict[str, MapTopic]:
+    """Return every map topic that mirrors have published in a cluster, by link.
 
     A link without a map is no error. Raises KafkaError and MapFormatError.
     """
-    maps: Maps = {}
+    found: dict[str, MapTopic] = {}
     for name in sorted((await client.metadata()).topics):
         link = link_of_map_topic(name)
         if link is None:
             continue
-        replayed = MapTopic()
+        found[link] = MapTopic()
         async for record in read_topic(client, name):
-            replayed.replay(record.key, record.value)
+            found[link].replay(record.key, record.value)
+    return found
+
+
+async def load_maps(client: KafkaClient) -> Maps:
+    """Return every map as `mapped_partitions` does. Raises as `load_map_topics`."""
+    return mapped_partitions(await load_map_topics(client))
+
+
+def mapped_partitions(map_topics: Mapping[str, MapTopic]) -> Maps:
+    """Return every map, without those of probe topics."""
+    maps: Maps = {}
+    for link, replayed in map_topics.items():
         for flow in replayed.flows():
             mapped = mapped_partition(link, replayed, flow)
             if mapped is not None and not is_probe_topic(flow.source_topic):

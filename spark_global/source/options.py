@@ -15,6 +15,7 @@ from typing import Any, Final
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
 from local_cluster.client.model import TopicPartition
 from spark_global.addresses import ClusterAddress, decode_security
+from spark_global.cut.offsets import CutKey, CutOffsets, decode_offsets
 from spark_global.links import MirrorLink, decode_links
 from spark_global.source.pruning import Bounds, Interval
 from spark_global.source.tables import RECORDS_TABLE, TABLES
@@ -68,6 +69,15 @@ class ReadOptions:
     timestamp_first: int | None = None
     """Skip the start of each partition in which every record is older. Milliseconds here, ISO 8601
     as text."""
+    as_of: int | None = None
+    """Answer as of this time: read each partition to where its source ended then. Units as
+    `timestamp_first`."""
+    since: int | None = None
+    """With `as_of`: begin where each source ended at this time."""
+    allow_missing: bool = False
+    """With `as_of`: leave out partitions whose cut is not known, or not held any more."""
+    cut: Mapping[CutKey, CutOffsets] | None = None
+    """The offsets of a cut that is resolved already; JSON as text, see `cut/offsets.py`."""
     starting_offsets: str | Mapping[TopicPartition, int] = EARLIEST
     """Streams: where the first run begins, `earliest`, `latest`, or aggregate offsets."""
     starting_timestamp: int | None = None
@@ -125,7 +135,8 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _timestamp_ms(text: str) -> int:
+def timestamp_ms(text: str) -> int:
+    """Return the milliseconds of a time in ISO 8601, UTC if it names no zone. Raises ValueError."""
     value = datetime.fromisoformat(text)
     aware = value if value.tzinfo else value.replace(tzinfo=UTC)
     return (aware - _EPOCH) // _MILLISECOND
@@ -165,11 +176,15 @@ _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "offset_end": int,
     "aggregate_offset_first": int,
     "aggregate_offset_end": int,
-    "timestamp_first": _timestamp_ms,
+    "timestamp_first": timestamp_ms,
     "split_records_max": _positive,
     "fetch_bytes_max": _positive,
+    "as_of": timestamp_ms,
+    "since": timestamp_ms,
+    "allow_missing": _boolean,
+    "cut": decode_offsets,
     "starting_offsets": _starting_offsets,
-    "starting_timestamp": _timestamp_ms,
+    "starting_timestamp": timestamp_ms,
     "max_records_per_trigger": _positive,
     "max_bytes_per_trigger": _positive,
     "discover_links": _boolean,
@@ -183,6 +198,9 @@ _ONLY_BATCH: Final = (
     "aggregate_offset_first",
     "aggregate_offset_end",
     "timestamp_first",
+    "as_of",
+    "since",
+    "cut",
 )
 """Bounds that a stream has no use for: its checkpoint says what it reads."""
 
@@ -207,7 +225,20 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
             raise ValueError(f"option {name}: {error}") from error
     if not values.get("bootstrap"):
         raise ValueError("option bootstrap is missing: host:port of the cluster to read")
-    return ReadOptions(**values)
+    read = ReadOptions(**values)
+    _check_cut(read)
+    return read
+
+
+def _check_cut(options: ReadOptions) -> None:
+    """Raise ValueError if options of a cut do not fit."""
+    has_cut = options.as_of is not None or options.cut is not None
+    if has_cut and options.table != RECORDS_TABLE:
+        raise ValueError(f"option as_of: only table {RECORDS_TABLE!r} has a past")
+    if options.as_of is None and (options.since is not None or options.allow_missing):
+        raise ValueError("options since and allow_missing need as_of")
+    if options.as_of is not None and options.since is not None and options.since >= options.as_of:
+        raise ValueError("option since: it must be before as_of")
 
 
 def check_streamable(options: ReadOptions) -> None:

@@ -8,7 +8,7 @@ sides. Records that are produced meanwhile are past the map on the source's side
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from local_cluster.client.client import KafkaClient
@@ -20,7 +20,11 @@ from local_cluster.wire.constants import (
     READ_UNCOMMITTED,
 )
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from mirror_maker.formats import MapTopic
 from spark_global.addresses import ClusterAddress
+from spark_global.cut.offsets import Cut
+from spark_global.cut.resolving import HeldLogs, Vectors, resolve_cut
+from spark_global.cut.samples import read_not_kept, read_vectors
 from spark_global.links import MirrorLink
 from spark_global.source.coverage import (
     PartitionEnds,
@@ -30,9 +34,10 @@ from spark_global.source.coverage import (
     aggregate_ranges,
     both_sides,
     choose_topics,
+    cut_ranges,
 )
 from spark_global.source.groups import GroupPosition, groups_at_sources, groups_on_aggregate
-from spark_global.source.maps import Maps, load_maps
+from spark_global.source.maps import Maps, load_map_topics, mapped_partitions
 from spark_global.source.options import ReadOptions
 from spark_global.source.pruning import Bounds, cut_range
 from spark_global.source.splits import Origin
@@ -44,19 +49,19 @@ from spark_global.source.tables import (
 
 
 async def plan_read(options: ReadOptions) -> ReadPlan:
-    """Plan a read. Raises KafkaError."""
-    bounds = options.bounds
+    """Plan a read. Raises KafkaError, and CutRefusedError for a cut that has no exact answer."""
+    bounds, cut, vectors = options.bounds, options.cut, None
+    if cut is None and options.as_of is not None:
+        vectors = await read_vectors(options)
     async with options.cluster.client() as client:
-        metadata = await client.metadata()
-        candidates = options.topics or [n for n in metadata.topics if not is_bookkeeping(n)]
-        missing = [name for name in candidates if name not in metadata.topics]
-        if missing:
-            raise unknown_topic(", ".join(missing), options.bootstrap)
-        ends = await _list_ends(client, _partitions(metadata, candidates))
-        maps = await _read_maps(options, client)
-        topics = choose_topics(options, candidates, chain.from_iterable(maps.values()))
-        ends = {at: end for at, end in ends.items() if at.topic in topics}
+        surveyed = await _survey(options, client)
+        ends, topics, maps = surveyed.ends, surveyed.topics, surveyed.maps
         timestamp_starts = await _timestamp_starts(client, ends, bounds)
+        if vectors is not None:
+            found = await _resolve(options, client, surveyed, vectors)
+            if not options.allow_missing:
+                found.check_whole()
+            cut = found.offsets()
     sources: Mapping[TopicPartition, list[SourcePartition]] = {}
     if options.table in (FINGERPRINTS_TABLE, SOURCE_END_OFFSETS_TABLE, GROUPS_TABLE):
         sources = await _source_ends(options, chain.from_iterable(topics.values()))
@@ -65,13 +70,67 @@ async def plan_read(options: ReadOptions) -> ReadPlan:
     else:
         if options.topic is not None and not topics:
             raise unknown_topic(options.topic, options.bootstrap)
-        ranges = [
-            replace(one, start=max(one.start, timestamp_starts.get(at, 0)))
-            for at, end in ends.items()
-            for one in aggregate_ranges(options, topics[at.topic], at, end, maps.get(at, []))
-        ]
-    cut = [part for part in (cut_range(one, bounds) for one in ranges) if part is not None]
-    return ReadPlan(topics, ends, {at: maps[at] for at in ends if at in maps}, cut, sources)
+        ranges = []
+        for at, end in ends.items():
+            here = aggregate_ranges(options, topics[at.topic], at, end, maps.get(at, []))
+            if cut is not None:
+                here = cut_ranges(topics[at.topic], here, cut)
+            first = timestamp_starts.get(at, 0)
+            ranges += [replace(one, start=max(one.start, first)) for one in here]
+    within = [part for part in (cut_range(one, bounds) for one in ranges) if part is not None]
+    return ReadPlan(topics, ends, {at: maps[at] for at in ends if at in maps}, within, sources)
+
+
+async def plan_cut(options: ReadOptions, vectors: Vectors) -> Cut:
+    """Return the cut of a read, also if partitions are left out. Raises KafkaError."""
+    async with options.cluster.client() as client:
+        return await _resolve(options, client, await _survey(options, client), vectors)
+
+
+@dataclass(frozen=True, slots=True)
+class _Surveyed:
+    """What the cluster to read has of the topics that the options select."""
+
+    metadata: ClusterMetadata
+    topics: Mapping[str, list[ReadTopic]]
+    ends: Mapping[TopicPartition, PartitionEnds]
+    maps: Maps
+    map_topics: Mapping[str, MapTopic]
+
+
+async def _survey(options: ReadOptions, client: KafkaClient) -> _Surveyed:
+    metadata = await client.metadata()
+    candidates = options.topics or [n for n in metadata.topics if not is_bookkeeping(n)]
+    missing = [name for name in candidates if name not in metadata.topics]
+    if missing:
+        raise unknown_topic(", ".join(missing), options.bootstrap)
+    ends = await _list_ends(client, _partitions(metadata, candidates))
+    map_topics = await _read_map_topics(options, client)
+    maps = mapped_partitions(map_topics)
+    topics = choose_topics(options, candidates, chain.from_iterable(maps.values()))
+    ends = {at: end for at, end in ends.items() if at.topic in topics}
+    return _Surveyed(metadata, topics, ends, maps, map_topics)
+
+
+async def _resolve(
+    options: ReadOptions, client: KafkaClient, surveyed: _Surveyed, vectors: Vectors
+) -> Cut:
+    assert options.as_of is not None, "the caller has checked it"
+    held = HeldLogs(
+        topics=surveyed.topics,
+        topic_ids={name: surveyed.metadata.topics[name].topic_id for name in surveyed.topics},
+        ends=surveyed.ends,
+        maps=surveyed.map_topics,
+        not_kept=await read_not_kept(client, surveyed.topics),
+    )
+    return resolve_cut(
+        options.as_of,
+        vectors,
+        held,
+        options.bounds,
+        links=options.links,
+        source_topic=options.topic,
+    )
 
 
 async def plan_groups(options: ReadOptions) -> list[GroupPosition]:
@@ -103,13 +162,13 @@ def _partitions(metadata: ClusterMetadata, topics: Iterable[str]) -> list[TopicP
     ]
 
 
-async def _read_maps(options: ReadOptions, client: KafkaClient) -> Maps:
+async def _read_map_topics(options: ReadOptions, client: KafkaClient) -> dict[str, MapTopic]:
     if not options.links:
         return {}
     if options.maps == options.cluster:
-        return await load_maps(client)
+        return await load_map_topics(client)
     async with options.maps.client() as elsewhere:
-        return await load_maps(elsewhere)
+        return await load_map_topics(elsewhere)
 
 
 async def _list_ends(

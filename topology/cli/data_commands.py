@@ -5,6 +5,7 @@ Commands import what they need when they run, to keep start-up short.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,6 +55,19 @@ def gaps(
         print_gaps(found)
 
 
+def _utc(text: str) -> datetime:
+    """Read a time in ISO 8601. Without a zone it is in UTC."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no time; one is 2026-11-27T22:15:00Z") from error
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _milliseconds(time: datetime) -> int:
+    return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+
 def sql(
     query: Annotated[str, typer.Argument(help="Spark SQL over the views global_<topic>.")],
     deployment: Which = None,
@@ -64,21 +78,64 @@ def sql(
             "--limit", metavar="N", min=1, help="Rows to show; all of them are held in memory."
         ),
     ] = 10_000,
+    as_of: Annotated[
+        datetime | None,
+        typer.Option(
+            "--as-of",
+            metavar="TIME",
+            parser=_utc,
+            help="Answer as of this time (ISO 8601, UTC by default).",
+        ),
+    ] = None,
+    since: Annotated[
+        datetime | None,
+        typer.Option(
+            "--since",
+            metavar="TIME",
+            parser=_utc,
+            help="With --as-of: only records since this time.",
+        ),
+    ] = None,
+    allow_missing: Annotated[
+        bool,
+        typer.Option(
+            "--allow-missing", help="With --as-of: leave out partitions without an exact answer."
+        ),
+    ] = False,
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
     """Run Spark SQL over the global views of a running deployment.
 
+    With --as-of each partition is read to where its source ended at that time, rounded down to a
+    sample of its mirror; standard error or the JSON says to which. The rows are the same whenever
+    it is asked, or the answer is refused.
+
     If the result has more rows than --limit, standard error says so; with -o json, `is_cut` and
     `rows_left_out_min` say so.
     """
+    if as_of is None and (since is not None or allow_missing):
+        fail("--since and --allow-missing need --as-of", code=EXIT_USAGE)
+    if as_of is not None and since is not None and since >= as_of:
+        fail("--since must be before --as-of", code=EXIT_USAGE)
     running, cluster = running_aggregate(deployment, aggregate, state_dir)
     require_extra("spark")
     from spark_global.sql import run_sql
+    from spark_global.views import read_past
     from topology.deployment.aggregate_view import aggregate_view
 
     view = aggregate_view(running, cluster)
-    code = run_sql(query, aggregate=view, output=output.value, limit=limit)
+    past = (
+        None
+        if as_of is None
+        else read_past(
+            view,
+            _milliseconds(as_of),
+            None if since is None else _milliseconds(since),
+            allow_missing=allow_missing,
+        )
+    )
+    code = run_sql(query, aggregate=view, output=output.value, limit=limit, past=past)
     raise typer.Exit(code)
 
 

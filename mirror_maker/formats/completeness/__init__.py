@@ -2,4 +2,5 @@
 
 - `statement`: the records of a completeness topic, as bytes.
 - `replayed_topic`: a whole topic, replayed: what holds of each partition.
+- `cut`: where the sources ended at a time T, as long as the topic is kept.
 """

@@ -198,6 +198,16 @@ def test_sql_shows_as_many_rows_as_a_program_gets() -> None:
     assert run("sql", "--limit", "0", "SELECT 1").exit_code == 2
 
 
+def test_sql_refuses_times_that_make_no_cut() -> None:
+    for options in (
+        ("--as-of", "yesterday"),
+        ("--since", "2026-01-01"),
+        ("--allow-missing",),
+        ("--as-of", "2026-01-01T00:00Z", "--since", "2026-01-01T01:00+01:00"),
+    ):
+        assert run("sql", *options, "SELECT 1").exit_code == 2
+
+
 def test_materialize_has_the_defaults_of_a_program() -> None:
     """The options' defaults are second constants, because the command must not load Spark."""
     parameters = inspect.signature(materialize).parameters
