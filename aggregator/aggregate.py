@@ -18,6 +18,7 @@ from aggregator.audit.link_audit import PartitionAudit
 from aggregator.completeness.completeness_topics import CompletenessTopics
 from aggregator.completeness.parts import PartCompleteness
 from aggregator.link_lag import LinkLag, WorkerStatus, link_lag, source_ends
+from aggregator.link_state import link_state
 from aggregator.maps.catalog import Catalog, build_catalog
 from aggregator.maps.followed_topic import Followed, TopicState
 from aggregator.maps.group_translation import GroupTranslation, translate_group
@@ -134,6 +135,10 @@ class Aggregate:
     def link_lag(self, link: str) -> LinkLag:
         """Return the lag of a link; unknown without a status of its workers."""
         return link_lag(link, self._workers)
+
+    def link_state(self, link: str) -> Document:
+        """Return what the workers that responded know of a link."""
+        return link_state(link, self._workers)
 
     def link_audit(self, link: str) -> list[PartitionAudit]:
         """Return the audit of a link, by source partition. Raises MapFormatError."""

@@ -8,6 +8,7 @@ Reading order:
     parameters  query parameters as typed values
     offset_batch  many offsets to translate in one request
     views       JSON documents (pure)
+    openapi/    the OpenAPI document
     page        HTML of the page (pure)
     problems    error responses
 """

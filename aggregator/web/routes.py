@@ -20,10 +20,11 @@ from aggregator.maps.catalog import MirroredTopic, nearest
 from aggregator.maps.followed_topic import TopicState
 from aggregator.maps.link_map import TranslationState
 from aggregator.maps.topic_follower import REREAD_SECONDS
-from aggregator.metrics import AggregatorMetrics
+from aggregator.metrics import AggregatorMetrics, version
 from aggregator.settings import LinkSettings
 from aggregator.web import parameters, views
 from aggregator.web.offset_batch import parse_batch
+from aggregator.web.openapi.document import openapi_document
 from aggregator.web.problems import Problem, not_found, not_loaded
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats import MapFormatError
@@ -52,6 +53,13 @@ async def get_links(request: web.Request) -> web.Response:
     """Return all links with the state of their maps."""
     parameters.check_names(request.query, ())
     return web.json_response(views.links(request.app[AGGREGATE]))
+
+
+@routes.get("/api/v1/openapi.json")
+async def get_openapi(request: web.Request) -> web.Response:
+    """Return the OpenAPI document of this API."""
+    parameters.check_names(request.query, ())
+    return web.json_response(openapi_document(version()))
 
 
 @routes.get("/api/v1/topics")
@@ -171,12 +179,19 @@ async def get_lag(request: web.Request) -> web.Response:
     """Return the lag of the links, as their mirror workers report it."""
     parameters.check_names(request.query, ("link",))
     aggregate = request.app[AGGREGATE]
-    links = list(aggregate.settings.links)
-    if "link" in request.query:
-        links = [_find_link(aggregate, parameters.text(request.query, "link"))]
+    links = _chosen_links(aggregate, request)
     return web.json_response(
         {"links": [views.lag(link.name, aggregate.link_lag(link.name)) for link in links]}
     )
+
+
+@routes.get("/api/v1/workers")
+async def get_workers(request: web.Request) -> web.Response:
+    """Return what the mirror workers know of the links: troubles, rights, orders, groups."""
+    parameters.check_names(request.query, ("link",))
+    aggregate = request.app[AGGREGATE]
+    links = _chosen_links(aggregate, request)
+    return web.json_response({"links": [aggregate.link_state(link.name) for link in links]})
 
 
 @routes.get("/api/v1/probe")
@@ -184,9 +199,7 @@ async def get_probe(request: web.Request) -> web.Response:
     """Return the results of the probes."""
     parameters.check_names(request.query, ("link",))
     aggregate = request.app[AGGREGATE]
-    links = list(aggregate.settings.links)
-    if "link" in request.query:
-        links = [_find_link(aggregate, parameters.text(request.query, "link"))]
+    links = _chosen_links(aggregate, request)
     return web.json_response(views.probes(aggregate, links))
 
 
@@ -196,9 +209,7 @@ async def get_audit(request: web.Request) -> web.Response:
     query = request.query
     parameters.check_names(query, ("link", "topic", "partition", "since_ms"))
     aggregate = request.app[AGGREGATE]
-    links = list(aggregate.settings.links)
-    if "link" in query:
-        links = [_find_link(aggregate, parameters.text(query, "link"))]
+    links = _chosen_links(aggregate, request)
     topic = parameters.text(query, "topic") if "topic" in query else None
     partition = parameters.partition(query) if "partition" in query else None
     since_ms = parameters.milliseconds(query, "since_ms") if "since_ms" in query else None
@@ -249,6 +260,13 @@ async def get_completeness(request: web.Request) -> web.Response:
     return web.json_response(
         {"aggregate": aggregate.settings.aggregate, **document, "clocks": clocks}
     )
+
+
+def _chosen_links(aggregate: Aggregate, request: web.Request) -> list[LinkSettings]:
+    """Return the link of parameter `link`, or all links."""
+    if "link" not in request.query:
+        return list(aggregate.settings.links)
+    return [_find_link(aggregate, parameters.text(request.query, "link"))]
 
 
 def _find_link(aggregate: Aggregate, name: str) -> LinkSettings:

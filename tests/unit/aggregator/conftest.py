@@ -9,6 +9,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from aggregator.metrics import AggregatorMetrics
 from aggregator.web.app import make_app
+from tests.unit.aggregator.documented_answers import DocumentedAnswers
 from tests.unit.aggregator.http_world import World
 
 
@@ -17,10 +18,13 @@ async def starting() -> AsyncIterator[World]:
     """Nothing is known yet."""
     world = World()
     metrics = AggregatorMetrics(world.aggregate)
-    async with TestClient(TestServer(make_app(world.aggregate, metrics))) as client:
+    app, answers = make_app(world.aggregate, metrics), DocumentedAnswers()
+    app.on_response_prepare.append(answers.note)
+    async with TestClient(TestServer(app)) as client:
         world.client = client
         yield world
     metrics.close()
+    answers.check()
 
 
 @pytest.fixture
