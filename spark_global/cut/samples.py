@@ -41,9 +41,8 @@ async def _of_link(client: KafkaClient, link: MirrorLink, times: list[int]) -> l
         return [LinkVector({}, "its link has no name, so its samples are not known") for _ in times]
     topic = completeness_topic_name(link.name)
     if topic not in (await client.metadata()).topics:
-        return [LinkVector({}, f"{topic} does not exist, or the right to read it is missing")] * len(
-            times
-        )
+        problem = f"{topic} does not exist, or the right to read it is missing"
+        return [LinkVector({}, problem) for _ in times]
     at = TopicPartition(topic, 0)
     log_start = (await _offset(client, at, EARLIEST_TIMESTAMP)) or 0
     starts = [await _offset(client, at, max(0, time - READ_BACK_MS)) for time in times]
