@@ -53,6 +53,17 @@ class CachedPartition:
             is_included = True
         return is_included
 
+    def differs(self, result: PartitionFetchResponse) -> bool:
+        """Return whether a response has to include a result, and record nothing."""
+        return (
+            records_size_bytes(result.records) > 0
+            or result.diverging_epoch is not None
+            or result.preferred_read_replica >= 0
+            or result.high_watermark != self.high_watermark
+            or result.log_start_offset != self.log_start_offset
+            or result.error_code != 0
+        )
+
     def update_request(self, requested: FetchPartition) -> None:
         """Record that a request names the partition again.
 

@@ -76,6 +76,31 @@ class FetchContext:
             session.partitions[key_of(result)].update_response(result)
         return ErrorCode.none, session.id, results
 
+    def preview(
+        self, results: Sequence[PartitionFetchResponse]
+    ) -> Sequence[PartitionFetchResponse]:
+        """Return the results that `answer` would include, and record nothing."""
+        if self.session is None:
+            return results
+        cached = self.session.partitions
+        return [
+            result
+            for result in results
+            if (key := key_of(result)) in cached and cached[key].differs(result)
+        ]
+
+    def answer_throttled(self) -> tuple[ErrorCode, int]:
+        """Return (error, session id) of a response without partitions.
+
+        A session continues, and its next response includes what this one left out. No session
+        begins.
+        """
+        if self.session is None:
+            return ErrorCode.none, NO_SESSION
+        if self.session.epoch != self._epoch:
+            return ErrorCode.invalid_fetch_session_epoch, self.session.id
+        return ErrorCode.none, self.session.id
+
 
 class FetchSessionCache:
     """Every session of a broker's consumers."""

@@ -46,6 +46,7 @@ from local_cluster.handlers.security import (
     p31_delete_acls,
     p36_sasl_authenticate,
     p48_describe_client_quotas,
+    p49_alter_client_quotas,
     p50_describe_user_scram_credentials,
     p51_alter_user_scram_credentials,
 )
@@ -115,6 +116,7 @@ __all__ = [
     "p46_list_partition_reassignments",
     "p47_offset_delete",
     "p48_describe_client_quotas",
+    "p49_alter_client_quotas",
     "p50_describe_user_scram_credentials",
     "p51_alter_user_scram_credentials",
     "p56_alter_partition",

@@ -12,8 +12,22 @@ from collections.abc import Callable, Generator
 from local_cluster.wire.fetch.model import RecordsPart
 from local_cluster.wire.messages import Fields
 
-Body = Fields | bytes | list[bytes | memoryview | RecordsPart]
+PlainBody = Fields | bytes | list[bytes | memoryview | RecordsPart]
 """The body of a response: fields to encode, or encoded already, as bytes or as parts in order."""
+
+
+class ThrottledBody:
+    """A body whose connection is not read for some time after it was sent."""
+
+    __slots__ = ("body", "throttle_ms")
+
+    def __init__(self, body: PlainBody | None, throttle_ms: int) -> None:
+        """`body` says `throttle_ms` itself. None: the request gets no response."""
+        self.body = body
+        self.throttle_ms = throttle_ms
+
+
+Body = PlainBody | ThrottledBody
 
 
 class Deferred:

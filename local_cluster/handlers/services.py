@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from local_cluster.groups.coordinator import GroupCoordinator
     from local_cluster.log.directory.log_store import LogStore
     from local_cluster.log.disk.cold_reads import ColdReads
+    from local_cluster.quotas.client_quotas import ClientQuotas
+    from local_cluster.quotas.quota_store import QuotaStore
     from local_cluster.replication.log_dir_moves import LogDirMoves
     from local_cluster.replication.replica_set import ReplicaSet
     from local_cluster.security.authentication.user_store import UserStore
@@ -39,6 +41,8 @@ class RequestContext(NamedTuple):
     listener: str
     client_host: str
     connection_id: int
+    request_bytes: int = 0
+    """Of the header and the body, which a quota counts."""
 
 
 class BrokerServices(Protocol):
@@ -89,6 +93,16 @@ class BrokerServices(Protocol):
     @property
     def scram_users(self) -> UserStore:
         """The SCRAM users in ZooKeeper."""
+        ...
+
+    @property
+    def quotas(self) -> ClientQuotas:
+        """The quotas that this broker applies to its clients."""
+        ...
+
+    @property
+    def quota_store(self) -> QuotaStore:
+        """All quotas in ZooKeeper."""
         ...
 
     async def checkpoint(self, partitions: Collection[tuple[str, int]]) -> None:

@@ -6,6 +6,9 @@ Reading order:
     listeners            its sockets, and the connections that they accept
     connection           one client connection
     request_dispatch     decodes a request and calls its handler
+    request_time         how long handlers take, for the quota of it
+    mute                 the time in which a quota lets a connection wait
+    keep_alive           the system's probes of silent connections
     outbox               sends responses, file slices by sendfile
     socket_waits         waits until an outbox can send again
     group_commit         fsyncs of many logs in rounds

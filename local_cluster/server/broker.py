@@ -39,6 +39,8 @@ from local_cluster.log.disk.files import OsFiles
 from local_cluster.monitoring.monitored import MonitoredBroker
 from local_cluster.monitoring.service import Monitoring
 from local_cluster.network import ConnectToPeer, connect_to_peer
+from local_cluster.quotas.client_quotas import ClientQuotas
+from local_cluster.quotas.quota_store import QuotaStore
 from local_cluster.replication.follower.followed_replicas import FollowedReplicas
 from local_cluster.replication.isr_proposer import IsrProposer
 from local_cluster.replication.log_dir_moves import LogDirMoves
@@ -133,6 +135,9 @@ class Broker:
         )
         self.scram_users = UserStore(self.control_plane.coordination)
         self.control_plane.follow_znodes(self.scram_users)
+        self.quotas = ClientQuotas(settings.config, settings.broker_principals)
+        self.quota_store = QuotaStore(self.control_plane.coordination, self.quotas.set_quotas)
+        self.control_plane.follow_znodes(self.quota_store)
         self._strays = StrayReplicas(
             self.log_directories,
             self.metadata,
@@ -218,6 +223,7 @@ class Broker:
         self.log_directories.bind_cluster_id(self.metadata.cluster_id)
         self._strays.directories_bound()
         await self.scram_users.start()
+        await self.quota_store.start()
         # Before the listeners: without a complete image of the ACLs nobody is served.
         await self._rights.start()
         await self._listeners.open(self, self.cold_reads)
@@ -244,6 +250,7 @@ class Broker:
         await self._isr_proposer.stop()
         await self._fetchers.stop()
         await self.scram_users.stop()
+        await self.quota_store.stop()
         await self._rights.stop()
         await self.control_plane.stop()
         await self.transactions.stop()

@@ -5,7 +5,8 @@ a queue, and only the head of the queue is sent, so that pipelined clients see t
 ready at the end of a turn of the loop is sent together (outbox.py).
 
 Limits per connection: the frame size, the requests in flight, and the bytes of responses that the
-peer has not taken. Above these reading pauses, and the requests that were read wait.
+peer has not taken. Above these reading pauses, and the requests that were read wait. They wait as
+well while a quota mutes the connection; its responses leave meanwhile.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import logging
 import os
 import socket
 import time
-from asyncio.trsock import TransportSocket
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -25,11 +25,13 @@ from typing import Any, Final, NamedTuple
 from local_cluster.client.connection import frame_buffers
 from local_cluster.counters.requests import ApiMeter
 from local_cluster.handlers.awaited_reply import settle
-from local_cluster.handlers.deferred import Deferred
+from local_cluster.handlers.deferred import Deferred, ThrottledBody
 from local_cluster.handlers.registry import Reply
 from local_cluster.handlers.services import RequestContext
 from local_cluster.log.disk.cold_reads import ColdReads
 from local_cluster.log.partition.partition_log import LogSlice
+from local_cluster.server.keep_alive import keep_alive
+from local_cluster.server.mute import Mute
 from local_cluster.server.outbox import Outbox, Part
 from local_cluster.server.request_dispatch import ANONYMOUS, Dispatcher
 from local_cluster.server.secure.tls_outbox import TlsOutbox
@@ -47,11 +49,6 @@ RESPONSE_BYTES_MAX: Final = 4 * 1024 * 1024
 is dispatched. Slices of logs stay in their files and do not count."""
 RESPONSES_PER_TURN_MAX: Final = 64
 """Responses that are handed to the socket together."""
-KEEPALIVE_IDLE_S: Final = 600
-"""After such a silence the system asks whether the peer still lives. A machine that lost its power,
-or a firewall that forgot the flow, would otherwise stay connected for ever."""
-KEEPALIVE_INTERVAL_S: Final = 60
-KEEPALIVE_PROBES_MAX: Final = 5
 
 log = logging.getLogger(__name__)
 _connection_ids = itertools.count(1)
@@ -80,15 +77,7 @@ class ConnectionSettings(NamedTuple):
 class _Slot:
     """The place of one request in the queue of responses."""
 
-    __slots__ = (
-        "began_ns",
-        "memory_bytes",
-        "meter",
-        "parts",
-        "queue_ns",
-        "ready",
-        "returned_ns",
-    )
+    __slots__ = ("began_ns", "memory_bytes", "meter", "parts", "queue_ns", "ready", "returned_ns")
 
     def __init__(self) -> None:
         self.meter: ApiMeter | None = None
@@ -118,6 +107,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         """`principal` is that of a client certificate, if the handshake found one."""
         self._dispatcher = dispatcher
         self._counters = dispatcher.counters
+        self._request_time = dispatcher.request_time
+        self._request_rates = dispatcher.request_time.rates
         self._now_ns = 0
         """By `time.perf_counter_ns`, read once per turn and once per request."""
         self._arrived_ns = 0
@@ -140,6 +131,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._principal = principal
         self._id = next(_connection_ids)
         self._is_paused = False
+        self._mute = Mute(self._flush)
         self._flush_is_due = False
         self._closing = False
 
@@ -169,7 +161,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         sock = transport.get_extra_info("socket")
         if self._send_buffer_bytes > 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
-        _keep_alive(sock)
+        keep_alive(sock)
         peer = transport.get_extra_info("peername")
         self._client_host = peer[0] if peer else ""
         self._counters.opened += 1
@@ -192,6 +184,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._closing = True
         if self._outbox is not None:
             self._outbox.close()
+        self._mute.cancel()
         for task in tuple(self._tasks):
             task.cancel()
         self._requests.clear()
@@ -219,7 +212,11 @@ class ClientConnection(asyncio.BufferedProtocol):
                 self._arrived_ns = self._now_ns
                 self._requests.extend(self._receiver.received(nbytes))
             while self._requests and not self._closing:
-                if len(self._slots) >= IN_FLIGHT_MAX or self._response_bytes >= RESPONSE_BYTES_MAX:
+                if (
+                    len(self._slots) >= IN_FLIGHT_MAX
+                    or self._response_bytes >= RESPONSE_BYTES_MAX
+                    or self._mute.is_on
+                ):
                     assert self._transport is not None
                     self._transport.pause_reading()
                     self._is_paused = True
@@ -278,6 +275,12 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._close("internal error")
 
     def _finish(self, slot: _Slot, context: RequestContext, reply: Reply) -> None:
+        if self._request_rates.is_used:
+            returned_ns = slot.returned_ns or time.perf_counter_ns()
+            reply = self._request_time.count(context, reply, returned_ns - slot.began_ns)
+        if type(reply) is ThrottledBody:
+            self._silence(reply.throttle_ms)
+            reply = reply.body
         if reply is not None:
             self._encode(slot, context, reply)
         self._count(slot)
@@ -347,7 +350,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         has_room = (
             len(self._slots) < IN_FLIGHT_MAX // 2 and self._response_bytes < RESPONSE_BYTES_MAX // 2
         )
-        if self._is_paused and has_room:
+        if self._is_paused and has_room and not self._mute.is_on:
             self._resume()
 
     def _resume(self) -> None:
@@ -361,6 +364,14 @@ class ClientConnection(asyncio.BufferedProtocol):
             assert self._transport is not None
             self._transport.resume_reading()
         asyncio.get_running_loop().call_soon(self._flush)
+
+    def _silence(self, throttle_ms: int) -> None:
+        """Dispatch no request for some time, because of a quota."""
+        if self._closing or self._transport is None:
+            return
+        self._mute.extend(throttle_ms)
+        self._transport.pause_reading()
+        self._is_paused = True
 
     def _on_broken(self, error: OSError) -> None:
         """Close: the peer has left or a file is short, so the stream ends inside a response."""
@@ -383,16 +394,3 @@ class ClientConnection(asyncio.BufferedProtocol):
     def shut_down(self) -> None:
         """Close because the broker stops."""
         self._close("the broker stops")
-
-
-def _keep_alive(sock: TransportSocket) -> None:
-    """Have the system end a connection whose peer is silent and answers no probes."""
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (
-        ("TCP_KEEPIDLE", KEEPALIVE_IDLE_S),
-        ("TCP_KEEPINTVL", KEEPALIVE_INTERVAL_S),
-        ("TCP_KEEPCNT", KEEPALIVE_PROBES_MAX),
-    ):
-        # A system that lacks an option uses its own time.
-        if hasattr(socket, option):
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 from local_cluster.counters.listener import ListenerCounters
 from local_cluster.handlers.registry import Handler, Reply, find_handler
 from local_cluster.handlers.services import BrokerServices, RequestContext
+from local_cluster.server.request_time import RequestTime
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import PeerError
@@ -23,6 +24,9 @@ class Dispatcher(Protocol):
 
     @property
     def counters(self) -> ListenerCounters: ...
+
+    @property
+    def request_time(self) -> RequestTime: ...
 
     def dispatch(
         self, frame: memoryview, client_host: str, connection_id: int, principal: str
@@ -40,6 +44,7 @@ class RequestDispatcher:
         counters: ListenerCounters | None = None,
     ) -> None:
         self.counters = counters or ListenerCounters()
+        self.request_time = RequestTime(services.quotas.request, services.clock.monotonic_ms)
         self._services = services
         self._listener = listener
         self._find_handler = find_handler
@@ -72,6 +77,7 @@ class RequestDispatcher:
             self._listener,
             client_host,
             connection_id,
+            len(frame),
         )
         if not is_served:
             return context, handler.function(self._services, context, None)

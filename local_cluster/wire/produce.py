@@ -171,6 +171,7 @@ def encode_response(
     partitions: Sequence[PartitionProduceResponse],
     *,
     node_endpoints: Sequence[NodeEndpoint] = (),
+    throttle_ms: int = 0,
 ) -> bytes:
     """Encode the response body; partitions of one topic must be adjacent."""
     flexible = version >= 9
@@ -199,7 +200,7 @@ def encode_response(
                 out += b"\0"
         if flexible:
             out += b"\0"
-    out += b"\0\0\0\0"  # throttle_time_ms
+    out += _INT32.pack(throttle_ms)
     if version >= CURRENT_LEADER_SINCE:
         out += encode_node_endpoints(node_endpoints)
     elif flexible:

@@ -101,13 +101,15 @@ async def test_users_by_kafka_configs_and_records_by_the_console(
     admin = scram_config(tmp_path / "admin.properties", authority, "admin", "SCRAM-SHA-512")
     users = ["--entity-type", "users", "--entity-name", "bob"]
     configs = "kafka.admin.ConfigCommand"
-    added = f"SCRAM-SHA-256=[iterations=8192,password={PASSWORD}]"
+    # One call for credentials and quotas: the znode has both.
+    added = f"SCRAM-SHA-256=[iterations=8192,password={PASSWORD}],producer_byte_rate=1048576"
     await tool(port, admin, configs, "--alter", *users, "--add-config", added)
     described = await tool(port, admin, configs, "--describe", *users)
     assert (
         "SCRAM credential configs for user-principal 'bob' are SCRAM-SHA-256=iterations=8192"
         in (described)
     )
+    assert "Quota configs for user-principal 'bob' are producer_byte_rate=1048576.0" in described
     bob = scram_config(tmp_path / "bob.properties", authority, "bob", "SCRAM-SHA-256")
     lines = "".join(f"{number}\n" for number in range(1_000))
     await tool(port, bob, "ConsoleProducer", "--topic", "numbers", lines=lines)
@@ -115,7 +117,9 @@ async def test_users_by_kafka_configs_and_records_by_the_console(
     told = await tool(port, bob, "consumer.ConsoleConsumer", *arguments)
     assert sorted(told.split(), key=int) == lines.split()
     await tool(port, admin, configs, "--alter", *users, "--delete-config", "SCRAM-SHA-256")
-    assert "SCRAM-SHA-256" not in await tool(port, admin, configs, "--describe", *users)
+    described = await tool(port, admin, configs, "--describe", *users)
+    assert "SCRAM-SHA-256" not in described
+    assert "producer_byte_rate" in described
 
 
 async def test_a_java_client_with_a_certificate(

@@ -29,7 +29,6 @@ NOT_SERVED: Final[Mapping[int, str]] = {
     39: NO_TOKENS,
     40: NO_TOKENS,
     41: NO_TOKENS,
-    49: "quotas cannot be set",
     55: NO_KRAFT,
     57: "the levels of features are fixed (local_cluster/features.py)",
     64: "a broker that is away is forgotten with its ZooKeeper session",

@@ -41,6 +41,31 @@ ABOUT_TO_GO = ("/config/changes/", "/isr_change_notification/")
 """Notifications, which controllers delete after a while, Kafka's later than ours."""
 
 
+Names = dict[str, str | None]
+
+QUOTAS: tuple[tuple[Names, str, float], ...] = (
+    ({"user": "alice"}, "producer_byte_rate", 1024),
+    ({"user": "carol"}, "request_percentage", 12.5),
+    ({"user": "alice", "client-id": "app 1/2"}, "controller_mutation_rate", 1e-4),
+    ({"user": "bob", "client-id": None}, "request_percentage", 12_345_678.5),
+    ({"user": "bob", "client-id": "x"}, "consumer_byte_rate", 2.0**40),
+    ({"user": None}, "controller_mutation_rate", 3),
+    ({"user": None, "client-id": None}, "consumer_byte_rate", 7),
+    ({"client-id": "CN=a*b"}, "consumer_byte_rate", 8),
+    ({"client-id": None}, "consumer_byte_rate", 9),
+    ({"ip": "10.0.0.1"}, "connection_creation_rate", 10),
+    ({"ip": None}, "connection_creation_rate", 12),
+)
+DELETED_QUOTAS: tuple[tuple[Names, str, float], ...] = (
+    ({"user": "alice"}, "producer_byte_rate", 0),
+    ({"user": "carol"}, "request_percentage", 0),
+    ({"user": "bob", "client-id": None}, "request_percentage", 0),
+    ({"user": None}, "controller_mutation_rate", 0),
+    ({"user": None, "client-id": None}, "consumer_byte_rate", 0),
+    ({"client-id": None}, "consumer_byte_rate", 0),
+)
+
+
 class Broker(Protocol):
     @property
     def bootstrap(self) -> str: ...
@@ -178,6 +203,10 @@ async def _play(
     await eventually(lambda: znodes.in_sync("moved") == (2, [2]))
     await eventually(lambda: '"0": [2]' in str(znodes.tree()["/brokers/topics/moved"]))
     seen["reassigned"] = znodes.tree()
+    await set_quotas(client, QUOTAS)
+    seen["quotas"] = znodes.tree()
+    await set_quotas(client, DELETED_QUOTAS)
+    seen["fewer quotas"] = znodes.tree()
     assert await client.delete_topics(["gone"]) == {"gone": None}
     await eventually(lambda: not znodes.has("/admin/delete_topics/gone"))
     seen["deleted"] = znodes.tree()
@@ -199,6 +228,16 @@ async def _play(
         if not path.endswith(("/state", "/controller"))
     }
     return seen
+
+
+async def set_quotas(client: KafkaClient, quotas: Sequence[tuple[Names, str, float]]) -> None:
+    """Set each quota by itself; 0 deletes it."""
+    for names, key, value in quotas:
+        entity = [{"entity_type": kind, "entity_name": name} for kind, name in names.items()]
+        operation = {"key": key, "value": value, "remove": not value}
+        fields = {"entries": [{"entity": entity, "ops": [operation]}], "validate_only": False}
+        answer = await client.call(ApiKey.ALTER_CLIENT_QUOTAS, fields, node_id=1)
+        assert [each.error_code for each in answer.entries] == [ErrorCode.none]
 
 
 async def add_partition(client: KafkaClient) -> Any:

@@ -30,7 +30,13 @@ from local_cluster.controller.model import events
 from local_cluster.controller.model.cluster_image import ClusterImage
 from local_cluster.controller.model.cluster_state import ClusterState, TopicPartition
 from local_cluster.controller.model.isr_proposals import IsrProposal, IsrResult
-from local_cluster.controller.model.topic_requests import PartitionsSpec, TopicCreation, TopicSpec
+from local_cluster.controller.model.topic_requests import (
+    ChargePartitions,
+    PartitionsSpec,
+    TopicCreation,
+    TopicSpec,
+    free_of_charge,
+)
 from local_cluster.controller.zk.coordination import Coordination, CoordinationUnavailable
 from local_cluster.controller.zk.term import Fenced, Term
 from local_cluster.settings import BrokerSettings
@@ -155,26 +161,36 @@ class ActiveController:
     # -- requests ---------------------------------------------------------------------------
 
     async def create_topics(
-        self, specs: Sequence[TopicSpec], *, validate_only: bool
+        self,
+        specs: Sequence[TopicSpec],
+        *,
+        validate_only: bool,
+        charge: ChargePartitions = free_of_charge,
     ) -> list[TopicCreation]:
         """Create the valid topics; return one result per spec. Raises KafkaError for all."""
         async with self._lock:
             with self._as_kafka_errors():
-                return await self._admin.create_topics(specs, validate_only)
+                return await self._admin.create_topics(specs, validate_only, charge)
 
-    async def delete_topics(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
+    async def delete_topics(
+        self, names: Sequence[str], *, charge: ChargePartitions = free_of_charge
+    ) -> dict[str, KafkaError | None]:
         """Mark topics for deletion; each is purged once every broker with a replica confirmed."""
         async with self._lock:
             with self._as_kafka_errors():
-                return await self._admin.delete_topics(names)
+                return await self._admin.delete_topics(names, charge)
 
     async def create_partitions(
-        self, specs: Sequence[PartitionsSpec], *, validate_only: bool
+        self,
+        specs: Sequence[PartitionsSpec],
+        *,
+        validate_only: bool,
+        charge: ChargePartitions = free_of_charge,
     ) -> dict[str, KafkaError | None]:
         """Add partitions; return one result per topic. Raises KafkaError for all of them."""
         async with self._lock:
             with self._as_kafka_errors():
-                return await self._admin.create_partitions(specs, validate_only)
+                return await self._admin.create_partitions(specs, validate_only, charge)
 
     async def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> None:
         """Move leadership off a broker that shuts down. Raises KafkaError."""

@@ -27,7 +27,12 @@ from local_cluster.controller.decisions.topic_planner import (
 from local_cluster.controller.model import config_znodes, events, topic_znodes, znode_paths
 from local_cluster.controller.model.cluster_state import TopicPartition
 from local_cluster.controller.model.events import SeenTopic
-from local_cluster.controller.model.topic_requests import PartitionsSpec, TopicCreation, TopicSpec
+from local_cluster.controller.model.topic_requests import (
+    ChargePartitions,
+    PartitionsSpec,
+    TopicCreation,
+    TopicSpec,
+)
 from local_cluster.controller.zk.bulk_reads import gather_bounded
 from local_cluster.controller.zk.coordination import (
     CommitConflict,
@@ -64,14 +69,16 @@ class TopicAdmin:
         self._new_uuid = new_uuid
 
     async def create_topics(
-        self, specs: Sequence[TopicSpec], validate_only: bool
+        self, specs: Sequence[TopicSpec], validate_only: bool, charge: ChargePartitions
     ) -> list[TopicCreation]:
         """Create the valid topics; return one result per spec, in order."""
         results: list[TopicCreation | TopicPlan] = []
         planner = TopicPlanner(self._applier.state, self._settings)
         for spec in specs:
             try:
-                results.append(planner.plan(spec, self._new_uuid()))
+                plan = planner.plan(spec, self._new_uuid())
+                charge(len(plan.replicas))
+                results.append(plan)
             except KafkaError as error:
                 results.append(TopicCreation(spec.name, error))
         plans = [result for result in results if isinstance(result, TopicPlan)]
@@ -119,7 +126,9 @@ class TopicAdmin:
             return None
         return KafkaError(ErrorCode.request_timed_out, f"other writers keep changing {config_path}")
 
-    async def delete_topics(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
+    async def delete_topics(
+        self, names: Sequence[str], charge: ChargePartitions
+    ) -> dict[str, KafkaError | None]:
         """Mark the known topics for deletion; return one result per name."""
         state = self._applier.state
         errors: dict[str, KafkaError | None] = {}
@@ -127,7 +136,12 @@ class TopicAdmin:
         for name in names:
             known = name in state.topics or name in state.deletions
             errors[name] = None if known else KafkaError(ErrorCode.unknown_topic_or_partition)
-            if known:
+            try:
+                if name in state.topics:
+                    charge(len(state.topics[name].partitions))
+            except KafkaError as error:
+                errors[name] = error
+            if errors[name] is None:
                 marked.append(name)
         for name in marked:
             try:
@@ -190,13 +204,14 @@ class TopicAdmin:
         return results
 
     async def create_partitions(
-        self, specs: Sequence[PartitionsSpec], validate_only: bool
+        self, specs: Sequence[PartitionsSpec], validate_only: bool, charge: ChargePartitions
     ) -> dict[str, KafkaError | None]:
         """Add partitions; return one result per topic."""
         errors: dict[str, KafkaError | None] = {}
         for spec in specs:
             try:
                 added = plan_partitions(spec, self._applier.state)
+                charge(len(added))
             except KafkaError as error:
                 errors[spec.topic] = error
                 continue

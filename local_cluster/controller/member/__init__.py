@@ -11,7 +11,8 @@ Reading order:
     failure_detector      finds a dead controller before its session ends
     inter_broker          connections between brokers, and their private requests
     controlled_shutdown   leadership moves away before this broker stops
-    config_writer         writes configs, from any broker
+    config_changes        changes of configs as requests, from any broker
+    config_writer         their znodes
     producer_ids          reserves blocks of producer ids
     auto_creation         creates topics on first use
     request_tasks         work of requests that outlives its caller

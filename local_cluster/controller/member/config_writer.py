@@ -15,6 +15,7 @@ from local_cluster.controller.zk.coordination import (
     CommitConflict,
     Coordination,
     Create,
+    Delete,
     SetPayload,
     ZkOp,
 )
@@ -83,6 +84,66 @@ async def write_entity_configs(
         if validate_only or await _is_committed(coordination, (*parents, *ops)):
             return wanted
     raise KafkaError(ErrorCode.request_timed_out, f"other writers keep changing {path}")
+
+
+async def write_client_configs(
+    coordination: Coordination, path: str, plan: ConfigPlan, *, validate_only: bool
+) -> None:
+    """Change the configs of a user, a client id, both, or an address.
+
+    As in Kafka 3.9, a znode without configs and children is deleted, and so is the user above it if
+    the user has nothing else. Raises KafkaError, CoordinationUnavailable.
+    """
+    kind, _, name = path.removeprefix(f"{znode_paths.CONFIGS}/").partition("/")
+    notice = config_znodes.encode_config_change(kind, name)
+    for _ in range(CONFLICTS_MAX):
+        stored = await coordination.read(path)
+        present = {} if stored is None else config_znodes.decode_config(stored.payload)
+        wanted = plan(present)
+        if validate_only or wanted == present:
+            return
+        if wanted:
+            payload = config_znodes.encode_config(wanted)
+            ops: tuple[ZkOp, ...] = (
+                (*await _missing_parents(coordination, path), Create(path, payload))
+                if stored is None
+                else (SetPayload(path, payload, stored.version),)
+            )
+        else:
+            assert stored is not None, "configs that are deleted were stored"
+            ops = await _removal(coordination, path, stored.version)
+        change = Create(znode_paths.CONFIG_CHANGE_PREFIX, notice, sequential=True)
+        if await _is_committed(coordination, (*ops, change)):
+            return
+    raise KafkaError(ErrorCode.request_timed_out, f"other writers keep changing {path}")
+
+
+async def _missing_parents(coordination: Coordination, path: str) -> tuple[Create, ...]:
+    """Return what creates the znodes above one, as far as they do not exist."""
+    missing: list[Create] = []
+    parent = path.rpartition("/")[0]
+    while parent and await coordination.read(parent) is None:
+        missing.append(Create(parent))
+        parent = parent.rpartition("/")[0]
+    return tuple(reversed(missing))
+
+
+async def _removal(coordination: Coordination, path: str, version: int) -> tuple[ZkOp, ...]:
+    """Return what takes the configs of a znode away, and all znodes that are then of no use."""
+    if await coordination.children(path):
+        return (SetPayload(path, config_znodes.encode_config({}), version),)
+    ops: list[ZkOp] = [Delete(path, version)]
+    folder, _, name = path.rpartition("/")
+    user_path = folder.rpartition("/")[0]
+    if user_path.rpartition("/")[0] != znode_paths.USER_CONFIGS:
+        return tuple(ops)
+    # The client ids of a user. A sibling that is created meanwhile makes the commit fail.
+    if await coordination.children(folder) == (name,):
+        ops.append(Delete(folder))
+        user = await coordination.read(user_path)
+        if user is not None and not config_znodes.decode_config(user.payload):
+            ops.append(Delete(user_path, user.version))
+    return tuple(ops)
 
 
 async def _planned(

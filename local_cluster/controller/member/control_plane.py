@@ -18,14 +18,10 @@ from local_cluster.controller.active.active_controller import ActiveController
 from local_cluster.controller.decisions.reassignments import ReassignmentRequest
 from local_cluster.controller.member.auto_creation import AutoCreation
 from local_cluster.controller.member.cluster_member import ClusterMember
-from local_cluster.controller.member.config_writer import (
-    ConfigPlan,
-    write_broker_configs,
-    write_entity_configs,
-    write_topic_configs,
-)
+from local_cluster.controller.member.config_changes import ConfigChanges
 from local_cluster.controller.member.controlled_shutdown import ControlledShutdown
 from local_cluster.controller.member.inter_broker import ControllerConnection
+from local_cluster.controller.member.metadata_updates import PUBLISH_WAIT_MS_MAX
 from local_cluster.controller.member.producer_ids import reserve_producer_ids
 from local_cluster.controller.member.request_tasks import RequestTasks
 from local_cluster.controller.model import (
@@ -37,15 +33,19 @@ from local_cluster.controller.model.cluster_image import PartitionState, Replica
 from local_cluster.controller.model.cluster_state import Reassignment
 from local_cluster.controller.model.isr_proposals import IsrProposal, IsrResult
 from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
-from local_cluster.controller.model.topic_requests import PartitionsSpec, TopicCreation, TopicSpec
+from local_cluster.controller.model.topic_requests import (
+    ChargePartitions,
+    PartitionsSpec,
+    TopicCreation,
+    TopicSpec,
+    free_of_charge,
+)
 from local_cluster.controller.zk.coordination import Coordination, Create, ZnodeFollower
 from local_cluster.controller.zk.kazoo_coordination import KazooCoordination
 from local_cluster.network import ConnectToPeer, connect_to_peer
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-PUBLISH_WAIT_MS_MAX: Final = 1_000
-"""How long a response waits until the other brokers have applied the change."""
 CONTROLLER_CALL_MS_MAX: Final = 10_000
 
 
@@ -101,6 +101,7 @@ class ControlPlane:
             shut_down_here=self.controlled_shutdown,
         )
         self._tasks = RequestTasks()
+        self.configs = ConfigChanges(self._coordination, cache, self._tasks, self._member.updates)
         self._auto_creation = AutoCreation(
             settings, cache, self._member, self._tasks, self._create_topic
         )
@@ -151,22 +152,31 @@ class ControlPlane:
     # -- requests ---------------------------------------------------------------------------
 
     async def create_topics(
-        self, specs: Sequence[TopicSpec], *, validate_only: bool = False, timeout_ms: int = 30_000
+        self,
+        specs: Sequence[TopicSpec],
+        *,
+        validate_only: bool = False,
+        timeout_ms: int = 30_000,
+        charge: ChargePartitions = free_of_charge,
     ) -> list[TopicCreation]:
-        """Create topics; return one result per spec, in order.
+        """Create topics; return one result per spec, in order. `charge` counts the valid ones.
 
         Raises KafkaError for all of them: not_controller, request_timed_out.
         """
         controller = self._require_controller()
         created = await self._tasks.run(
-            controller.create_topics(specs, validate_only=validate_only), timeout_ms
+            controller.create_topics(specs, validate_only=validate_only, charge=charge), timeout_ms
         )
         if not validate_only:
             await self._published(controller)
         return created
 
     async def delete_topics(
-        self, names: Sequence[str], *, timeout_ms: int = 30_000
+        self,
+        names: Sequence[str],
+        *,
+        timeout_ms: int = 30_000,
+        charge: ChargePartitions = free_of_charge,
     ) -> dict[str, KafkaError | None]:
         """Delete topics and wait until they are purged; return one result per name.
 
@@ -175,7 +185,7 @@ class ControlPlane:
         """
         controller = self._require_controller()
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        results = await self._tasks.run(controller.delete_topics(names), timeout_ms)
+        results = await self._tasks.run(controller.delete_topics(names, charge=charge), timeout_ms)
         waited = {name for name, error in results.items() if error is None}
         left_ms = max(0, deadline_ms - self._clock.monotonic_ms())
         gone = await self._member.updates.wait_until(
@@ -197,82 +207,17 @@ class ControlPlane:
         *,
         validate_only: bool = False,
         timeout_ms: int = 30_000,
+        charge: ChargePartitions = free_of_charge,
     ) -> dict[str, KafkaError | None]:
         """Add partitions; return one result per topic. Raises KafkaError for all of them."""
         controller = self._require_controller()
         results = await self._tasks.run(
-            controller.create_partitions(specs, validate_only=validate_only), timeout_ms
+            controller.create_partitions(specs, validate_only=validate_only, charge=charge),
+            timeout_ms,
         )
         if not validate_only:
             await self._published(controller)
         return results
-
-    async def alter_topic_configs(
-        self, name: str, plan: ConfigPlan, *, validate_only: bool = False, timeout_ms: int = 30_000
-    ) -> None:
-        """Change a topic's configs, on any broker, and wait until this broker applies them.
-
-        Raises KafkaError: what `plan` raises, unknown_topic_or_partition, request_timed_out.
-        """
-        write = write_topic_configs(self._coordination, name, plan, validate_only=validate_only)
-        wanted = await self._tasks.run_write(write, timeout_ms)
-
-        def applied() -> bool:
-            topic = self._cache.topics.get(name)
-            return topic is None or topic.configs == wanted
-
-        if not validate_only:
-            # It is written; if there is no controller now, the next one applies it.
-            await self._member.updates.wait_until(applied, PUBLISH_WAIT_MS_MAX)
-
-    async def alter_broker_configs(
-        self,
-        entity: str,
-        plan: ConfigPlan,
-        *,
-        validate_only: bool = False,
-        timeout_ms: int = 30_000,
-    ) -> None:
-        """Change the dynamic configs of a broker, or of "<default>", in the same way.
-
-        Raises KafkaError: what `plan` raises, request_timed_out.
-        """
-        write = write_broker_configs(self._coordination, entity, plan, validate_only=validate_only)
-        wanted = await self._tasks.run_write(write, timeout_ms)
-        if not validate_only:
-            await self._member.updates.wait_until(
-                lambda: self._cache.broker_configs.get(entity, {}) == wanted, PUBLISH_WAIT_MS_MAX
-            )
-
-    async def alter_entity_configs(
-        self,
-        entity: str,
-        plan: ConfigPlan,
-        *,
-        validate_only: bool = False,
-        timeout_ms: int = 30_000,
-    ) -> None:
-        """Change the configs of an entity such as "groups/etl", in the same way.
-
-        Raises KafkaError: what `plan` raises, request_timed_out.
-        """
-        write = write_entity_configs(self._coordination, entity, plan, validate_only=validate_only)
-        wanted = await self._tasks.run_write(write, timeout_ms)
-        if not validate_only:
-            await self._member.updates.wait_until(
-                lambda: self._cache.entity_configs.get(entity, {}) == wanted, PUBLISH_WAIT_MS_MAX
-            )
-
-    async def alter_user_configs(
-        self, username: str, plan: ConfigPlan, *, timeout_ms: int = 30_000
-    ) -> None:
-        """Change what ZooKeeper has of a user, such as SCRAM credentials.
-
-        Raises KafkaError: what `plan` raises, request_timed_out.
-        """
-        entity = znode_paths.entity_of(znode_paths.USERS, username)
-        write = write_entity_configs(self._coordination, entity, plan, validate_only=False)
-        await self._tasks.run_write(write, timeout_ms)
 
     async def auto_create_topic(self, name: str) -> KafkaError | None:
         """Create a topic that a client used, through the controller.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from local_cluster.controller.model.cluster_image import (
     ClusterDelta,
@@ -21,6 +22,9 @@ from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
+
+PUBLISH_WAIT_MS_MAX: Final = 1_000
+"""How long a response waits until the other brokers have applied the change."""
 
 
 class MetadataUpdates:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -14,6 +14,14 @@ TOPIC_NAME_LENGTH_MAX: Final = 249
 DEFAULT: Final = -1
 
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+ChargePartitions = Callable[[int], None]
+"""Counts partitions that a request creates or deletes; raises KafkaError above a quota."""
+
+
+def free_of_charge(partitions: int) -> None:
+    """Count nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,8 +18,9 @@ GROUP_CONFIGS: Final = "groups"
 CLIENT_METRICS_CONFIGS: Final = "client-metrics"
 ENTITY_KINDS: Final = (GROUP_CONFIGS, CLIENT_METRICS_CONFIGS)
 """Kinds of entities other than topics and brokers; their parents exist once one has configs."""
-USERS: Final = "users"
 USER_CONFIGS: Final = "/config/users"
+CLIENT_CONFIGS: Final = "/config/clients"
+ADDRESS_CONFIGS: Final = "/config/ips"
 CONFIG_CHANGES: Final = "/config/changes"
 CONFIG_CHANGE_PREFIX: Final = "/config/changes/config_change_"
 ISR_CHANGE_NOTIFICATION: Final = "/isr_change_notification"
@@ -45,10 +46,10 @@ PERSISTENT_PATHS: Final = (
     "/brokers/seqid",
     "/config",
     "/config/topics",
-    "/config/clients",
+    CLIENT_CONFIGS,
     USER_CONFIGS,
     BROKER_CONFIGS,
-    "/config/ips",
+    ADDRESS_CONFIGS,
     CONFIG_CHANGES,
     "/admin",
     DELETE_TOPICS,
@@ -86,6 +87,10 @@ def topic_config_path(topic: str) -> str:
 
 def broker_config_path(entity: str) -> str:
     return f"{BROKER_CONFIGS}/{entity}"
+
+
+def user_config_path(username: str) -> str:
+    return f"{USER_CONFIGS}/{sanitize(username)}"
 
 
 def entity_of(kind: str, name: str) -> str:

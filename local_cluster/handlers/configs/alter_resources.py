@@ -121,7 +121,7 @@ async def _alter_topic(
     problem = topic_name_problem(name)
     if problem is not None:
         raise KafkaError(ErrorCode.invalid_topic_exception, problem)
-    await broker.control_plane.alter_topic_configs(
+    await broker.control_plane.configs.alter_topic(
         name, plan, validate_only=validate_only, timeout_ms=ALTER_TIMEOUT_MS
     )
 
@@ -137,7 +137,7 @@ async def _alter_broker(
     _authorize_cluster(broker, context)
     if name:
         _require_node_id(name, broker, "Unexpected broker id, expected {}, but received {}")
-    await broker.control_plane.alter_broker_configs(
+    await broker.control_plane.configs.alter_broker(
         name or DEFAULT_ENTITY, plan, validate_only=validate_only, timeout_ms=ALTER_TIMEOUT_MS
     )
 
@@ -154,7 +154,7 @@ async def _alter_group(
     if not name:
         raise KafkaError(ErrorCode.invalid_request, "Default group resources are not allowed.")
     entity = znode_paths.entity_of(znode_paths.GROUP_CONFIGS, name)
-    await broker.control_plane.alter_entity_configs(
+    await broker.control_plane.configs.alter_entity(
         entity, plan, validate_only=validate_only, timeout_ms=ALTER_TIMEOUT_MS
     )
 
@@ -170,7 +170,7 @@ async def _alter_client_metrics(
     if not name:
         raise KafkaError(ErrorCode.invalid_request, "Subscription name can't be empty")
     entity = znode_paths.entity_of(znode_paths.CLIENT_METRICS_CONFIGS, name)
-    await broker.control_plane.alter_entity_configs(
+    await broker.control_plane.configs.alter_entity(
         entity, plan, validate_only=validate_only, timeout_ms=ALTER_TIMEOUT_MS
     )
 

@@ -8,6 +8,7 @@ poll over thousands of partitions depends on those that move. A lookup that woul
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from contextlib import nullcontext
 from typing import Final
@@ -17,7 +18,12 @@ from local_cluster.fetch_sessions.session_cache import FetchContext
 from local_cluster.fetch_sessions.watches import Watches
 from local_cluster.handlers.data.current_leader import node_endpoints
 from local_cluster.handlers.data.partition_read import PartitionRead, read_partition
-from local_cluster.handlers.deferred import Body, Deferred
+from local_cluster.handlers.data.throttles import (
+    fetch_bytes_max,
+    fetch_is_limited,
+    fetch_throttle_ms,
+)
+from local_cluster.handlers.deferred import Body, Deferred, ThrottledBody
 from local_cluster.handlers.registry import Reply
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.log.disk.page_cache import ColdReadError, warm_only
@@ -27,6 +33,8 @@ from local_cluster.wire.errors import ErrorCode
 
 BYTES_MAX: Final = 55 * 1024 * 1024
 """Kafka's default of the broker's fetch.max.bytes."""
+SIZE_BYTES: Final = 4
+"""The size in front of a response, which Kafka's fetch quota counts."""
 WAIT_MS_MAX: Final = 5 * 60 * 1000
 
 
@@ -40,6 +48,8 @@ class ConsumerFetch:
         request: codec.FetchRequest,
         fetch_context: FetchContext,
     ) -> None:
+        self._began_ns = time.perf_counter_ns()
+        """When the present step began; of a request that waits only the last one counts."""
         self._broker = broker
         self._context = context
         self._request = request
@@ -47,7 +57,8 @@ class ConsumerFetch:
         self._entries = {key_of(entry): entry for entry in fetch_context.partitions}
         self._todo: deque[Key] = deque(self._entries)
         self._reads: dict[Key, PartitionRead] = {}
-        self._bytes_max = min(request.bytes_max, BYTES_MAX)
+        self._bytes_max = fetch_bytes_max(broker, context, min(request.bytes_max, BYTES_MAX))
+        self._bytes_min = min(request.bytes_min, self._bytes_max)
         self._bytes_found = 0
         self._is_urgent = not self._entries and fetch_context.session is None
         self._is_over = request.wait_ms_max <= 0
@@ -87,7 +98,7 @@ class ConsumerFetch:
         if cold is not None:
             self._load(cold)
             return False
-        if self._is_over or self._is_urgent or self._bytes_found >= self._request.bytes_min:
+        if self._is_over or self._is_urgent or self._bytes_found >= self._bytes_min:
             return True
         self._watch()
         # Rarely: a partition that moved during a cold read is read before the request waits.
@@ -175,6 +186,7 @@ class ConsumerFetch:
         self._reply.guard(self._continue)
 
     def _continue(self) -> None:
+        self._began_ns = time.perf_counter_ns()
         assert self._reply is not None
         if self._proceed():
             self._reply.resolve(self._respond())
@@ -184,6 +196,10 @@ class ConsumerFetch:
     def _respond(self) -> Body:
         if self._timer is not None:
             self._timer.cancel()
+        if fetch_is_limited(self._broker):
+            throttle_ms = self._throttle_ms()
+            if throttle_ms:
+                return self._respond_throttled(throttle_ms)
         # In the order of the request, not of the reads: partitions of one topic that are apart
         # become two topics of the same name, and sarama keeps the second only.
         results = []
@@ -206,6 +222,35 @@ class ConsumerFetch:
             session_id=session_id,
             node_endpoints=node_endpoints(self._broker, self._context, leaders) if leaders else (),
         )
+
+    def _throttle_ms(self) -> int:
+        """Return how long the client has to wait for its records, above a quota."""
+        results = [self._reads[key].result for key in self._entries if key in self._reads]
+        parts = codec.encode_response(
+            self._context.api_version, self._fetch_context.preview(results)
+        )
+        size_bytes = SIZE_BYTES
+        for part in parts:
+            size_bytes += len(part) if isinstance(part, bytes) else codec.records_size_bytes(part)
+        busy_ns = time.perf_counter_ns() - self._began_ns
+        return fetch_throttle_ms(self._broker, self._context, size_bytes, busy_ns)
+
+    def _respond_throttled(self, throttle_ms: int) -> Body:
+        """Respond without partitions. A session reads them again with its next request."""
+        error_code, session_id = self._fetch_context.answer_throttled()
+        session = self._fetch_context.session
+        if session is not None and error_code == ErrorCode.none:
+            session.on_changed = None
+        elif session is None and self._watches is not None:
+            self._watches.close()
+        body = codec.encode_response(
+            self._context.api_version,
+            (),
+            error_code=error_code,
+            session_id=session_id,
+            throttle_ms=throttle_ms,
+        )
+        return ThrottledBody(body, throttle_ms)
 
     def _settle(self) -> None:
         """Tell the session which partitions were read to the end: its next request skips them."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from local_cluster.handlers.deferred import Deferred
+from local_cluster.handlers.deferred import Body, Deferred
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.produce import PartitionProduceResponse
 
@@ -42,7 +42,7 @@ class DelayedProduce:
         results: list[PartitionProduceResponse],
         waiting: Sequence[Waiting],
         timeout_ms: int,
-        encode: Callable[[list[PartitionProduceResponse]], bytes],
+        encode: Callable[[list[PartitionProduceResponse]], Body],
     ) -> None:
         self.reply = Deferred()
         self._results = results

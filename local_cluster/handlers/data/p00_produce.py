@@ -31,13 +31,14 @@ from typing import Final
 from local_cluster.controller.model.cluster_image import INTERNAL_TOPICS
 from local_cluster.handlers.data.current_leader import current_leader, node_endpoints
 from local_cluster.handlers.data.delayed_produce import DelayedProduce, Waiting
+from local_cluster.handlers.data.throttles import produce_throttle_ms
 from local_cluster.handlers.data.verified_produce import (
     Verified,
     add_request,
     find_unverified,
     verify_and_produce,
 )
-from local_cluster.handlers.deferred import Deferred
+from local_cluster.handlers.deferred import Body, Deferred, ThrottledBody
 from local_cluster.handlers.registry import Reply, handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.handlers.transactions.partition_verification import (
@@ -108,7 +109,7 @@ def _produce(
     context: RequestContext,
     request: codec.ProduceRequest,
     verified: Verified,
-) -> bytes | Deferred | None:
+) -> Body | Deferred | None:
     results: list[codec.PartitionProduceResponse] = []
     waiting: list[Waiting] = []
     for entry in request.partitions:
@@ -120,7 +121,8 @@ def _produce(
         if any(result.error_code for result in results):
             # The connection is closed, as in Kafka: acks=0 has no other sign of an error.
             raise KafkaError(ErrorCode.invalid_request, "a produce with acks=0 was refused")
-        return None
+        throttle_ms = produce_throttle_ms(broker, context, ACKS_NONE)
+        return ThrottledBody(None, throttle_ms) if throttle_ms else None
     if not waiting:
         return _encode(broker, context, results)
     encode = partial(_encode, broker, context)
@@ -271,7 +273,7 @@ def _copied(entry: codec.PartitionRecords) -> codec.PartitionRecords:
 
 def _encode(
     broker: BrokerServices, context: RequestContext, results: list[codec.PartitionProduceResponse]
-) -> bytes:
+) -> Body:
     leaders = []
     for index, result in enumerate(results):
         if result.error_code == ErrorCode.not_leader_or_follower:
@@ -279,7 +281,11 @@ def _encode(
             results[index] = result._replace(current_leader=leader)
             leaders.append(leader)
     endpoints = node_endpoints(broker, context, leaders) if leaders else ()
-    return codec.encode_response(context.api_version, results, node_endpoints=endpoints)
+    throttle_ms = produce_throttle_ms(broker, context, ACKS_LEADER)
+    body = codec.encode_response(
+        context.api_version, results, node_endpoints=endpoints, throttle_ms=throttle_ms
+    )
+    return ThrottledBody(body, throttle_ms) if throttle_ms else body
 
 
 def _refuse_all(context: RequestContext, request: codec.ProduceRequest, code: ErrorCode) -> bytes:

@@ -32,7 +32,7 @@ async def verify_and_produce(
     request: codec.ProduceRequest,
     producer_id: int,
     operation: SupportedOperation,
-    produce: Callable[[Verified], bytes | Deferred | None],
+    produce: Callable[[Verified], Body | Deferred | None],
 ) -> Body | None:
     """Ask the coordinator, then produce. A marker that arrives meanwhile refuses the batches."""
     async with broker.transactions.write_queue.enter(producer_id):

@@ -1,1 +1,1 @@
-"""ACLs (with `acl_filters`), and the responses of a Kafka without quotas and SCRAM users."""
+"""ACLs (with `acl_filters`), SASL, SCRAM users and client quotas."""

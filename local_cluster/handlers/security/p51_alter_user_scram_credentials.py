@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from local_cluster.controller.model.znode_paths import user_config_path
 from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.security.authentication.scram_credentials import (
@@ -104,7 +105,7 @@ async def _alter(
                 )
             return wanted
 
-        await broker.control_plane.alter_user_configs(change.name, plan)
+        await broker.control_plane.configs.alter_client(user_config_path(change.name), plan)
     except KafkaError as error:
         return {"user": change.name, "error_code": error.code, "error_message": error.message}
     await broker.scram_users.reload(change.name)

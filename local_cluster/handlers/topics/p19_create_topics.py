@@ -11,8 +11,10 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from local_cluster.controller.model.topic_requests import TopicCreation, TopicSpec, repeated
+from local_cluster.handlers.deferred import ThrottledBody
 from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
+from local_cluster.handlers.topics.mutation_quota import mutation_charge, with_throttle_time
 from local_cluster.log.config.description import describe
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
@@ -24,20 +26,23 @@ if TYPE_CHECKING:
     from local_cluster.wire.responses.topics import CreatableTopicResult, CreateTopicsResponse
 
 KRAFT_METADATA_TOPIC: Final = "__cluster_metadata"
+QUOTA_STRICT_SINCE: Final = 6
+"""From this version on, above the quota of mutations nothing is created."""
 """Kafka's name of KRaft's log. It is refused: clients may take such a topic for that log."""
 
 
 @handles(ApiKey.CREATE_TOPICS, min_version=2, max_version=7)
 def create_topics(
     broker: BrokerServices, context: RequestContext, request: CreateTopicsRequest
-) -> Awaitable[CreateTopicsResponse]:
+) -> Awaitable[CreateTopicsResponse | ThrottledBody]:
     """Create each topic that may be created."""
     return _create(broker, context, request)
 
 
 async def _create(
     broker: BrokerServices, context: RequestContext, request: CreateTopicsRequest
-) -> CreateTopicsResponse:
+) -> CreateTopicsResponse | ThrottledBody:
+    charge = mutation_charge(broker, context, strict_since=QUOTA_STRICT_SINCE)
     names: list[str] = [topic.name for topic in request.topics]
     twice = repeated(names)
     results = {name: _refusal(broker, context, name, twice) for name in names}
@@ -53,13 +58,15 @@ async def _create(
             [_spec(topic) for topic in wanted],
             validate_only=request.validate_only,
             timeout_ms=messages.ms(request.timeout),
+            charge=charge.take,
         )
     except KafkaError as error:
         created = [TopicCreation(topic.name, error) for topic in wanted]
     results |= {creation.name: creation for creation in created}
-    return {
+    response: CreateTopicsResponse = {
         "topics": [_result(broker, context, each) for each in results.values() if each is not None]
     }
+    return with_throttle_time(response, charge)
 
 
 def _refusal(

@@ -12,8 +12,10 @@ from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from local_cluster.controller.model.topic_requests import repeated
+from local_cluster.handlers.deferred import ThrottledBody
 from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
+from local_cluster.handlers.topics.mutation_quota import mutation_charge, with_throttle_time
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import DEFAULT_MESSAGES, ErrorCode, KafkaError
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 TOPIC_IDS_SINCE: Final = 6
 DELETION_DISABLED_SINCE: Final = 3
+QUOTA_STRICT_SINCE: Final = 5
+"""From this version on, above the quota of mutations nothing is deleted."""
 
 TopicKey = tuple[str | None, uuid.UUID | None]
 """A topic as the request names it: by name or by id."""
@@ -34,7 +38,7 @@ TopicKey = tuple[str | None, uuid.UUID | None]
 @handles(ApiKey.DELETE_TOPICS, min_version=1, max_version=6)
 def delete_topics(
     broker: BrokerServices, context: RequestContext, request: DeleteTopicsRequest
-) -> Awaitable[DeleteTopicsResponse]:
+) -> Awaitable[DeleteTopicsResponse | ThrottledBody]:
     """Delete each topic that may be deleted."""
     keys: list[TopicKey]
     if context.api_version >= TOPIC_IDS_SINCE:
@@ -46,7 +50,8 @@ def delete_topics(
 
 async def _delete(
     broker: BrokerServices, context: RequestContext, keys: Sequence[TopicKey], timeout_ms: int
-) -> DeleteTopicsResponse:
+) -> DeleteTopicsResponse | ThrottledBody:
+    charge = mutation_charge(broker, context, strict_since=QUOTA_STRICT_SINCE)
     errors: dict[TopicKey, KafkaError | None] = {
         key: KafkaError(
             ErrorCode.invalid_request,
@@ -68,12 +73,12 @@ async def _delete(
     ids = {n: topic.topic_id for n in names.values() if (topic := broker.metadata.topics.get(n))}
     try:
         results = await broker.control_plane.delete_topics(
-            tuple(names.values()), timeout_ms=timeout_ms
+            tuple(names.values()), timeout_ms=timeout_ms, charge=charge.take
         )
         errors |= {key: results[name] for key, name in names.items()}
     except KafkaError as error:
         errors |= dict.fromkeys(names, error)
-    return {
+    response: DeleteTopicsResponse = {
         "responses": [
             {
                 "name": names.get(key, _visible_name(broker, context, key)),
@@ -84,6 +89,7 @@ async def _delete(
             for key, error in errors.items()
         ],
     }
+    return with_throttle_time(response, charge)
 
 
 def _visible_name(broker: BrokerServices, context: RequestContext, key: TopicKey) -> str | None:

@@ -7,11 +7,13 @@ request says. v2 is flexible.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from local_cluster.controller.model.topic_requests import PartitionsSpec, repeated
+from local_cluster.handlers.deferred import ThrottledBody
 from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
+from local_cluster.handlers.topics.mutation_quota import mutation_charge, with_throttle_time
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -24,18 +26,22 @@ if TYPE_CHECKING:
 
     from local_cluster.wire.responses.topics import CreatePartitionsResponse
 
+QUOTA_STRICT_SINCE: Final = 3
+"""From this version on, above the quota of mutations nothing is created."""
+
 
 @handles(ApiKey.CREATE_PARTITIONS, min_version=0, max_version=3)
 def create_partitions(
     broker: BrokerServices, context: RequestContext, request: CreatePartitionsRequest
-) -> Awaitable[CreatePartitionsResponse]:
+) -> Awaitable[CreatePartitionsResponse | ThrottledBody]:
     """Add partitions to each topic that may have more."""
     return _create(broker, context, request)
 
 
 async def _create(
     broker: BrokerServices, context: RequestContext, request: CreatePartitionsRequest
-) -> CreatePartitionsResponse:
+) -> CreatePartitionsResponse | ThrottledBody:
+    charge = mutation_charge(broker, context, strict_since=QUOTA_STRICT_SINCE)
     twice = repeated(topic.name for topic in request.topics)
     errors: dict[str, KafkaError | None] = {}
     specs = []
@@ -48,11 +54,14 @@ async def _create(
             specs.append(_spec(topic))
     try:
         errors |= await broker.control_plane.create_partitions(
-            specs, validate_only=request.validate_only, timeout_ms=messages.ms(request.timeout)
+            specs,
+            validate_only=request.validate_only,
+            timeout_ms=messages.ms(request.timeout),
+            charge=charge.take,
         )
     except KafkaError as error:
         errors |= dict.fromkeys((spec.topic for spec in specs), error)
-    return {
+    response: CreatePartitionsResponse = {
         "results": [
             {
                 "name": name,
@@ -62,6 +71,7 @@ async def _create(
             for name, error in errors.items()
         ],
     }
+    return with_throttle_time(response, charge)
 
 
 def _spec(topic: CreatePartitionsTopic) -> PartitionsSpec:

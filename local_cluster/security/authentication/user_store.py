@@ -6,11 +6,9 @@ a login never waits for ZooKeeper. While ZooKeeper does not answer, the last use
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping
-from typing import Final
 
 from local_cluster.client.auth.scram import HASHES
 from local_cluster.controller.model import znode_paths
@@ -21,12 +19,11 @@ from local_cluster.controller.zk.coordination import (
     CoordinationUnavailable,
     SessionState,
 )
+from local_cluster.controller.zk.followed_znodes import EVERYTHING, FollowedZnodes
 from local_cluster.security.authentication.scram_credentials import (
     ScramCredential,
     decode_credential,
 )
-
-RETRY_DELAY_MS: Final = 100
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +39,7 @@ class UserStore:
         self._users: dict[str, Credentials] = {}
         self._watched: set[str] = set()
         """Paths of user znodes that are watched."""
-        self._changed: set[str | None] = {None}
-        """Paths to read; None for all of them."""
-        self._due = asyncio.Event()
-        self._lock = asyncio.Lock()
-        """Held while reading, so that an older reading never replaces a newer one."""
-        self._task: asyncio.Task[None] | None = None
+        self._followed = FollowedZnodes("SCRAM users", self._read)
 
     @property
     def users(self) -> Mapping[str, Credentials]:
@@ -60,63 +52,36 @@ class UserStore:
 
     async def start(self) -> None:
         """Read the users, and follow them. Waits until ZooKeeper answers."""
-        while True:
-            if await self._read_changed():
-                break
-            await asyncio.sleep(RETRY_DELAY_MS / 1000)
-        self._task = asyncio.create_task(self._follow(), name="SCRAM users")
+        await self._followed.start()
 
     async def stop(self) -> None:
         """Follow no more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._followed.stop()
 
     async def reload(self, username: str) -> None:
         """Read a user that this broker has just changed. A failure is repaired by the watch."""
         with contextlib.suppress(CoordinationUnavailable):
-            async with self._lock:
-                await self._read_user(_path_of(znode_paths.sanitize(username)))
+            async with self._followed.lock:
+                await self._read_user(znode_paths.user_config_path(username))
 
     # -- events -----------------------------------------------------------------------------
 
     def path_changed(self, path: str | None) -> None:
         """A watch fired; None for all of them."""
-        if path is None or path == znode_paths.USER_CONFIGS or path in self._watched:
-            self._changed.add(None if path == znode_paths.USER_CONFIGS else path)
-            self._due.set()
+        if path is None or path == znode_paths.USER_CONFIGS:
+            self._followed.mark(EVERYTHING)
+        elif path in self._watched:
+            self._followed.mark(path)
 
     def session_changed(self, state: SessionState) -> None:
         """Watches of a lost session are gone."""
-        self._changed.add(None)
-        if state is SessionState.CONNECTED:
-            self._due.set()
+        self._followed.session_changed(state)
 
     # -- inside -----------------------------------------------------------------------------
 
-    async def _follow(self) -> None:
-        while True:
-            await self._due.wait()
-            self._due.clear()
-            if not await self._read_changed():
-                await asyncio.sleep(RETRY_DELAY_MS / 1000)
-                self._due.set()
-
-    async def _read_changed(self) -> bool:
-        """Read what changed. Return False if ZooKeeper did not answer; it stays due then."""
-        changed, self._changed = self._changed, set()
-        try:
-            async with self._lock:
-                await self._read(changed)
-        except CoordinationUnavailable as error:
-            self._changed |= changed
-            log.warning("cannot read the SCRAM users yet: %s", error)
-            return False
-        return True
-
     async def _read(self, changed: set[str | None]) -> None:
-        paths = {path for path in changed if path is not None}
-        if None in changed:
+        paths = {path for path in changed if path is not EVERYTHING}
+        if EVERYTHING in changed:
             names = await self._coordination.children(znode_paths.USER_CONFIGS, watch=True)
             present = {_path_of(name) for name in names}
             paths |= present | self._watched

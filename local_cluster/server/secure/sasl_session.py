@@ -60,6 +60,7 @@ class SaslSession:
         self._settings = settings
         self.counters = settings.counters
         self._dispatcher = RequestDispatcher(services, settings.listener, self._find)
+        self.request_time = self._dispatcher.request_time
         self._mechanism = ""
         self._exchange: Exchange | None = None
         """The authentication that is under way."""

@@ -40,6 +40,7 @@ _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
 _PARTITION_HEAD: Final = struct.Struct(">ihqq")
 _ABORTED: Final = struct.Struct(">qq")
+_THROTTLE_MS: Final = struct.Struct(">i")
 _RESPONSE_HEAD: Final = struct.Struct(">ihi")
 _EPOCH_END: Final = struct.Struct(">iq")
 DIVERGING_EPOCH_TAG: Final = 0
@@ -53,11 +54,16 @@ def encode_response(
     error_code: int = 0,
     session_id: int = 0,
     node_endpoints: Sequence[NodeEndpoint] = (),
+    throttle_ms: int = 0,
 ) -> list[bytes | memoryview | RecordsPart]:
     """Encode the body as parts; partitions of one topic must be adjacent."""
     flexible = version >= 12
     parts: list[bytes | memoryview | RecordsPart] = []
-    out = bytearray(4) if version < 7 else bytearray(_RESPONSE_HEAD.pack(0, error_code, session_id))
+    out = bytearray(
+        _THROTTLE_MS.pack(throttle_ms)
+        if version < 7
+        else _RESPONSE_HEAD.pack(throttle_ms, error_code, session_id)
+    )
     groups = runs_by_topic(partitions)
     out += write_array_length(len(groups), flexible=flexible)
     for entries in groups:

@@ -97,7 +97,7 @@ class ValueData(TypedDict):
     value: float
 
 
-class EntryData(TypedDict):
+class DescribeClientQuotasEntryData(TypedDict):
     entity: Sequence[EntityData]
     values: Sequence[ValueData]
 
@@ -108,7 +108,20 @@ class DescribeClientQuotasResponse(TypedDict):
     throttle_time: NotRequired[int]
     error_code: ErrorCode
     error_message: str | None
-    entries: Sequence[EntryData] | None
+    entries: Sequence[DescribeClientQuotasEntryData] | None
+
+
+class AlterClientQuotasEntryData(TypedDict):
+    error_code: ErrorCode
+    error_message: str | None
+    entity: Sequence[EntityData]
+
+
+class AlterClientQuotasResponse(TypedDict):
+    """AlterClientQuotas v0-v1."""
+
+    throttle_time: NotRequired[int]
+    entries: Sequence[AlterClientQuotasEntryData]
 
 
 class CredentialInfo(TypedDict):

@@ -175,6 +175,16 @@ HARMLESS_ACL: Final = {
     "operation": 3,
     "permission_type": 3,
 }
+HARMLESS_QUOTA: Final = {
+    "entries": [
+        {
+            "entity": [{"entity_type": "user", "entity_name": "harmless"}],
+            "ops": [{"key": "producer_byte_rate", "value": 1e9, "remove": False}],
+        }
+    ],
+    "validate_only": True,
+}
+NO_QUOTAS: Final = {"entries": [], "validate_only": True}
 BATCH: Final = bytes(encode_batch([NewRecord(1_000, b"k", b"v")]))
 TRANSACTIONAL_BATCH: Final = bytes(
     encode_batch(
@@ -640,6 +650,7 @@ REQUESTS: Final[tuple[tuple[ApiKey, tuple[int, ...], Build], ...]] = (
     (ApiKey.LIST_PARTITION_REASSIGNMENTS, (0,), _list_reassignments),
     (ApiKey.OFFSET_DELETE, (0,), _offset_delete),
     (ApiKey.DESCRIBE_CLIENT_QUOTAS, (0, 1), _plain({"components": [], "strict": False})),
+    (ApiKey.ALTER_CLIENT_QUOTAS, (0, 1), _plain(HARMLESS_QUOTA, NO_QUOTAS)),
     (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, (0,), _plain({"users": []})),
     (
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,

@@ -28,6 +28,7 @@ from local_cluster.log.directory.log_directory import LogDirectory
 from local_cluster.log.directory.log_store import LogStore
 from local_cluster.log.disk.disk_work import LogDirectoryError
 from local_cluster.log.partition.partition_log import PartitionLog
+from local_cluster.quotas.client_quotas import ClientQuotas
 from local_cluster.replication.follower.followed_replicas import FollowedReplicas
 from local_cluster.replication.isr_proposer import IsrProposer
 from local_cluster.replication.log_dir_moves import LogDirMoves
@@ -331,6 +332,7 @@ class SimBroker(SimProcess):
 
     acls = None
     rights_version = 0
+    quotas = ClientQuotas({})
 
     def authorize(self, *_: object) -> bool:
         return True

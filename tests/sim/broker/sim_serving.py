@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import local_cluster.handlers.all
+from local_cluster.handlers.deferred import ThrottledBody
 from local_cluster.handlers.registry import find_handler
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.log.partition.partition_log import LogSlice
@@ -90,6 +91,7 @@ async def _answer(
 
 
 def _encoded(api: int, version: int, reply: Any) -> Body:
+    assert not isinstance(reply, ThrottledBody), "no quota is set"
     if isinstance(reply, bytes | list):
         return reply
     return messages.encode_response(ApiKey(api), version, reply)

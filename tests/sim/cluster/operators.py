@@ -114,7 +114,7 @@ class Operators:
         value = self._random.choice(MIN_INSYNC_REPLICAS)
         self._request(
             broker,
-            broker.control_plane.alter_topic_configs(
+            broker.control_plane.configs.alter_topic(
                 self._cluster.topic, lambda configs: {**configs, "min.insync.replicas": value}
             ),
         )

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from local_cluster.clock import SystemClock
 from local_cluster.controller.model.cluster_image import (
     BrokerEndpoints,
     ClusterImage,
@@ -16,6 +17,7 @@ from local_cluster.controller.model.encoded_topics import EncodedTopics
 from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.handlers.cluster.p03_metadata import metadata
 from local_cluster.handlers.services import BrokerServices, RequestContext
+from local_cluster.quotas.client_quotas import ClientQuotas
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from tests.unit.local_cluster.controller.member.control_plane_member import Member
@@ -31,6 +33,8 @@ class Broker:
         self.control_plane = self.member.plane
         self.metadata: MetadataCache = self.member.cache
         self.encoded_topics = EncodedTopics(self.metadata)
+        self.quotas = ClientQuotas({})
+        self.clock = SystemClock()
         self.denied: set[tuple[str, str]] = set()
 
     def authorize(

@@ -7,14 +7,17 @@ import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from local_cluster.handlers.deferred import Deferred
+from local_cluster.clock import SystemClock
+from local_cluster.handlers.deferred import Deferred, ThrottledBody
 from local_cluster.handlers.registry import Handler, Reply
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.log.disk.cold_reads import ColdReads
+from local_cluster.quotas.client_quotas import ClientQuotas
 from local_cluster.server.connection import (
     IN_FLIGHT_MAX,
     RESPONSE_BYTES_MAX,
@@ -33,15 +36,22 @@ BUFFERS_BYTES_MAX = 2 * 1024 * 1024
 """More than the buffers of both kernels hold."""
 
 
+FOREVER_MS = 1_000_000
+SHORT_MS = 50
+CLOCK_STEP_S = 0.01
+"""A timer of the loop may fire a little early."""
+
+
 class Peer:
     """Sends all requests at once, and gets the responses of the test."""
 
     def __init__(self) -> None:
         self.requested: list[int] = []
         self.waiting: list[Deferred] = []
-        self.response: bytes | None = None
+        self.response: bytes | ThrottledBody | None = None
         """None: the test responds later."""
         self.reader: asyncio.StreamReader
+        self.quotas = ClientQuotas({})
 
     def handle(self, broker: object, context: RequestContext, body: object) -> Reply:
         self.requested.append(context.correlation_id)
@@ -70,7 +80,7 @@ class Peer:
 async def requesting(peer: Peer) -> AsyncIterator[None]:
     """Connect the peer to a server, and send its requests."""
     handler = Handler(ApiKey.METADATA, 0, 0, peer.handle, True, 0, True)
-    services = cast(BrokerServices, object())
+    services = cast(BrokerServices, SimpleNamespace(quotas=peer.quotas, clock=SystemClock()))
     dispatcher = RequestDispatcher(services, "L", find_handler=lambda key: handler)
     cold_reads = ColdReads(FakePageCache(0))
     loop = asyncio.get_running_loop()
@@ -121,3 +131,41 @@ async def test_no_more_requests_are_dispatched_than_may_be_in_flight(peer: Peer)
                 peer.waiting.pop().resolve(b"")
             await asyncio.sleep(0)
         assert await reading == list(range(REQUESTS))
+
+
+async def test_a_throttled_connection_is_answered_first_and_not_read_meanwhile(peer: Peer) -> None:
+    peer.response = ThrottledBody(b"", FOREVER_MS)
+    async with requesting(peer):
+        await peer.until_requested()
+        async with asyncio.timeout(20):
+            assert await peer.reader.readexactly(8) == struct.pack(">ii", 4, 0)
+        await turns(50)
+        assert peer.requested == [0]
+
+
+async def test_a_throttle_ends_and_later_ones_extend_it(peer: Peer) -> None:
+    async with requesting(peer):
+        await peer.until_requested()
+        dispatched = len(peer.requested)
+        assert dispatched == IN_FLIGHT_MAX, "these were read before anybody was throttled"
+        waiting, peer.waiting = peer.waiting, []
+        began = asyncio.get_running_loop().time()
+        for number, each in enumerate(waiting):
+            each.resolve(ThrottledBody(b"", SHORT_MS * (number % 2 + 1)))
+        peer.response = b""
+        assert await peer.read_ids() == list(range(REQUESTS))
+        assert asyncio.get_running_loop().time() - began >= 2 * SHORT_MS / 1000 - CLOCK_STEP_S
+
+
+async def test_a_throttled_request_without_a_response_mutes_too(peer: Peer) -> None:
+    peer.response = ThrottledBody(None, FOREVER_MS)
+    async with requesting(peer):
+        await peer.until_requested()
+        await turns(50)
+        assert peer.requested == [0]
+
+
+async def turns(count: int) -> None:
+    """Let the loop do what it has to do, also with sockets."""
+    for _ in range(count):
+        await asyncio.sleep(0.001)

@@ -11,10 +11,12 @@ from typing import Any, cast
 from local_cluster.counters.traffic import TopicsTraffic, TopicTraffic
 from local_cluster.fetch_sessions.session_cache import FetchSessionCache
 from local_cluster.handlers.data.consumer_fetch import ConsumerFetch
-from local_cluster.handlers.deferred import Deferred
+from local_cluster.handlers.deferred import Deferred, ThrottledBody
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.log.disk.cold_reads import ColdReads
 from local_cluster.log.disk.page_cache import ColdReadError, is_warm_only
+from local_cluster.quotas.client_quotas import ClientQuotas
+from local_cluster.quotas.entity import CLIENT_ID, USER, entity
 from local_cluster.wire import fetch as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -86,12 +88,14 @@ class FakeBroker:
         self.partitions = [FakePartition(index) for index in range(partitions_count)]
         self.page_cache = FakePageCache()
         self.cold_reads = ColdReads(self.page_cache)
-        self.clock = SimpleNamespace(monotonic_ms=lambda: 0)
+        self.clock = SimpleNamespace(monotonic_ms=lambda: self.now_ms)
         self.fetch_sessions = FetchSessionCache(lambda: 7)
         self.replicas = self
         self.traffic = TopicsTraffic()
         self.epoch = 0
         self.rights_version = 0
+        self.now_ms: int = 0
+        self.quotas = ClientQuotas({})
         self.may_read = True
 
     def authorize(self, *arguments: object) -> bool:
@@ -123,7 +127,7 @@ class FakeBroker:
             -1, wait_ms, bytes_min, bytes_max, 0, *session, entries, (), ""
         )
         opened = self.fetch_sessions.open(*session, entries, (), uses_topic_ids=False, now_ms=0)
-        context = RequestContext(ApiKey.FETCH, VERSION, 1, None, "p", "l", "h", 1)
+        context = RequestContext(ApiKey.FETCH, VERSION, 1, None, "User:p", "l", "h", 1)
         return ConsumerFetch(cast(BrokerServices, self), context, request, opened).run()
 
 
@@ -261,3 +265,69 @@ async def test_a_session_is_told_of_a_revocation_without_new_records() -> None:
     broker.may_read = False
     broker.fetch_sessions.read_all_again()
     assert records_by_partition(broker.fetch(session=(7, 2))) == {0: 0}, "the error"
+
+
+def throttled(reply: Any) -> tuple[int, int, int]:
+    """Return (throttle time in ms, error code, session id) of a response without partitions."""
+    assert isinstance(reply, ThrottledBody)
+    parts: Any = reply.body
+    body = memoryview(b"".join(bytes(part) for part in parts))
+    error_code, session_id, partitions = codec.decode_response(VERSION, body, 0)
+    assert not partitions
+    assert int.from_bytes(body[:4]) == reply.throttle_ms
+    return reply.throttle_ms, error_code, session_id
+
+
+def limit(broker: FakeBroker, bytes_per_second: float) -> None:
+    broker.quotas.set_quotas({entity({USER: "p"}): {"consumer_byte_rate": bytes_per_second}})
+
+
+async def test_above_a_quota_a_response_is_empty_and_not_counted() -> None:
+    broker = FakeBroker(1)
+    broker.partitions[0].append(500)
+    parts: Any = broker.fetch((0, 0), bytes_max=40)
+    size_bytes = 4 + sum(len(bytes(part)) for part in parts)
+    limit(broker, size_bytes / 10)
+    assert records_by_partition(broker.fetch((0, 0), bytes_max=40)) == {0: 40}
+    for _ in range(2):
+        assert throttled(broker.fetch((0, 0), bytes_max=40)) == (10_000, 0, 0)
+    assert not any(partition.watchers for partition in broker.partitions)
+    broker.now_ms = 11_000
+    assert records_by_partition(broker.fetch((0, 40), bytes_max=1)) == {0: 1}
+
+
+async def test_a_response_is_no_larger_than_a_quota_lets_pass() -> None:
+    broker = FakeBroker(1)
+    broker.partitions[0].append(500)
+    limit(broker, 7)
+    too_much = throttled(broker.fetch((0, 0), bytes_min=400))[0]
+    assert too_much < 20_000, "it is too large by its headers only"
+
+
+async def test_quotas_of_others_do_not_throttle() -> None:
+    broker = FakeBroker(1)
+    broker.partitions[0].append(500)
+    broker.quotas.set_quotas({entity({CLIENT_ID: "x"}): {"consumer_byte_rate": 1}})
+    for _ in range(5):
+        assert records_by_partition(broker.fetch((0, 0))) == {0: 500}
+
+
+async def test_a_throttled_session_continues_with_all_it_left_out() -> None:
+    broker = FakeBroker(2)
+    asked = ((0, 0), (1, 0))
+    assert records_by_partition(broker.fetch(*asked, session=(0, 0), wait_ms=0)) == {0: 0, 1: 0}
+    broker.partitions[1].append(30)
+    limit(broker, 1)
+    throttle_ms, error_code, session_id = throttled(broker.fetch(session=(7, 1)))
+    assert (error_code, session_id) == (0, 7)
+    broker.now_ms = throttle_ms
+    limit(broker, 1_000)
+    assert records_by_partition(broker.fetch(session=(7, 2))) == {1: 30}
+
+
+async def test_a_throttled_first_request_opens_no_session() -> None:
+    broker = FakeBroker(1)
+    broker.partitions[0].append(30)
+    limit(broker, 1)
+    assert throttled(broker.fetch((0, 0), session=(0, 0)))[1:] == (0, 0)
+    assert len(broker.fetch_sessions) == 0
