@@ -14,7 +14,7 @@ from tests.referee.ledger import Ledger
 from tests.referee.modes import State, copy_name, writers_of
 from tests.referee.plan import Plan, TopicPlan
 from tests.referee.transactions import TransactionalWriter
-from tests.referee.writers import Writer
+from tests.referee.writers import IN_FLIGHT_MAX, IN_FLIGHT_MAX_TO_KAFKA, Writer
 
 GROUPS: Final = ("readers", "markers")
 TRANSACTIONAL_WRITERS: Final = 2
@@ -117,6 +117,7 @@ class Load:
         if not states:
             return
         share = len(states) / len(self._plan.topics)
+        is_kafka = any(each.name == cluster and each.is_external for each in self._plan.clusters)
         writer = Writer(
             self._ledger,
             cluster,
@@ -125,6 +126,7 @@ class Load:
             self._plan.codecs[cluster],
             self._plan.records_per_second * share,
             f"{self._plan.seed}-{next(self._numbers)}",
+            in_flight_max=IN_FLIGHT_MAX_TO_KAFKA if is_kafka else IN_FLIGHT_MAX,
         )
         with self._lock:
             self._writers[cluster, is_recreated] = writer

@@ -24,6 +24,11 @@ IMPATIENCE_MS: Final = 3_000
 WAITING_MAX: Final = 1_500
 """Records of a producer without outcome; above it, it gets no more."""
 METADATA_SECONDS: Final = 5.0
+IN_FLIGHT_MAX: Final = 5
+"""Produce requests on their way to a broker of ours."""
+IN_FLIGHT_MAX_TO_KAFKA: Final = 1
+"""To Apache Kafka. With more, librdkafka begins a new epoch when the second request is refused
+because the first failed, and writes twice what other partitions hold already (its issue 4953)."""
 KEPT_WHOLE: Final = (State.PLAIN, State.TRANSACTIONAL, State.GROWN)
 
 Partitions = Callable[[str], int]
@@ -44,7 +49,11 @@ def tiny_burst_size(randomly: random.Random) -> int:
 
 
 def producer_settings(
-    bootstrap: str, codec: str, linger_ms: int, timeout_ms: int
+    bootstrap: str,
+    codec: str,
+    linger_ms: int,
+    timeout_ms: int,
+    in_flight_max: int = IN_FLIGHT_MAX,
 ) -> dict[str, Any]:
     """Settings of an idempotent producer."""
     return {
@@ -54,6 +63,7 @@ def producer_settings(
         "compression.type": codec,
         "linger.ms": linger_ms,
         "message.timeout.ms": timeout_ms,
+        "max.in.flight.requests.per.connection": in_flight_max,
     }
 
 
@@ -124,10 +134,12 @@ class Writer(Client):
         prefix: str = "",
         burst: Callable[[random.Random], int] = burst_size,
         kept_whole: Collection[State] = KEPT_WHOLE,
+        in_flight_max: int = IN_FLIGHT_MAX,
     ) -> None:
         """`kept_whole` are the topics that keep every record until the end."""
         super().__init__(f"writer-{cluster}-{seed}")
         self._kept_whole = kept_whole
+        self._in_flight_max = in_flight_max
         self._burst_size = burst
         self._prefix = prefix
         self._servers = bootstrap
@@ -172,7 +184,7 @@ class Writer(Client):
             (
                 kind,
                 confluent_kafka.Producer(
-                    producer_settings(self._servers, codec, linger_ms, timeout)
+                    producer_settings(self._servers, codec, linger_ms, timeout, self._in_flight_max)
                 ),
             )
             for kind, codec, linger_ms, timeout in kinds
