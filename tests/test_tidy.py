@@ -236,3 +236,9 @@ def test_words_that_only_the_authors_know_are_gone() -> None:
         if word in path.read_text()
     ]
     assert not found, "\n".join(found)
+
+
+def test_no_merge_is_left_half_done() -> None:
+    marker = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
+    texts = [path for path in ROOT.rglob("*.md") if ".venv" not in path.parts]
+    assert [name(path) for path in texts if marker.search(path.read_text())] == []

@@ -193,12 +193,21 @@ def demo(
             "--topology", help="Topology file; default: the quickstart.", show_default=False
         ),
     ] = None,
+    secure: Annotated[
+        bool,
+        typer.Option(
+            "--secure",
+            help="Over TLS and SCRAM with ACLs: configs/secure.yaml, with secrets of its own.",
+        ),
+    ] = False,
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
     """Run the whole system on real input: the departures of 2013 from New York's airports."""
     require_extra("demo")
     require_extra("embedded")
+    if secure and topology is not None:
+        fail("--secure has a topology of its own; name it or a --topology", code=EXIT_USAGE)
     from topology.demo.run import run_demo
     from topology.file.load import shipped_topology
 
@@ -207,6 +216,7 @@ def demo(
         keep=keep,
         output=output.value,
         state_dir=state_dir,
-        topology=topology or shipped_topology("quickstart"),
+        topology=topology or shipped_topology("secure" if secure else "quickstart"),
+        with_own_secrets=secure,
     )
     raise typer.Exit(code)

@@ -18,6 +18,8 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
+from topology.demo.clients import ADDRESS, Connection
+
 GROUP: Final = "boards"
 SHARE: Final = 10
 """The group reads one record in this many of each partition."""
@@ -86,12 +88,12 @@ class Board:
         return {**document, "is_exact": self.is_exact}
 
 
-def read_a_part(bootstrap: str, topic: str) -> dict[int, int]:
+def read_a_part(connection: Connection, topic: str) -> dict[int, int]:
     """Let the group read a share of every partition and commit; return offset by partition.
 
     Raises BoardsError.
     """
-    consumer = Consumer({**_CONSUMER, "bootstrap.servers": bootstrap})
+    consumer = Consumer({**_CONSUMER, **connection})
     try:
         metadata = consumer.list_topics(topic, timeout=CALL_TIMEOUT_S).topics[topic]
         wanted = {}
@@ -116,7 +118,7 @@ def read_a_part(bootstrap: str, topic: str) -> dict[int, int]:
         consumer.commit(offsets=offsets, asynchronous=False)
         return positions
     except KafkaException as error:
-        raise BoardsError(f"group {GROUP} at {bootstrap}: {error}") from error
+        raise BoardsError(f"group {GROUP} at {connection[ADDRESS]}: {error}") from error
     finally:
         consumer.close()
 
@@ -147,21 +149,21 @@ def translate_position(
     return target_topic, translated
 
 
-def move_group(bootstrap: str, topic: str, position: Mapping[int, int]) -> None:
+def move_group(connection: Connection, topic: str, position: Mapping[int, int]) -> None:
     """Commit offsets for the group of the same name in another cluster. Raises BoardsError."""
-    consumer = Consumer({**_CONSUMER, "bootstrap.servers": bootstrap})
+    consumer = Consumer({**_CONSUMER, **connection})
     try:
         offsets = [TopicPartition(topic, p, offset) for p, offset in position.items()]
         consumer.commit(offsets=offsets, asynchronous=False)
     except KafkaException as error:
-        raise BoardsError(f"group {GROUP} at {bootstrap}: {error}") from error
+        raise BoardsError(f"group {GROUP} at {connection[ADDRESS]}: {error}") from error
     finally:
         consumer.close()
 
 
-def next_flights(bootstrap: str, topic: str, partitions: list[int]) -> dict[int, Flight]:
+def next_flights(connection: Connection, topic: str, partitions: list[int]) -> dict[int, Flight]:
     """Return the group's next record of every partition that has one. Raises BoardsError."""
-    consumer = Consumer({**_CONSUMER, "bootstrap.servers": bootstrap})
+    consumer = Consumer({**_CONSUMER, **connection})
     try:
         committed = consumer.committed(
             [TopicPartition(topic, partition) for partition in partitions], timeout=CALL_TIMEOUT_S
@@ -177,27 +179,28 @@ def next_flights(bootstrap: str, topic: str, partitions: list[int]) -> dict[int,
         while left.keys() - found.keys():
             if time.monotonic() > deadline_s:
                 missing = sorted(left.keys() - found.keys())
-                raise BoardsError(f"no next flight in {topic} partitions {missing} at {bootstrap}")
+                where = f"{topic} partitions {missing} at {connection[ADDRESS]}"
+                raise BoardsError(f"no next flight in {where}")
             for message in consumer.consume(_POLL_RECORDS, timeout=0.5):
                 partition, offset = _place(message)
                 found.setdefault(partition, _flight(message, offset))
         return found
     except KafkaException as error:
-        raise BoardsError(f"group {GROUP} at {bootstrap}: {error}") from error
+        raise BoardsError(f"group {GROUP} at {connection[ADDRESS]}: {error}") from error
     finally:
         consumer.close()
 
 
 def check_boards(
-    *, source_bootstrap: str, aggregate_bootstrap: str, api: str, link: str, topic: str
+    *, source: Connection, aggregate: Connection, api: str, link: str, topic: str
 ) -> list[Board]:
     """Read, translate, move and compare; return one board per partition. Raises BoardsError."""
-    position = read_a_part(source_bootstrap, topic)
+    position = read_a_part(source, topic)
     target_topic, translated = translate_position(api, link, topic, position)
-    move_group(aggregate_bootstrap, target_topic, translated)
+    move_group(aggregate, target_topic, translated)
     partitions = sorted(position)
-    there = next_flights(source_bootstrap, topic, partitions)
-    here = next_flights(aggregate_bootstrap, target_topic, partitions)
+    there = next_flights(source, topic, partitions)
+    here = next_flights(aggregate, target_topic, partitions)
     return [
         Board(
             partition=partition,

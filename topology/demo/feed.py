@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from topology.demo.clients import ADDRESS, Connection
 from topology.demo.flights import AirportFlights
 
 TOPIC: Final = "flights"
@@ -50,9 +51,9 @@ class FeedError(Exception):
     """Records were not accepted, or a topic could not be created."""
 
 
-def create_topic(bootstrap: str) -> None:
+def create_topic(connection: Connection) -> None:
     """Create the topic in one datacenter, if it is missing. Raises FeedError."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": LOG_LEVEL_WARNING})
+    admin = AdminClient({**connection, "log_level": LOG_LEVEL_WARNING})
     topic = NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=1, config=TOPIC_CONFIG)
     created: Future[None] = admin.create_topics(
         [topic], operation_timeout=CREATE_TIMEOUT_S, request_timeout=CREATE_TIMEOUT_S
@@ -61,19 +62,19 @@ def create_topic(bootstrap: str) -> None:
         created.result(CREATE_TIMEOUT_S)
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise FeedError(f"topic {TOPIC} at {bootstrap}: {error}") from error
+            raise FeedError(f"topic {TOPIC} at {connection[ADDRESS]}: {error}") from error
 
 
 def feed_airports(
     flights: Mapping[str, AirportFlights],
-    bootstraps: Mapping[str, str],
+    connections: Mapping[str, Connection],
     on_progress: OnProgress,
 ) -> int:
     """Produce every airport's flights to its own cluster, all airports at the same time.
 
     Returns the number of records when all of them are acknowledged. Raises FeedError.
     """
-    feeds = [_Feed(name, bootstraps[name], rows) for name, rows in flights.items()]
+    feeds = [_Feed(name, connections[name], rows) for name, rows in flights.items()]
     open_feeds = feeds
     try:
         while open_feeds:
@@ -93,7 +94,7 @@ def feed_airports(
 class _Feed:
     """The producer of one airport and its progress."""
 
-    def __init__(self, airport: str, bootstrap: str, flights: AirportFlights) -> None:
+    def __init__(self, airport: str, connection: Connection, flights: AirportFlights) -> None:
         self.airport = airport
         self._flights = flights
         self._next = 0
@@ -101,7 +102,7 @@ class _Feed:
         self._producer = Producer(
             {
                 **_PRODUCER,
-                "bootstrap.servers": bootstrap,
+                **connection,
                 "error_cb": self._on_error,
                 "on_delivery": self._on_delivery,
             }

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
+from local_cluster.client.auth.security import ClientSecurity
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.constants import LATEST_TIMESTAMP
@@ -30,10 +31,15 @@ class MirroredWatch:
     """Counts the records of the mirrored topics in its own thread, until it is closed."""
 
     def __init__(
-        self, bootstrap: str, topics: Mapping[str, str], on_progress: Callable[[str, int], None]
+        self,
+        bootstrap: str,
+        security: ClientSecurity,
+        topics: Mapping[str, str],
+        on_progress: Callable[[str, int], None],
     ) -> None:
         """`topics` maps each topic of the aggregate to the caller's name for it."""
         self._bootstrap = bootstrap
+        self._security = security
         self._topics = topics
         self._on_progress = on_progress
         self._stop = threading.Event()
@@ -80,7 +86,9 @@ class MirroredWatch:
         asyncio.run(self._poll())
 
     async def _poll(self) -> None:
-        async with KafkaClient(self._bootstrap, client_id="heliograph-demo") as client:
+        async with KafkaClient(
+            self._bootstrap, client_id="heliograph-demo", security=self._security
+        ) as client:
             while True:
                 # Read before the count, so that there is one more count after closing.
                 last = self._stop.is_set()

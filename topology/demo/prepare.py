@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from pathlib import Path
 from typing import Final
 
+from topology.certificates.generate import CLIENTS, generate_for
 from topology.demo.flights import AIRPORTS
 from topology.deployment.deployment import Deployment, LinkView
 from topology.deployment.render import render
@@ -15,6 +17,10 @@ from topology.operate.down import down
 
 OWNER_FILE: Final = "demo"
 """File that marks a state directory as the demo's, which may then delete it."""
+
+
+SECRETS: Final = "demo-secrets"
+"""Directory with a copy of the topology file, and with the secrets that it names."""
 
 
 class DemoError(Exception):
@@ -35,14 +41,18 @@ def demo_links(deployment: Deployment) -> dict[str, LinkView]:
     )
 
 
-def prepare(topology_file: Path, state_dir: Path | None) -> tuple[Deployment, StateDir]:
+def prepare(
+    topology_file: Path, state_dir: Path | None, *, with_own_secrets: bool = False
+) -> tuple[Deployment, StateDir]:
     """Return the deployment, and an empty state directory with the demo's mark.
 
-    Raises DemoError, DeployError, InvalidTopology, ZooKeeperUnavailable and OSError.
+    `with_own_secrets` generates the certificates and passwords that the file names, in the state
+    directory. Raises DemoError, DeployError, InvalidTopology, ZooKeeperUnavailable and OSError.
     """
     topology = load_topology(topology_file)
     state = StateDir(state_dir) if state_dir is not None else StateDir.for_name(topology.name)
-    deployment = render(topology, state, topology_file=topology_file)
+    file = state.path / SECRETS / topology_file.name if with_own_secrets else topology_file
+    deployment = render(topology, state, topology_file=file)
     demo_links(deployment)
     if state.is_locked():
         raise DemoError(
@@ -59,11 +69,23 @@ def prepare(topology_file: Path, state_dir: Path | None) -> tuple[Deployment, St
         forget(state)
     state.create()
     (state.path / OWNER_FILE).touch()
+    if with_own_secrets:
+        file.parent.mkdir(mode=0o700)
+        shutil.copyfile(topology_file, file)
+        generate_for(topology, file.parent)
     return deployment, state
 
 
+def client_file(state: StateDir, cluster: str, user: str) -> Path | None:
+    """Return the generated file with which kcat connects as a user, if there is one."""
+    found = (state.path / SECRETS).glob(f"**/{CLIENTS}/{cluster}/{user}.librdkafka")
+    return next(found, None)
+
+
 def forget(state: StateDir) -> None:
-    """Remove the demo's mark, and the directory if it is empty then."""
+    """Remove the demo's mark and secrets, and the directory if it is empty then."""
     (state.path / OWNER_FILE).unlink(missing_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(state.path / SECRETS)
     with contextlib.suppress(OSError):
         state.path.rmdir()

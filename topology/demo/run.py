@@ -17,14 +17,15 @@ from typing import Final
 
 from rich.console import Console
 
+from local_cluster.client.auth.security import SecurityError
 from local_cluster.wire.errors import KafkaError
 from spark_global.session import SparkStartError
 from spark_global.sql import explain_error
-from topology.demo.boards import BoardsError
+from topology.demo.boards import GROUP, BoardsError
 from topology.demo.feed import TOPIC, FeedError
 from topology.demo.flights import FlightsMissingError
 from topology.demo.mirrored import MirrorStalledError
-from topology.demo.prepare import DemoError, forget, prepare
+from topology.demo.prepare import DemoError, client_file, forget, prepare
 from topology.demo.report import write_parquet
 from topology.demo.steps import BOARDS_AIRPORT, BeforeAudit, DemoSteps
 from topology.deployment.zookeeper import ZooKeeperUnavailable
@@ -43,6 +44,7 @@ _EXPECTED: Final = (
     KafkaError,
     MirrorStalledError,
     OSError,
+    SecurityError,
     SparkStartError,
 )
 
@@ -54,18 +56,20 @@ def run_demo(
     output: str,
     state_dir: Path | None,
     topology: Path,
+    with_own_secrets: bool = False,
     flights_max: int | None = None,
     before_audit: BeforeAudit | None = None,
 ) -> int:
     """Run the whole demo; return its exit code.
 
-    `output` is "human" or "json". For tests, `flights_max` limits the flights of each airport, and
-    `before_audit` is called when everything is mirrored.
+    `output` is "human" or "json". `with_own_secrets` generates certificates and passwords. For
+    tests, `flights_max` limits the flights of each airport, and `before_audit` is called when
+    everything is mirrored.
     """
     is_json = output == "json"
     console = Console(stderr=is_json, highlight=False)
     try:
-        deployment, state = prepare(topology, state_dir)
+        deployment, state = prepare(topology, state_dir, with_own_secrets=with_own_secrets)
     except InvalidTopology as error:
         for line in error.lines():
             console.print(line, markup=False, soft_wrap=True)
@@ -124,11 +128,14 @@ def _print_end(steps: DemoSteps, out: Path, *, is_kept: bool) -> None:
     if not report.is_good and report.failure is None:
         say("the checks did not pass", style="bold red")
     if is_kept:
-        name, bootstrap = steps.aggregate.name, steps.aggregate.bootstrap
+        name = steps.aggregate.name
+        client = f"-b {steps.aggregate.bootstrap}"
+        if steps.aggregate.security.uses_sasl:
+            client = f"-F {client_file(state, name, GROUP)}"
         at = f" --state-dir {state.path}"
         for line in (
             f"{steps.deployment.name} keeps running; connect to {name} with any Kafka client:",
-            f"  kcat -b {bootstrap} -C -t {BOARDS_AIRPORT}.{TOPIC} -o beginning -c 3",
+            f"  kcat {client} -C -t {BOARDS_AIRPORT}.{TOPIC} -o beginning -c 3",
             f"  heliograph sql{at} "
             f"'SELECT datacenter, count(*) FROM global_{TOPIC} GROUP BY datacenter'",
             f"  heliograph down{at} --purge",

@@ -21,7 +21,8 @@ from spark_global.session import SHORT_JOB, SparkStartError, start_session, stop
 from spark_global.sql import explain_error
 from spark_global.views import Aggregate
 from topology.demo.answers import answer, audit, warm_up, warm_up_reader
-from topology.demo.boards import check_boards
+from topology.demo.boards import GROUP, check_boards
+from topology.demo.clients import Connection, connection_as
 from topology.demo.feed import TOPIC, create_topic, feed_airports
 from topology.demo.flights import AIRPORTS, AirportFlights, flights_of, read_flights
 from topology.demo.mirrored import MirroredWatch
@@ -34,6 +35,8 @@ from topology.operate.up import up
 from topology.status.observe import reported_status
 
 BOARDS_AIRPORT: Final = "jfk"
+PRODUCER_USER: Final = "producer"
+"""User of a secured cluster that creates and writes the topic. The group is a user as well."""
 
 BeforeAudit = Callable[[Deployment, StateDir], None]
 
@@ -99,9 +102,9 @@ class DemoSteps:
         return session
 
     def _feed_and_mirror(self, flights: Mapping[str, AirportFlights]) -> None:
-        bootstraps = {name: self._bootstrap(name) for name in AIRPORTS}
-        for bootstrap in bootstraps.values():
-            create_topic(bootstrap)
+        connections = {name: self._as_user(name, PRODUCER_USER) for name in AIRPORTS}
+        for connection in connections.values():
+            create_topic(connection)
         mirrored_topics = {f"{self._links[name].source}.{TOPIC}": name for name in AIRPORTS}
         with Progress(
             TextColumn("{task.description}"),
@@ -122,13 +125,14 @@ class DemoSteps:
             }
             with MirroredWatch(
                 self.aggregate.bootstrap,
+                self.deployment.cluster(self.aggregate.name).security,
                 mirrored_topics,
                 lambda name, count: progress.update(mirrored[name], completed=count),
             ) as watch:
                 with self.step("feed"):
                     feed_airports(
                         flights,
-                        bootstraps,
+                        connections,
                         lambda name, count: progress.update(produced[name], completed=count),
                     )
                 self.report.produced = {name: len(rows) for name, rows in flights.items()}
@@ -137,8 +141,8 @@ class DemoSteps:
 
     def _move_boards(self) -> None:
         self.report.boards = check_boards(
-            source_bootstrap=self._bootstrap(BOARDS_AIRPORT),
-            aggregate_bootstrap=self.aggregate.bootstrap,
+            source=self._as_user(BOARDS_AIRPORT, GROUP),
+            aggregate=self._as_user(self.aggregate.name, GROUP),
             api=self._aggregator_url(),
             link=self._links[BOARDS_AIRPORT].name,
             topic=TOPIC,
@@ -154,8 +158,8 @@ class DemoSteps:
             self.report.audit = audit(session, self.aggregate, TOPIC)
         print_audit(self.console, self.report.audit)
 
-    def _bootstrap(self, cluster: str) -> str:
-        return self.deployment.cluster(cluster).bootstrap
+    def _as_user(self, cluster: str, user: str) -> Connection:
+        return connection_as(self.deployment.cluster(cluster), user)
 
     def _link_status(self) -> list[dict[str, Any]]:
         names = {link.name for link in self._links.values()}

@@ -1,7 +1,8 @@
 """The demo with few flights, and with an aggregate whose log is falsified before the audit.
 
 Run as a script by `test_audit_detects.py`, because the demo owns its process: signals, Spark, and
-standard output. Modes: `clean`, `tamper` (drop one record, double another), `fail`.
+standard output. Modes: `clean`, `tamper` (drop one record, double another), `fail`, and `secure`
+(certificates and passwords of its own; what brokers deny is printed on standard error).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import json
 import sys
 from pathlib import Path
+from typing import Final
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
@@ -20,6 +22,7 @@ from local_cluster.records.header import CONTROL_BIT, iter_headers
 from tests.support.producing import produce_once
 from topology.demo.mirrored import MirrorStalledError
 from topology.demo.run import run_demo
+from topology.demo.steps import BeforeAudit
 from topology.deployment.deployment import Deployment
 from topology.deployment.state_dir import StateDir
 
@@ -92,9 +95,16 @@ def fail(deployment: Deployment, state: StateDir) -> None:
     raise MirrorStalledError("a failure made by a test")
 
 
+def report_denials(deployment: Deployment, state: StateDir) -> None:
+    """Print what brokers denied before Spark reads."""
+    logs = [path.read_text() for path in state.logs_dir.glob("broker-*.log")]
+    denied = [line for log in logs for line in log.splitlines() if "Denied: principal" in line]
+    sys.stderr.write(f"\ndenied {json.dumps({'brokers': len(logs), 'lines': denied})}\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("mode", choices=["clean", "tamper", "fail"])
+    parser.add_argument("mode", choices=[*BEFORE_AUDIT])
     parser.add_argument("topology", type=Path)
     parser.add_argument("directory", type=Path)
     arguments = parser.parse_args()
@@ -105,9 +115,17 @@ def main() -> int:
         state_dir=arguments.directory / "state",
         topology=arguments.topology,
         flights_max=FLIGHTS_MAX,
-        before_audit={"clean": None, "tamper": tamper, "fail": fail}[arguments.mode],
+        before_audit=BEFORE_AUDIT[arguments.mode],
+        with_own_secrets=arguments.mode == "secure",
     )
 
+
+BEFORE_AUDIT: Final[dict[str, BeforeAudit | None]] = {
+    "clean": None,
+    "tamper": tamper,
+    "fail": fail,
+    "secure": report_denials,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

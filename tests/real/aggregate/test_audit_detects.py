@@ -40,12 +40,13 @@ class Run:
 
 
 def run_demo_process(mode: str, directory: Path) -> Run:
-    """Run it on the quickstart with other ports."""
-    text = shipped_topology("quickstart").read_text()
-    known = sorted(set(re.findall(r"\b190\d\d\b", text)))
+    """Run it on the quickstart, or on the secure topology, with other ports."""
+    name = "secure" if mode == "secure" else "quickstart"
+    text = shipped_topology(name).read_text()
+    known = sorted(set(re.findall(r"\b19[02]\d\d\b", text)))
     for port, free in zip(known, quiet_ports(len(known)), strict=True):
         text = re.sub(rf"\b{port}\b", str(free), text)
-    topology = directory / "quickstart.yaml"
+    topology = directory / f"{name}.yaml"
     topology.write_text(text)
     done = subprocess.run(
         [sys.executable, str(SCRIPT), mode, str(topology), str(directory)],
@@ -87,6 +88,23 @@ def test_all_is_well(tmp_path: Path) -> None:
     assert tables["carriers.parquet"] == len(document["carriers"])
     assert tables["days.parquet"] == len(document["days"])
     assert not (tmp_path / "state").exists()
+    assert left_behind(tmp_path) == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_all_is_well_over_tls_with_acls(tmp_path: Path) -> None:
+    run = run_demo_process("secure", tmp_path)
+    assert run.code == EXIT_GOOD, run.said[-4000:]
+    assert run.document["audit"]["line"] == (
+        f"audit: {PRODUCED} produced, {PRODUCED} mirrored, 0 lost, 0 duplicated"
+    )
+    assert {board["is_exact"] for board in run.document["boards"]["partitions"]} == {True}
+    assert run.document["carriers"] == expected_carriers()
+    denied = re.search(r"^denied (.*)$", run.said, re.MULTILINE)
+    assert denied is not None, run.said[-4000:]
+    assert json.loads(denied[1]) == {"brokers": 6, "lines": []}
+    assert not (tmp_path / "state").exists(), "the generated secrets are gone"
     assert left_behind(tmp_path) == []
 
 

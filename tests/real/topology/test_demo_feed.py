@@ -26,11 +26,15 @@ async def test_flights_arrive_once_in_order_of_their_carrier(
     zookeeper: str, tmp_path: Path
 ) -> None:
     async with running_broker(zookeeper, tmp_path) as broker:
-        create_topic(broker.bootstrap)
-        create_topic(broker.bootstrap)  # a topic that is there already is fine
+        create_topic({"bootstrap.servers": broker.bootstrap})
+        create_topic(
+            {"bootstrap.servers": broker.bootstrap}
+        )  # a topic that is there already is fine
         seen: list[tuple[str, int]] = []
         fed = feed_airports(
-            {"jfk": FLIGHTS}, {"jfk": broker.bootstrap}, lambda *said: seen.append(said)
+            {"jfk": FLIGHTS},
+            {"jfk": {"bootstrap.servers": broker.bootstrap}},
+            lambda *said: seen.append(said),
         )
         assert fed == len(FLIGHTS)
         assert seen[-1] == ("jfk", len(FLIGHTS))
@@ -60,4 +64,8 @@ async def test_a_refused_flight_is_told(zookeeper: str, tmp_path: Path) -> None:
             created = await client.create_topics([small])
             assert not any(created.values()), created
         with pytest.raises(FeedError, match="jfk: a flight was not accepted"):
-            feed_airports({"jfk": FLIGHTS}, {"jfk": broker.bootstrap}, lambda *said: None)
+            feed_airports(
+                {"jfk": FLIGHTS},
+                {"jfk": {"bootstrap.servers": broker.bootstrap}},
+                lambda *said: None,
+            )
