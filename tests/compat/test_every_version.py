@@ -144,7 +144,7 @@ def encode(request: Golden, topic_id: str) -> bytes:
         if isinstance(value, list):
             return [override(entry, asked) for entry in value[:1]]
         if isinstance(value, dict):
-            if "value" in value:
+            if isinstance(value.get("value"), str):
                 asked = {**asked, "name": "retention.ms", "value": "1000000"}
             return {
                 name: override(inner, asked) if has_fields(inner) else asked.get(name, inner)

@@ -21,9 +21,9 @@ from tests.support.cluster import BrokerProcess, running_broker
 
 pytestmark = pytest.mark.real
 
-GROUPS = 100
-OFFSETS = 1_000
-"""Per group; a commit does not check whether the partition exists."""
+GROUPS = 1_000
+OFFSETS = 100
+"""Per group, one for each partition of the topic."""
 WAIT_SECONDS_MAX = 60.0
 FETCH_VERSION = 7
 COMMIT_VERSION = 8
@@ -77,7 +77,8 @@ async def test_every_committed_offset_is_there_after_kill_9(zookeeper: str, tmp_
     config = {"offsets.topic.num.partitions": "1"}
     async with running_broker(zookeeper, tmp_path, config=config) as broker:
         async with KafkaClient(broker.bootstrap) as client:
-            assert (await client.create_topics([NewTopic(name="t", partitions=1)]))["t"] is None
+            created = await client.create_topics([NewTopic(name="t", partitions=OFFSETS)])
+            assert created == {"t": None}
         connection = await connected(broker)
         async with asyncio.timeout(WAIT_SECONDS_MAX):
             while True:

@@ -101,11 +101,14 @@ def test_the_global_view_knows_the_datacenter_of_each_record(command: Heliograph
 
 
 def test_links(command: HeliographCommand) -> None:
-    links = command.run("link", "list")["links"]
-    assert [(each["name"], each["state"]) for each in links] == [
-        ("jfk-nyc", "running"),
-        ("ewr-nyc", "running"),
-    ]
+    deadline_s = time.monotonic() + WAIT_S
+    while True:
+        links = command.run("link", "list")["links"]
+        states = [(each["name"], each["state"]) for each in links]
+        if states == [("jfk-nyc", "running"), ("ewr-nyc", "running")]:
+            break
+        assert time.monotonic() < deadline_s, states
+        time.sleep(0.3)
     link = command.run("link", "describe", "jfk-nyc")
     flow = next(each for each in link["worker"]["flows"] if each["topic"] == "flights")
     assert (flow["target_topic"], flow["source_next"]) == ("jfk.flights", 2)

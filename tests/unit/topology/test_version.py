@@ -44,7 +44,7 @@ def test_a_missing_extra_is_named(
 
 def test_a_missing_zookeeper_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(zookeeper, "find_spec", lambda _: None)
-    arguments = ["plan", str(CONFIGS / "one-broker.yaml"), "--state-dir", str(tmp_path)]
+    arguments = ["up", str(CONFIGS / "one-broker.yaml"), "--state-dir", str(tmp_path)]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 1
     assert "pip install 'heliograph[embedded]'" in result.output

@@ -181,7 +181,7 @@ class AclsDouble:
         self.acls = set(acls)
         self.calls = 0
 
-    async def call(self, api: ApiKey, fields: dict[str, Any]) -> Any:
+    async def call(self, api: ApiKey, fields: dict[str, Any], *, node_id: int | None = None) -> Any:
         assert api is ApiKey.DESCRIBE_ACLS
         self.calls += 1
         resources = [
