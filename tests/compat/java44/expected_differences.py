@@ -10,7 +10,6 @@ from typing import Final
 
 NO_KRAFT: Final = "not advertised: KRaft is a non-goal, ZooKeeper holds the cluster"
 NO_FEATURE_UPDATES: Final = "not advertised: the levels of features are fixed"
-NO_QUOTAS: Final = "not advertised: quotas cannot be set"
 NO_SHARES: Final = "not advertised: share groups are a non-goal"
 NO_STREAMS: Final = "not advertised: groups of the streams protocol; Streams falls back to classic"
 NO_TELEMETRY: Final = "not advertised by either without a receiver; Kafka answers nevertheless"
@@ -26,8 +25,6 @@ EXPECTED: Final[Mapping[str, str]] = {
     "features-of-kraft/*": NO_KRAFT,
     "features-updated": NO_FEATURE_UPDATES,
     "quorum-*": NO_KRAFT,
-    "quotas-altered/*": NO_QUOTAS,
-    "quotas-refused/*": NO_QUOTAS,
     "raw-telemetry/*": NO_TELEMETRY,
     "share-group-offsets-listed": NO_SHARES,
     "share-groups-*": NO_SHARES,

@@ -154,6 +154,7 @@ final class TransactionScenarios {
             var producer = transactional(here, here.name);
             producer.beginTransaction();
             Object sent = here.outcome(() -> producer.send(new ProducerRecord<>(topic, "k", "x".repeat(3000))).get());
+            Thread.sleep(300); // The client completes the send before it notes the failed transaction.
             Object committed = here.failure(producer::commitTransaction);
             Object aborted = here.failure(producer::abortTransaction);
             return Here.fields("sent", Here.kind(sent), "committed", Here.kind(committed), "aborted", aborted);
