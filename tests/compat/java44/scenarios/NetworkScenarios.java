@@ -34,7 +34,7 @@ final class NetworkScenarios {
         for (String strategy : List.of("none", "rebootstrap"))
             all.add("recovery-" + strategy, here -> {
                 String topic = here.topic(1);
-                var producer = here.producer("metadata.recovery.strategy", strategy, "metadata.recovery.rebootstrap.trigger.ms", "0",
+                var producer = here.producer("metadata.recovery.strategy", strategy, "metadata.recovery.rebootstrap.trigger.ms", "2000",
                     "metadata.max.age.ms", "300");
                 List<Object> found = new ArrayList<>();
                 for (int i = 0; i < 3; i++) {
