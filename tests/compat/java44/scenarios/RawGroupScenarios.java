@@ -101,6 +101,12 @@ final class RawGroupScenarios {
             List<Object> found = new ArrayList<>();
             var full = heartbeat(here.name, "m", 0).setSubscribedTopicNames(List.of(topic)).setTopicPartitions(List.of());
             var joined = (ConsumerGroupHeartbeatResponseData) raw.message(ApiKeys.CONSUMER_GROUP_HEARTBEAT, 1, 1, full);
+            // Kafka's coordinator may hear of a new topic after its first member.
+            for (int i = 0; i < 100 && (joined.assignment() == null || joined.assignment().topicPartitions().isEmpty()); i++) {
+                Thread.sleep(50);
+                var again = heartbeat(here.name, "m", joined.memberEpoch());
+                joined = (ConsumerGroupHeartbeatResponseData) raw.message(ApiKeys.CONSUMER_GROUP_HEARTBEAT, 1, 1, again);
+            }
             int epoch = joined.memberEpoch(); // the first epoch is the broker's affair
             for (var request : List.of(heartbeat(here.name, "m", epoch), full, heartbeat(here.name, "m", epoch + 9),
                     heartbeat(here.name, "m", -2), heartbeat(here.name, "n", epoch), heartbeat(here.name, "m", -1), heartbeat(here.name, "m", epoch)))
