@@ -52,10 +52,13 @@ class _IndexFile:
         if self._is_ragged:
             file.truncate(self._written_bytes)
         self._is_ragged = True
-        if file.write(self._pending) != len(self._pending):
+        # A copy: an error that is being handled may keep the buffer that failed, and a bytearray
+        # of which somebody holds a view cannot grow.
+        content = bytes(self._pending)
+        if file.write(content) != len(content):
             raise OSError(errno.ENOSPC, "short write", self.path)
         self._is_ragged = False
-        self._written_bytes += len(self._pending)
+        self._written_bytes += len(content)
         self._pending.clear()
 
     def rewrite(self, content: bytes | bytearray) -> None:
