@@ -13,6 +13,7 @@ from local_cluster.controller.member.request_tasks import RequestTasks
 from local_cluster.controller.model.cluster_image import NO_CONTROLLER
 from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.controller.model.topic_requests import TopicSpec, topic_name_problem
+from local_cluster.network import ConnectToPeer
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -29,6 +30,7 @@ class AutoCreation:
         member: ClusterMember,
         tasks: RequestTasks,
         create_here: Callable[[TopicSpec, int], Awaitable[KafkaError | None]],
+        connect: ConnectToPeer,
     ) -> None:
         """`create_here` creates a topic as the controller, with a timeout in milliseconds."""
         self._settings = settings
@@ -36,6 +38,7 @@ class AutoCreation:
         self._member = member
         self._tasks = tasks
         self._create_here = create_here
+        self._connect = connect
         self._creations: dict[str, asyncio.Task[KafkaError | None]] = {}
 
     async def create(self, name: str) -> KafkaError | None:
@@ -74,5 +77,9 @@ class AutoCreation:
         if self._cache.controller_id == NO_CONTROLLER or controller is None:
             return KafkaError(ErrorCode.leader_not_available, "no controller is known")
         return await create_topic_at(
-            controller, self._settings.inter_broker_listener, spec, AUTO_CREATE_TIMEOUT_MS
+            controller,
+            self._settings.inter_broker_listener,
+            spec,
+            AUTO_CREATE_TIMEOUT_MS,
+            connect=self._connect,
         )

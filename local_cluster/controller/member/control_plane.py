@@ -103,7 +103,7 @@ class ControlPlane:
         self._tasks = RequestTasks()
         self.configs = ConfigChanges(self._coordination, cache, self._tasks, self._member.updates)
         self._auto_creation = AutoCreation(
-            settings, cache, self._member, self._tasks, self._create_topic
+            settings, cache, self._member, self._tasks, self._create_topic, connect
         )
 
     @property

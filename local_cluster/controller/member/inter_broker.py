@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from local_cluster.client.connection import connect
 from local_cluster.controller.model import isr_proposals
 from local_cluster.controller.model.cluster_image import BrokerEndpoints, ClusterDelta
 from local_cluster.controller.model.delta_json import (
@@ -23,13 +22,14 @@ from local_cluster.controller.model.delta_json import (
 from local_cluster.controller.model.isr_proposals import IsrProposal, IsrResult
 from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.controller.model.topic_requests import TopicSpec
-from local_cluster.network import CLIENT_ID, ConnectToPeer, PeerConnection
+from local_cluster.network import ConnectToPeer, PeerConnection
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 PUSH_TIMEOUT_MS: Final = 30_000
 """A broker may have to open many logs before it answers."""
+CREATE_TOPICS_VERSION: Final = 7
 
 
 class BrokerConnection:
@@ -70,12 +70,15 @@ async def connect_to_broker(
 
 
 async def create_topic_at(
-    controller: BrokerEndpoints, listener: str, spec: TopicSpec, timeout_ms: int
+    controller: BrokerEndpoints,
+    listener: str,
+    spec: TopicSpec,
+    timeout_ms: int,
+    *,
+    connect: ConnectToPeer,
 ) -> KafkaError | None:
     """Send CreateTopics to the controller; return its error. Raises KafkaError if it fails."""
-    connection = await connect(
-        *_address(controller, listener), client_id=CLIENT_ID, timeout_ms=timeout_ms
-    )
+    connection = await connect(*_address(controller, listener))
     fields = {
         "topics": [
             {
@@ -89,14 +92,16 @@ async def create_topic_at(
         "timeout": timeout_ms,
         "validate_only": False,
     }
+    api, version = ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION
+    body = messages.encode_request(api, version, fields)
     try:
         async with asyncio.timeout(timeout_ms / 1000):
-            response = await connection.call(ApiKey.CREATE_TOPICS, fields, None)
+            frame, position = await connection.send(api, version, (body,))
     except TimeoutError:
         raise KafkaError(ErrorCode.request_timed_out, "the controller does not answer") from None
     finally:
-        await connection.close()
-    (result,) = response.topics
+        connection.abort("the topic was asked for")
+    (result,) = messages.decode_response(api, version, frame, position).topics
     if result.error_code == ErrorCode.none:
         return None
     return KafkaError(result.error_code, result.error_message or "")
