@@ -1,6 +1,7 @@
 """Until when the copies of a link are complete, and where their sources ended, as published.
 
 - `statement`: the records of a completeness topic, as bytes.
+- `runs`: what one life of a worker has stated, round by round.
 - `replayed_topic`: a whole topic, replayed: what holds of each partition.
 - `cut`: where the sources ended at a time T, as long as the topic is kept.
 """

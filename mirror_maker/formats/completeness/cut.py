@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
 from typing import Final
 
-from mirror_maker.formats.completeness.replayed_topic import RUNS_MAX
+from mirror_maker.formats.completeness.runs import RUNS_MAX, Run, continued
 from mirror_maker.formats.completeness.statement import Entry, Statement, decode_statement
 from mirror_maker.formats.fields import MapFormatError
 
@@ -95,25 +95,14 @@ class _Partition:
             self.chosen, self.is_proved, self.refusal = None, False, why
 
 
-@dataclass(slots=True)
-class _Run:
-    """One life of a worker, as far as it was read."""
-
-    round: int
-    parts_missing: int
-    asked_ms: list[int | None]
-    """By session."""
-    entries: dict[tuple[str, int], Entry] = field(default_factory=dict)
-
-
 class CutReader:
     """A completeness topic, read for the cut at one time: feed records in log order, then ask."""
 
     def __init__(self, as_of_ms: int) -> None:
         self._as_of_ms = as_of_ms
-        self._runs: dict[tuple[str, int], _Run] = {}
+        self._runs: dict[tuple[str, int], Run] = {}
         self._partitions: dict[tuple[str, int], _Partition] = {}
-        self._followed: dict[tuple[str, int], _Run] = {}
+        self._followed: dict[tuple[str, int], Run] = {}
         """By partition, the run that has named it last."""
 
     def replay(self, value: bytes | None) -> None:
@@ -125,14 +114,11 @@ class CutReader:
     def apply(self, statement: Statement) -> None:
         """Take in the next statement."""
         name = statement.worker_id, statement.run
-        run = self._runs.pop(name, None)
-        if statement.is_vector:
-            if run is None or run.round != statement.round or statement.part == 0:
-                self._end(run)
-                run = _Run(statement.round, statement.parts, [])
-            run.parts_missing -= 1
-        elif run is None or run.parts_missing or run.round + 1 != statement.round:
-            self._end(run)  # some round was lost: the next vector has everything again
+        before = self._runs.pop(name, None)
+        run = continued(before, statement)
+        if run is not before:
+            self._end(before)
+        if run is None:
             return
         self._runs[name] = run  # last: it has written most recently
         while len(self._runs) > RUNS_MAX:
@@ -176,13 +162,13 @@ class CutReader:
 
     # -- runs -----------------------------------------------------------------------------------
 
-    def _end(self, run: _Run | None) -> None:
+    def _end(self, run: Run | None) -> None:
         """Take the last samples of a run that is read no further."""
         if run is not None:
             for at in run.entries:
                 self._repeat(run, at)
 
-    def _advance(self, run: _Run, asked_ms: list[int | None]) -> None:
+    def _advance(self, run: Run, asked_ms: list[int | None]) -> None:
         """Set the times of the sessions. Each is a new sample of the partitions that follow it.
 
         These samples are taken when they matter: here if a session passes T, else when a partition
@@ -200,12 +186,12 @@ class CutReader:
         for at in passed:
             self._repeat(run, at)
 
-    def _repeat(self, run: _Run, at: tuple[str, int]) -> None:
+    def _repeat(self, run: Run, at: tuple[str, int]) -> None:
         """Take the sample that a session repeats of a partition, if it follows one."""
         entry = run.entries.get(at)
-        if entry is None or entry.session is None or entry.session >= len(run.asked_ms):
+        if entry is None:
             return
-        asked_ms = run.asked_ms[entry.session]
+        asked_ms = run.session_ms(entry)
         found = self._partitions.get(at)
         if found is not None and asked_ms is not None and _is_of(entry, found):
             self._sample(found, entry, asked_ms)

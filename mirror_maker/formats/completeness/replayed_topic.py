@@ -11,14 +11,11 @@ several workers that state something of one partition each is right, so the best
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import dataclass, replace
 
+from mirror_maker.formats.completeness.runs import RUNS_MAX, Run, continued
 from mirror_maker.formats.completeness.statement import Entry, Hold, Statement, decode_statement
 from mirror_maker.formats.fields import MapFormatError
-
-RUNS_MAX: Final = 64
-"""Lives of workers that are remembered; the one that has not written for longest goes first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,28 +43,11 @@ class PartitionCompleteness:
     """When the worker stated it last."""
 
 
-@dataclass(slots=True)
-class _Run:
-    """One life of a worker, as far as it was read."""
-
-    round: int
-    parts_missing: int
-    """Parts of the vector of this round that were not read yet."""
-    asked_ms: list[int | None]
-    """By session."""
-    entries: dict[tuple[str, int], Entry] = field(default_factory=dict)
-    written_ms: int = 0
-
-    @property
-    def is_whole(self) -> bool:
-        return self.parts_missing == 0
-
-
 class CompletenessTopic:
     """A completeness topic: feed every record in log order, query at any time."""
 
     def __init__(self) -> None:
-        self._runs: dict[tuple[str, int], _Run] = {}
+        self._runs: dict[tuple[str, int], Run] = {}
         self._known: dict[tuple[str, int], PartitionCompleteness] = {}
         self._followed: dict[tuple[str, int], tuple[str, int]] = {}
         """By partition, the run whose entry holds."""
@@ -81,11 +61,11 @@ class CompletenessTopic:
     def apply(self, statement: Statement) -> None:
         """Take in the next statement."""
         name = statement.worker_id, statement.run
-        run = self._runs.get(name)
-        if statement.is_vector:
-            run = self._begin(name, run, statement)
-        elif run is None or not run.is_whole or run.round + 1 != statement.round:
-            self._end(name)  # some round was lost: the next vector has everything again
+        before = self._runs.get(name)
+        run = continued(before, statement)
+        if run is not before:
+            self._end(name)
+        if run is None:
             return
         self._runs[name] = self._runs.pop(name, run)  # last: it has written most recently
         while len(self._runs) > RUNS_MAX:
@@ -97,13 +77,6 @@ class CompletenessTopic:
         for entry in statement.entries:
             run.entries[entry.topic, entry.partition] = entry
             self._merge(name, entry, statement.written_ms)
-
-    def _begin(self, name: tuple[str, int], run: _Run | None, statement: Statement) -> _Run:
-        if run is None or run.round != statement.round or statement.part == 0:
-            self._end(name)
-            run = _Run(statement.round, statement.parts, [])
-        run.parts_missing -= 1
-        return run
 
     def _end(self, name: tuple[str, int]) -> None:
         """Forget a run, but not what its sessions have proved."""
@@ -139,11 +112,11 @@ class CompletenessTopic:
         if known is None or run is None or not run.is_whole:
             return known
         entry = run.entries.get(at)
-        if entry is None or entry.session is None or entry.session >= len(run.asked_ms):
+        if entry is None:
             return known
         if (entry.epoch, entry.topic_id) != (known.epoch, known.topic_id):
             return known
-        asked_ms = run.asked_ms[entry.session]
+        asked_ms = run.session_ms(entry)
         if asked_ms is None or entry.end is None or known.sampled_ms is None:
             return known
         is_complete = entry.position >= entry.end
