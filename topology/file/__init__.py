@@ -6,5 +6,6 @@ Reading order:
     yaml_document    YAML as plain values with positions
     pydantic_errors  pydantic's errors as findings
     mm2_properties   MirrorMaker 2's properties to a Topology
-    mm2_keys         the keys of such a file, and the remarks on them
+    mm2_keys         the keys of such a file
+    property_keys    entries of a properties file, and the remarks on them
 """

@@ -1,17 +1,12 @@
-"""The keys of MirrorMaker 2's `mm2.properties`: lookup by flow and cluster, and remarks. Pure.
-
-`javaproperties` parses the file as java.util.Properties does. Line numbers are added here, because
-every remark names its line.
-"""
+"""The keys of MirrorMaker 2's `mm2.properties`: lookup by flow and cluster, and remarks. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
-import javaproperties
+from topology.file.property_keys import PropertyKeys
 
 _FLOW_KEY: Final = re.compile(r"([^\s.]+)->([^\s.]+)\.(.+)")
 
@@ -52,75 +47,12 @@ CLUSTER_KEYS: Final = frozenset(
 )  # fmt: skip
 
 
-class InvalidProperties(Exception):
-    """The text is no properties file."""
-
-    def __init__(self, line: int, reason: str) -> None:
-        super().__init__(reason)
-        self.line = line
-
-
-class Property(NamedTuple):
-    """One entry, and the line where it starts (from 1)."""
-
-    line: int
-    key: str
-    value: str
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Remark:
-    """A key that has no effect, or another effect than in MirrorMaker 2."""
-
-    line: int
-    key: str
-    text: str
-    is_problem: bool = False
-    """Whether the file cannot be used with this key."""
-
-    def sentence(self, file: str) -> str:
-        return f"{file}:{self.line}: {self.key}: {self.text}"
-
-
-def parse_properties(text: str) -> list[Property]:
-    """Return every entry in file order. Raises InvalidProperties for a malformed `\\uXXXX`."""
-    entries = []
-    line = 1
-    try:
-        for element in javaproperties.parse(text):
-            if isinstance(element, javaproperties.KeyValue):
-                entries.append(Property(line, element.key, element.value))
-            line += len(re.findall(r"\r\n|\r|\n", element.source))
-    except javaproperties.InvalidUEscapeError as error:
-        raise InvalidProperties(line, f"{error.escape} is no escape of a character") from error
-    return entries
-
-
-class Mm2Keys:
-    """The entries of a file, which of them were read, and the remarks on them.
+class Mm2Keys(PropertyKeys):
+    """The entries of a file of MirrorMaker 2.
 
     A key of a flow holds as `A->B.key`, else as `key`. A key of a cluster holds as `A.key`, else as
-    `key`. The last entry of a key holds, as in Java.
+    `key`.
     """
-
-    def __init__(self, entries: Iterable[Property]) -> None:
-        self._entries = {entry.key: entry for entry in entries}
-        self._read: set[str] = set()
-        self.remarks: list[Remark] = []
-
-    @property
-    def has_problems(self) -> bool:
-        return any(remark.is_problem for remark in self.remarks)
-
-    def value(self, key: str) -> str | None:
-        """Return the value of a key, or None."""
-        entry = self._entries.get(key)
-        if entry is None:
-            return None
-        self._read.add(key)
-        if re.search(r"\$\{[^}]*:", entry.value):
-            self.add_problem(key, "config providers (`${...}`) are not supported")
-        return entry.value.strip()
 
     def flow_key(self, source: str, target: str, key: str) -> str:
         """Return the key as the file has it: `A->B.key`, or else `key`."""
@@ -139,18 +71,9 @@ class Mm2Keys:
         own = self.value(f"{alias}.{key}")
         return own if own is not None or key == "bootstrap.servers" else self.value(key)
 
-    def add_problem(self, key: str, text: str) -> None:
-        """Add a remark, once, that makes the file unusable."""
-        line = self._entries[key].line if key in self._entries else 1
-        remark = Remark(line, key, text, is_problem=True)
-        if remark not in self.remarks:
-            self.remarks.append(remark)
-
     def add_unread(self, aliases: Iterable[str]) -> None:
         """Add a remark for every key that was not read."""
-        for key, entry in self._entries.items():
-            if key in self._read:
-                continue
+        for key in self.unread():
             flow = _FLOW_KEY.fullmatch(key)
             bare = flow.group(3) if flow else key
             for alias in aliases:
@@ -160,10 +83,10 @@ class Mm2Keys:
             elif bare in FLOW_KEYS or bare in CLUSTER_KEYS:
                 text = "has no effect: the key, flow or cluster that it depends on is missing"
             elif bare.endswith(("topic.filter.class", "group.filter.class")):
-                self.add_problem(key, "filter classes cannot be loaded; use patterns")
+                self.problem(key, "filter classes cannot be loaded; use patterns")
                 continue
             elif bare.endswith("isolation.level"):
                 text = "sources are always read with read_committed"
             else:
                 text = "has no effect: there is no counterpart"
-            self.remarks.append(Remark(entry.line, key, text))
+            self.remark(key, text)

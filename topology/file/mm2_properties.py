@@ -22,13 +22,8 @@ from mirror_maker.settings import (
     GROUPS_EXCLUDE_DEFAULT,
     TOPICS_EXCLUDE_DEFAULT,
 )
-from topology.file.mm2_keys import (
-    InvalidProperties,
-    Mm2Keys,
-    Property,
-    Remark,
-    parse_properties,
-)
+from topology.file.mm2_keys import Mm2Keys
+from topology.file.property_keys import InvalidProperties, Property, Remark, parse_properties
 from topology.model import Topology
 from topology.rules.checks import check_rules
 from topology.rules.parts import Parts
@@ -74,7 +69,7 @@ class _Mm2Reader:
         keys = self._keys
         aliases = _list(keys.value("clusters") or "")
         if not aliases:
-            keys.add_problem("clusters", "no clusters are named")
+            keys.problem("clusters", "no clusters are named")
         pairs = [
             (source, target)
             for source in aliases
@@ -82,7 +77,7 @@ class _Mm2Reader:
             if source != target and keys.of_flow(source, target, "enabled", "false") == "true"
         ]
         if aliases and not pairs:
-            keys.add_problem("clusters", "no flow is enabled (`A->B.enabled = true`)")
+            keys.problem("clusters", "no flow is enabled (`A->B.enabled = true`)")
         document = {
             "name": name,
             "clusters": [self._cluster(alias) for alias in aliases],
@@ -97,7 +92,7 @@ class _Mm2Reader:
     def _cluster(self, alias: str) -> dict[str, Any]:
         bootstrap = self._keys.of_cluster(alias, "bootstrap.servers")
         if bootstrap is None:
-            self._keys.add_problem(f"{alias}.bootstrap.servers", "is missing")
+            self._keys.problem(f"{alias}.bootstrap.servers", "is missing")
         addresses = ",".join(_list(bootstrap or ""))
         return {"name": alias, "external": addresses, "security": self._security(alias)}
 
@@ -115,14 +110,14 @@ class _Mm2Reader:
                 place = self._secret(alias, "PASSWORD", found["password"])
                 security |= {"username": found["username"], "password": place}
             else:
-                self._keys.add_problem(f"{alias}.sasl.jaas.config", "has no username and password")
+                self._keys.problem(f"{alias}.sasl.jaas.config", "has no username and password")
         if protocol.endswith("SSL"):
             for store, key in (("truststore", "ca_file"), ("keystore", "certificate_file")):
                 location = self._keys.of_cluster(alias, f"ssl.{store}.location")
                 if location is None:
                     continue
                 if (self._keys.of_cluster(alias, f"ssl.{store}.type") or "JKS").upper() != "PEM":
-                    self._keys.add_problem(
+                    self._keys.problem(
                         f"{alias}.ssl.{store}.location",
                         f"only PEM files are supported; export it and set ssl.{store}.type=PEM",
                     )
@@ -188,12 +183,12 @@ class _Mm2Reader:
         separator = keys.of_flow(source, target, "replication.policy.separator", ".")
         policy = POLICIES.get(given.removeprefix(_MIRROR_CLASSES))
         if policy is None:
-            keys.add_problem(
+            keys.problem(
                 keys.flow_key(source, target, policy_key),
                 f"{given} cannot be loaded; Default- and IdentityReplicationPolicy are known",
             )
         if separator != "." and policy == "prefixed":
-            keys.add_problem(
+            keys.problem(
                 keys.flow_key(source, target, "replication.policy.separator"),
                 f"copies are named with '.', not {separator!r}",
             )
@@ -214,9 +209,7 @@ class _Mm2Reader:
     def _number(self, source: str, target: str, key: str, default: int) -> int:
         given = self._keys.of_flow(source, target, key, str(default))
         if not re.fullmatch(r"-?\d+", given):
-            self._keys.add_problem(
-                self._keys.flow_key(source, target, key), f"{given!r} is no number"
-            )
+            self._keys.problem(self._keys.flow_key(source, target, key), f"{given!r} is no number")
             return default
         return int(given)
 
@@ -226,7 +219,7 @@ class _Mm2Reader:
         except ValidationError as error:
             for each in error.errors():
                 where = ".".join(str(part) for part in each["loc"])
-                self._keys.add_problem("clusters", f"{where}: {each['msg']}")
+                self._keys.problem("clusters", f"{where}: {each['msg']}")
             return None
         parts = Parts(
             clusters=dict(enumerate(topology.clusters)),
@@ -234,7 +227,7 @@ class _Mm2Reader:
             cluster_names=frozenset(each.name for each in topology.clusters),
         )
         for finding in check_rules(parts):
-            self._keys.add_problem("clusters", f"expected {finding.expected}")
+            self._keys.problem("clusters", f"expected {finding.expected}")
         return topology
 
 

@@ -1,42 +1,20 @@
-"""The entries of a broker's properties: which of them were read, remarks and secrets. Pure."""
+"""The entries of a broker's properties: those of listeners, and secrets. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-from topology.file.mm2_keys import Property, Remark
+from topology.file.property_keys import Property, PropertyKeys
 
 
-class BrokerKeys:
-    """Lookup by key; a key of a listener holds as `listener.name.NAME.key`, else as `key`.
-
-    The last entry of a key holds, as in Java.
-    """
+class BrokerKeys(PropertyKeys):
+    """Lookup by key; a key of a listener holds as `listener.name.NAME.key`, else as `key`."""
 
     def __init__(self, entries: Iterable[Property]) -> None:
-        self._entries = {entry.key: entry for entry in entries}
-        self._read: set[str] = set()
-        self.remarks: list[Remark] = []
+        super().__init__(entries)
         self.secrets: dict[str, str] = {}
         """Secrets by the environment variable that the topology names."""
-
-    @property
-    def has_problems(self) -> bool:
-        return any(remark.is_problem for remark in self.remarks)
-
-    def has(self, key: str) -> bool:
-        return key in self._entries
-
-    def value(self, key: str) -> str | None:
-        """Return the value of a key, or None."""
-        entry = self._entries.get(key)
-        if entry is None:
-            return None
-        self._read.add(key)
-        if re.search(r"\$\{[^}]*:", entry.value):
-            self.problem(key, "config providers (`${...}`) are not supported")
-        return entry.value.strip()
 
     def of_listener(self, listener: str, key: str) -> tuple[str, str | None]:
         """Return the key as the file has it, and its value."""
@@ -52,18 +30,3 @@ class BrokerKeys:
             variable += "_"
         self.secrets[variable] = secret
         return {"env": variable}
-
-    def unread(self) -> list[str]:
-        """Return the keys that were not read, in file order."""
-        return [key for key in self._entries if key not in self._read]
-
-    def remark(self, key: str, text: str, *, is_problem: bool = False) -> None:
-        """Add a remark, once."""
-        line = self._entries[key].line if key in self._entries else 1
-        found = Remark(line, key, text, is_problem=is_problem)
-        if found not in self.remarks:
-            self.remarks.append(found)
-
-    def problem(self, key: str, text: str) -> None:
-        """Add a remark, once, that makes the file unusable."""
-        self.remark(key, text, is_problem=True)

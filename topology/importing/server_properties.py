@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 from pydantic import ValidationError
 
 from local_cluster.broker_configs import KNOWN_BROKER_CONFIGS, find_problem
-from topology.file.mm2_keys import InvalidProperties, Remark, parse_properties
 from topology.file.mm2_properties import Mm2Reading
+from topology.file.property_keys import InvalidProperties, Remark, parse_properties
 from topology.importing.broker_keys import BrokerKeys
 from topology.importing.broker_security import (
     READ_BY_SECURITY,

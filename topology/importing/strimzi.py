@@ -15,8 +15,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from topology.file.mm2_keys import ALWAYS, Property, Remark
+from topology.file.mm2_keys import ALWAYS
 from topology.file.mm2_properties import Mm2Reading, read_entries
+from topology.file.property_keys import Property, Remark
 from topology.file.yaml_document import NotYaml, YamlDocument
 from topology.problems import Location, key_text
 

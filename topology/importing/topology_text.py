@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ruamel.yaml import YAML
 
-from topology.file.mm2_keys import Remark
+from topology.file.property_keys import Remark
 from topology.model import Topology
 
 WIDTH_CHARS: Final = 100

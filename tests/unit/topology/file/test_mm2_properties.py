@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from topology.file.mm2_keys import InvalidProperties, Property, parse_properties
 from topology.file.mm2_properties import Mm2Reading, read_mm2
+from topology.file.property_keys import InvalidProperties, Property, parse_properties
 from topology.main import app
 
 ACTIVE_ACTIVE = r"""
