@@ -5,6 +5,9 @@ A change goes on when its caller is cancelled or times out.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
 from local_cluster.controller.member.config_writer import (
     ConfigPlan,
     write_broker_configs,
@@ -16,6 +19,8 @@ from local_cluster.controller.member.metadata_updates import PUBLISH_WAIT_MS_MAX
 from local_cluster.controller.member.request_tasks import RequestTasks
 from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.controller.zk.coordination import Coordination
+
+Configs = Mapping[str, str]
 
 
 class ConfigChanges:
@@ -40,16 +45,13 @@ class ConfigChanges:
 
         Raises KafkaError: what `plan` raises, unknown_topic_or_partition, request_timed_out.
         """
-        write = write_topic_configs(self._coordination, name, plan, validate_only=validate_only)
-        wanted = await self._tasks.run_write(write, timeout_ms)
 
-        def applied() -> bool:
+        def is_applied(wanted: Configs) -> bool:
             topic = self._cache.topics.get(name)
             return topic is None or topic.configs == wanted
 
-        if not validate_only:
-            # It is written; if there is no controller now, the next one applies it.
-            await self._updates.wait_until(applied, PUBLISH_WAIT_MS_MAX)
+        write = write_topic_configs(self._coordination, name, plan, validate_only=validate_only)
+        await self._change(write, is_applied, validate_only=validate_only, timeout_ms=timeout_ms)
 
     async def alter_broker(
         self,
@@ -63,12 +65,12 @@ class ConfigChanges:
 
         Raises KafkaError: what `plan` raises, request_timed_out.
         """
+
+        def is_applied(wanted: Configs) -> bool:
+            return self._cache.broker_configs.get(entity, {}) == wanted
+
         write = write_broker_configs(self._coordination, entity, plan, validate_only=validate_only)
-        wanted = await self._tasks.run_write(write, timeout_ms)
-        if not validate_only:
-            await self._updates.wait_until(
-                lambda: self._cache.broker_configs.get(entity, {}) == wanted, PUBLISH_WAIT_MS_MAX
-            )
+        await self._change(write, is_applied, validate_only=validate_only, timeout_ms=timeout_ms)
 
     async def alter_entity(
         self,
@@ -82,12 +84,12 @@ class ConfigChanges:
 
         Raises KafkaError: what `plan` raises, request_timed_out.
         """
+
+        def is_applied(wanted: Configs) -> bool:
+            return self._cache.entity_configs.get(entity, {}) == wanted
+
         write = write_entity_configs(self._coordination, entity, plan, validate_only=validate_only)
-        wanted = await self._tasks.run_write(write, timeout_ms)
-        if not validate_only:
-            await self._updates.wait_until(
-                lambda: self._cache.entity_configs.get(entity, {}) == wanted, PUBLISH_WAIT_MS_MAX
-            )
+        await self._change(write, is_applied, validate_only=validate_only, timeout_ms=timeout_ms)
 
     async def alter_client(
         self,
@@ -103,3 +105,17 @@ class ConfigChanges:
         """
         write = write_client_configs(self._coordination, path, plan, validate_only=validate_only)
         await self._tasks.run_write(write, timeout_ms)
+
+    async def _change(
+        self,
+        write: Coroutine[Any, Any, Configs],
+        is_applied: Callable[[Configs], bool],
+        *,
+        validate_only: bool,
+        timeout_ms: int,
+    ) -> None:
+        """Write, then wait until this broker applies what `write` returned."""
+        wanted = await self._tasks.run_write(write, timeout_ms)
+        if not validate_only:
+            # It is written; if there is no controller now, the next one applies it.
+            await self._updates.wait_until(lambda: is_applied(wanted), PUBLISH_WAIT_MS_MAX)

@@ -24,6 +24,30 @@ def named(broker: FakeBroker, version: int, topic: str) -> dict[str, Any]:
     return {"topic_id": UNKNOWN_ID if known is None else known.topic_id}
 
 
+async def commit(broker: FakeBroker, version: int, topic: str, partition: int) -> Any:
+    """Commit one offset of a group in a transaction; return the response."""
+    return await broker.send(
+        ApiKey.TXN_OFFSET_COMMIT,
+        version,
+        transactional_id="x",
+        group_id="boards",
+        producer_id=1,
+        producer_epoch=0,
+        topics=[
+            {
+                **named(broker, version, topic),
+                "partitions": [
+                    {
+                        "partition_index": partition,
+                        "committed_offset": 5,
+                        "committed_metadata": None,
+                    }
+                ],
+            }
+        ],
+    )
+
+
 @pytest.mark.parametrize(
     "code",
     [ErrorCode.kafka_storage_error, ErrorCode.not_leader_or_follower],
@@ -42,22 +66,7 @@ async def test_a_broker_without_the_partition_is_not_the_coordinator(
     broker.add_topic("flights", 1)
 
     broker.replicas.refusal = code
-    response = await broker.send(
-        ApiKey.TXN_OFFSET_COMMIT,
-        version,
-        transactional_id="x",
-        group_id="boards",
-        producer_id=1,
-        producer_epoch=0,
-        topics=[
-            {
-                **named(broker, version, "flights"),
-                "partitions": [
-                    {"partition_index": 0, "committed_offset": 5, "committed_metadata": None}
-                ],
-            }
-        ],
-    )
+    response = await commit(broker, version, "flights", 0)
     ((result,),) = [topic.partitions for topic in response.topics]
     assert result.error_code is ErrorCode.not_coordinator
 
@@ -68,22 +77,7 @@ async def test_what_does_not_exist_is_refused(version: int, topic: str) -> None:
     broker = FakeBroker()
     broker.add_topic(OFFSETS_TOPIC, 2)
     broker.add_topic("flights", 1)
-    response = await broker.send(
-        ApiKey.TXN_OFFSET_COMMIT,
-        version,
-        transactional_id="x",
-        group_id="boards",
-        producer_id=1,
-        producer_epoch=0,
-        topics=[
-            {
-                **named(broker, version, topic),
-                "partitions": [
-                    {"partition_index": 9, "committed_offset": 5, "committed_metadata": None}
-                ],
-            }
-        ],
-    )
+    response = await commit(broker, version, topic, 9)
     ((result,),) = [topic.partitions for topic in response.topics]
     expected = ErrorCode.unknown_topic_or_partition
     if version >= 6 and topic == "nowhere":
