@@ -9,6 +9,7 @@ import logging
 import resource
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ def main() -> int:
     """Run the broker and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m local_cluster", description=__doc__)
     parser.add_argument("--settings", type=Path, required=True, help="JSON file of BrokerSettings")
+    parser.add_argument("--rack", default="", help="rack instead of the one in the settings")
     parser.add_argument("--log-level", default="INFO", help="Python logging level")
     arguments = parser.parse_args()
     logging.basicConfig(
@@ -41,6 +43,8 @@ def main() -> int:
     except (OSError, SettingsError) as error:
         print(error, file=sys.stderr)  # noqa: T201
         return EXIT_BAD_SETTINGS
+    if arguments.rack:
+        settings = replace(settings, rack=arguments.rack)
     _raise_descriptor_limit()
     gc.freeze()
     return asyncio.run(_run(settings))

@@ -1,7 +1,7 @@
 """Run an embedded ZooKeeper server with the Java and the jars of this host.
 
 `python -m topology.zookeeper_server --config FILE` becomes the server. It is for units and
-containers, which are written on one host and run on another one.
+containers, which are written on one host and run on another one. `--jars` is for images.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from pathlib import Path
 from topology.deployment.zookeeper import (
     LOGGING_FILE,
     ZooKeeperUnavailable,
+    find_jars,
     server_command,
 )
 
 EXIT_FAILED = 1
 _NODE = re.compile(r"^server\.\d+=", re.MULTILINE)
+_DATA_DIR = re.compile(r"^dataDir=(.+)$", re.MULTILINE)
 
 
 def main() -> int:
@@ -27,15 +29,40 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m topology.zookeeper_server", description=__doc__
     )
-    parser.add_argument("--config", type=Path, required=True, help="config file of the server")
-    config: Path = parser.parse_args().config
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--config", type=Path, help="config file of the server")
+    what.add_argument("--jars", action="store_true", help="print the paths of its jars, and end")
+    parser.add_argument("--myid", type=int, help="number of the node, for its data directory")
+    arguments = parser.parse_args()
     try:
-        is_node = _NODE.search(config.read_text()) is not None
+        if arguments.jars:
+            print(*find_jars(), sep="\n")  # noqa: T201
+            return 0
+        config: Path = arguments.config
+        text = config.read_text()
+        is_node = _NODE.search(text) is not None
+        if is_node and arguments.myid is not None:
+            _write_myid(text, arguments.myid)
         argv = server_command(config, config.with_name(LOGGING_FILE), is_node=is_node)
         os.execv(argv[0], argv)
     except (OSError, ZooKeeperUnavailable) as error:
         print(error, file=sys.stderr)  # noqa: T201
     return EXIT_FAILED
+
+
+def _write_myid(config: str, number: int) -> None:
+    """Write the file that tells a node its number. Raises OSError.
+
+    An ensemble would take a node with the data of another one for that one.
+    """
+    directory = _DATA_DIR.search(config)
+    if directory is None:
+        raise OSError("the config has no dataDir")
+    file = Path(directory.group(1), "myid")
+    if file.exists() and file.read_text().strip() != str(number):
+        raise OSError(f"{file} says that this is node {file.read_text().strip()}, not {number}")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"{number}\n")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 - `GET /livez`, `/healthz`: 200 while the event loop runs. A supervisor restarts a broker by it.
 - `GET /readyz`: 200 while the broker serves, else 503. `?verbose=1` adds every check. Neither
   ZooKeeper nor other clusters are a check: a broker serves without them, and a restart would help
-  nobody.
+  nobody. `?in_sync=1` adds the check that all its replicas are in sync, for whatever restarts
+  brokers one by one.
 - `GET /metrics`: Prometheus text (scrape.py).
 """
 
@@ -20,8 +21,9 @@ from local_cluster.prometheus_text import CONTENT_TYPE
 SHUTDOWN_WAIT_S_MAX: Final = 2.0
 """Seconds that a running scrape may take once the broker stops."""
 
-Checks = Callable[[], Mapping[str, bool]]
-"""Return whether each condition of readiness holds, by its name."""
+Checks = Callable[[bool], Mapping[str, bool]]
+"""Return whether each condition of readiness holds, by its name; with True also of being in sync.
+"""
 
 
 class MonitoringServer:
@@ -56,9 +58,9 @@ class MonitoringServer:
         return web.json_response({"state": "alive"})
 
     async def _get_readyz(self, request: web.Request) -> web.Response:
-        checks = dict(self._checks())
+        checks = dict(self._checks(_is_set(request, "in_sync")))
         document: dict[str, object] = {"ready": all(checks.values())}
-        if request.query.get("verbose", "0") not in ("0", "false"):
+        if _is_set(request, "verbose"):
             document["checks"] = [
                 {"check": name, "passed": passed} for name, passed in checks.items()
             ]
@@ -76,3 +78,7 @@ class MonitoringServer:
                 await response.write(chunk)
         await response.write_eof()
         return response
+
+
+def _is_set(request: web.Request, parameter: str) -> bool:
+    return request.query.get(parameter, "0") not in ("0", "false")

@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from local_cluster.controller.model.cluster_image import NO_CONTROLLER
+from local_cluster.controller.model.cluster_image import NO_CONTROLLER, TopicState
 from local_cluster.monitoring.end_offsets import EndOffsets
 from local_cluster.monitoring.loop_monitor import LoopMonitor
 from local_cluster.monitoring.monitored import MonitoredBroker
@@ -96,14 +96,29 @@ class Monitoring:
     async def _take_snapshot(self) -> None:
         self._times.take_snapshot()
 
-    def _checks(self) -> dict[str, bool]:
+    def _checks(self, wants_in_sync: bool) -> dict[str, bool]:
         metadata = self._broker.metadata
-        return {
+        checks = {
             "the logs are open and the listeners accept": self._is_serving(),
             "a log directory is online": bool(self._broker.log_directories.live),
             "the controller is known": metadata.controller_id != NO_CONTROLLER,
             "the metadata has this broker": self._broker.settings.broker_id in metadata.brokers,
         }
+        if wants_in_sync:
+            checks["all replicas are in sync"] = metadata.is_whole and is_in_sync(
+                metadata.topics.values(), self._broker.settings.broker_id
+            )
+        return checks
+
+
+def is_in_sync(topics: Iterable[TopicState], broker_id: int) -> bool:
+    """Return whether a broker is in the ISR of each partition that it replicates."""
+    return all(
+        broker_id in partition.isr
+        for topic in topics
+        for partition in topic.partitions.values()
+        if broker_id in partition.replicas
+    )
 
 
 def is_push_wanted() -> bool:

@@ -7,17 +7,14 @@ cannot be done the test is skipped and says why.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import hashlib
-import shutil
-import subprocess
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import confluent_kafka
-import platformdirs
 import pytest
+
+from tests.support.fetched_program import built, finished
 
 if TYPE_CHECKING:
     from tests.compat.conftest import Broker
@@ -25,43 +22,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.real
 
 HERE = Path(__file__).parent
-FETCH_SECONDS_MAX = 300.0
 RUN_SECONDS_MAX = 120.0
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 RECORDS = 100
-
-
-def built(language: str, needs: str, fetch: list[str], build: list[str]) -> Path:
-    """Return the program's directory in the cache, after `fetch` and `build`."""
-    if shutil.which(needs) is None:
-        pytest.skip(f"no {needs} on this machine")
-    source = HERE / language
-    paths = [path for path in sorted(source.rglob("*")) if path.is_file()]
-    content = hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:12]
-    directory = Path(platformdirs.user_cache_dir("heliograph")) / f"compat-{language}-{content}"
-    if directory.is_dir():
-        return directory
-    partial = directory.with_name(f"{directory.name}.{uuid.uuid4().hex}")
-    shutil.copytree(source, partial)
-    try:
-        fetched = finished(fetch, partial, FETCH_SECONDS_MAX)
-        if fetched.returncode:
-            pytest.skip(f"{' '.join(fetch)}: {fetched.stdout[-500:]}{fetched.stderr[-500:]}")
-        made = finished(build, partial, FETCH_SECONDS_MAX)
-        assert made.returncode == 0, made.stdout + made.stderr
-        with contextlib.suppress(OSError):  # another test process was faster
-            partial.rename(directory)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return directory
-
-
-def finished(
-    command: list[str], directory: Path, seconds_max: float
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, cwd=directory, capture_output=True, text=True, timeout=seconds_max, check=False
-    )
 
 
 async def run(command: list[str], directory: Path) -> None:
@@ -105,7 +68,7 @@ async def codecs_are_readable(bootstrap: str, prefix: str) -> None:
 async def test_kafkajs(either_broker: Broker) -> None:
     fetch = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
     check = ["node", "--check", "client.js"]
-    directory = await asyncio.to_thread(built, "js", "npm", fetch, check)
+    directory = await asyncio.to_thread(built, HERE / "js", "npm", fetch, check)
     await run(["node", "client.js", either_broker.bootstrap, "js"], directory)
     await codecs_are_readable(either_broker.bootstrap, "js")
 
@@ -114,6 +77,6 @@ async def test_kafkajs(either_broker: Broker) -> None:
 async def test_go_clients(either_broker: Broker, client: str) -> None:
     fetch = ["go", "mod", "download"]
     build = ["go", "build", "-mod=readonly", "-o", "bin/", "./..."]
-    directory = await asyncio.to_thread(built, "go", "go", fetch, build)
+    directory = await asyncio.to_thread(built, HERE / "go", "go", fetch, build)
     await run([str(directory / "bin" / client), either_broker.bootstrap, client], directory)
     await codecs_are_readable(either_broker.bootstrap, client)

@@ -148,9 +148,13 @@ class BrokerHttp(Entry):
     base_port: PortOrAny = 0
     """Port of the first broker; the others follow, one by one. 0 picks free ones, which `heliograph
     status` shows."""
+    port: Port | None = None
+    """Port of every broker, if each has a host of its own; instead of `base_port`."""
 
     def port_of(self, index: int) -> int:
         """Return the port of a broker by its place in the cluster; 0 picks a free one."""
+        if self.port is not None:
+            return self.port
         return self.base_port and self.base_port + index
 
 

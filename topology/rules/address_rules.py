@@ -115,8 +115,15 @@ def _broker_claims(cluster: Cluster, here: Location) -> Iterator[tuple[Location,
         for name, port in broker.ports.items():
             host = binds.get(name) or broker.host
             yield _port_key(cluster, here, index, broker, name), host, port
-    for index in range(len(cluster.broker_list) if cluster.http.base_port else 0):
-        yield (*here, "http", "base_port"), cluster.http.host, cluster.http.port_of(index)
+    http = cluster.http
+    for index, broker in enumerate(cluster.broker_list):
+        if http.port is not None:
+            # Each host has a loopback and a wildcard address of its own.
+            is_of_each = http.host in ANY_ADDRESSES | LOOPBACK_NAMES
+            host = broker.host if is_of_each else http.host
+            yield (*here, "http", "port"), host, http.port
+        elif http.base_port:
+            yield (*here, "http", "base_port"), http.host, http.port_of(index)
 
 
 def _port_key(

@@ -52,6 +52,8 @@ def check_clusters(parts: Parts) -> Iterator[Finding]:
                 (((*here, "brokers", i, "id"), each.id) for i, each in enumerate(cluster.brokers)),
                 "a unique broker id",
             )
+        if cluster.http.port is not None and cluster.http.base_port:
+            yield Finding((*here, "http", "port"), "either `port` or `base_port`")
         last_http = cluster.http.port_of(max(len(cluster.broker_list) - 1, 0))
         if last_http > PORT_MAX:
             expected = f"a base port so that the last port, {last_http}, is at most {PORT_MAX}"

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import urllib.error
 import urllib.request
+import uuid
 from collections.abc import AsyncIterator
 
 import pytest
 
+from local_cluster.controller.model.cluster_image import PartitionState, TopicState
 from local_cluster.monitoring.http import MonitoringServer
+from local_cluster.monitoring.service import is_in_sync
 from local_cluster.server.listeners import bind
 from tests.support.scraping import get_json
 
@@ -31,7 +34,9 @@ async def test_readiness_is_all_checks_and_liveness_none() -> None:
     listener = bind("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     checks = {"one": True, "two": False}
-    server = MonitoringServer(lambda: checks, metrics)
+    server = MonitoringServer(
+        lambda in_sync: {**checks, "three": False} if in_sync else checks, metrics
+    )
     await server.start(listener)
     try:
         for path in ("livez", "healthz"):
@@ -45,6 +50,8 @@ async def test_readiness_is_all_checks_and_liveness_none() -> None:
         )
         checks["two"] = True
         assert await asyncio.to_thread(get_json, f"{url}/readyz") == (200, {"ready": True})
+        in_sync = await asyncio.to_thread(get_json, f"{url}/readyz?in_sync=1")
+        assert in_sync == (503, {"ready": False})
         found = await asyncio.to_thread(lambda: urllib.request.urlopen(f"{url}/metrics").read())
         assert found == b"one 1\ntwo 2\n"
     finally:
@@ -53,7 +60,7 @@ async def test_readiness_is_all_checks_and_liveness_none() -> None:
 
 async def test_a_failed_scrape_is_an_error_and_not_half_a_response() -> None:
     listener = bind("127.0.0.1", 0)
-    server = MonitoringServer(dict, broken)
+    server = MonitoringServer(lambda _: {}, broken)
     await server.start(listener)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}/metrics"
     try:
@@ -62,3 +69,16 @@ async def test_a_failed_scrape_is_an_error_and_not_half_a_response() -> None:
         assert raised.value.code == 500
     finally:
         await server.stop()
+
+
+def test_a_broker_is_in_sync_in_every_isr_of_its_replicas() -> None:
+    def topic(*isrs: tuple[int, ...]) -> TopicState:
+        states = {
+            number: PartitionState(number, (1, 2), 1, 0, isr, 0) for number, isr in enumerate(isrs)
+        }
+        return TopicState("t", uuid.uuid4(), states, {})
+
+    assert is_in_sync([], 1)
+    assert is_in_sync([topic((1, 2), (1,))], 1)
+    assert not is_in_sync([topic((1, 2), (1,))], 2)
+    assert is_in_sync([topic((1,))], 3)
