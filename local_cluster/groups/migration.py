@@ -16,6 +16,8 @@ convertToClassicGroup). Deviations:
   consumer member joins before the rebalance ends, a partition could have two owners.
 - A group that is downgraded by a static member rebalances unless every member has its target.
   Otherwise a partition could have two owners.
+- Sessions go on. In Kafka every member gets a new session with each conversion. While members come
+  and go with different protocols, a member that died would keep its partitions.
 """
 
 from __future__ import annotations
@@ -44,10 +46,11 @@ from local_cluster.groups.consumer.embedded_protocol import (
 )
 from local_cluster.groups.consumer.model import Assignment, ClassicMetadata, ConsumerMember
 from local_cluster.groups.consumer.requests import ConsumerGroupLimits
-from local_cluster.groups.consumer.step import ConsumerStep
+from local_cluster.groups.consumer.step import CONSUMER_SESSION, ConsumerStep
 from local_cluster.groups.consumer.topics import Topics
 from local_cluster.groups.records import encode_group_value
 from local_cluster.groups.requests import JoinResponse, SyncResponse
+from local_cluster.groups.timers import TimerKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 # -- classic to consumer ----------------------------------------------------------------------
@@ -102,6 +105,10 @@ def fill_from_classic(step: ConsumerStep, classic: ClassicGroup) -> None:
         }
         step.set_current(member._replace(assigned=assigned))
         step.extend_session(member.member_id)
+        # A member that waits for a response sends no heartbeats; it gets one with this step.
+        if member.member_id not in (*classic.awaiting_join, *classic.awaiting_sync):
+            ends_ms = step.timers.deadline_ms(_key(SESSION, group, member))
+            step.timers.bring_forward(_key(CONSUMER_SESSION, group, member), ends_ms)
 
 
 def release_waiting(step: Step, group: ClassicGroup) -> None:
@@ -205,11 +212,16 @@ def downgraded(
     if len(stored) > classic_step.limits.group_record_bytes_max:
         return None
     is_reconciled = all(member.is_reconciled_to(group.epoch) for member in members)
+    ends_ms = {
+        member.member_id: step.timers.deadline_ms(_key(CONSUMER_SESSION, group, member))
+        for member in members
+    }
     step.delete_group()
     classic_step.store(classic, assignments)
     for member_id, member in classic.members.items():
         member.assignment = assignments[member_id]
         extend_session(classic_step, classic, member)
+        step.timers.bring_forward(_key(SESSION, group, member), ends_ms[member_id])
     if joining_id is None or not is_reconciled:
         classic.former_epochs = {member.member_id: member.member_epoch for member in members}
         prepare_rebalance(classic_step, classic)
@@ -250,6 +262,10 @@ def _held(member: ConsumerMember, topics: Topics) -> dict[str, tuple[int, ...]]:
     for name, indexes in with_topic_names(member.pending_revocation, topics).items():
         held[name] = (*held.get(name, ()), *indexes)
     return held
+
+
+def _key(kind: str, group: ConsumerGroup, member: ConsumerMember | Member) -> TimerKey:
+    return TimerKey(kind, group.group_id, member.member_id)
 
 
 def _version(subscription: bytes) -> int:

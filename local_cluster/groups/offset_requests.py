@@ -65,7 +65,11 @@ class OffsetRequests:
         outcome = Outcome(producer=(request.producer_id, request.producer_epoch))
         group_id = request.group_id
         if group_id in state.consumer_groups:
-            names_member = request.generation_id >= 0 or request.member_id != ""
+            names_member = (
+                request.generation_id >= 0
+                or request.member_id != UNKNOWN_MEMBER
+                or request.group_instance_id is not None
+            )
             error = ErrorCode.none
             if names_member:
                 error = self._validate_consumer_commit(request)

@@ -190,6 +190,8 @@ class DescribedGroup(NamedTuple):
     protocol_type: str
     protocol_name: str
     members: tuple[DescribedMember, ...] = ()
+    message: str | None = None
+    """Why the group is Dead."""
 
 
 class ListedGroup(NamedTuple):

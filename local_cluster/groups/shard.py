@@ -307,13 +307,19 @@ class GroupShard:
 
     def describe_consumer_group(self, ticket: int, group_id: str) -> Outcome:
         """Handle ConsumerGroupDescribe of one group."""
-        return Outcome().respond(ticket, self.state.consumer_groups.describe(group_id))
+        described = self.state.consumer_groups.describe(group_id)
+        if group_id in self.state.classic_groups:
+            described = described._replace(message=f"Group {group_id} is not a consumer group.")
+        return Outcome().respond(ticket, described)
 
     def describe(self, ticket: int, group_id: str) -> Outcome:
         """Handle DescribeGroups of one group; an unknown group is Dead."""
         group = self.state.classic_groups.get(group_id)
         if group is None:
-            dead = DescribedGroup(group_id, GroupState.DEAD.value, "", "")
+            message = f"Group {group_id} not found."
+            if group_id in self.state.consumer_groups:
+                message = f"Group {group_id} is not a classic group."
+            dead = DescribedGroup(group_id, GroupState.DEAD.value, "", "", message=message)
             return Outcome().respond(ticket, dead)
         return Outcome().respond(ticket, group.describe())
 

@@ -46,6 +46,11 @@ class TimerQueue:
             if len(self._heap) > _STALE_ENTRIES_MIN + 2 * len(self._deadlines_ms):
                 self._rebuild()
 
+    def bring_forward(self, key: TimerKey, deadline_ms: int | None) -> None:
+        """Move the key's deadline to an earlier one; None or a later one changes nothing."""
+        if deadline_ms is not None and deadline_ms < self._deadlines_ms[key]:
+            self.schedule(key, deadline_ms)
+
     def cancel(self, key: TimerKey) -> None:
         """Remove the key's deadline, if it has one."""
         self._deadlines_ms.pop(key, None)

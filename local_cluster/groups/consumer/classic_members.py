@@ -60,11 +60,11 @@ def join(step: ConsumerStep, request: JoinRequest) -> Joined:
     group = step.group
     is_unknown = request.member_id == UNKNOWN_MEMBER
     member_id = request.member_uuid if is_unknown else request.member_id
-    is_full = len(group.members) >= step.limits.group_consumer_max_size
-    if is_full and member_id not in group.members:
-        raise KafkaError(ErrorCode.group_max_size_reached, "The consumer group is full.")
-    subscription = _read_subscription(group, request)
     instance_id = request.group_instance_id
+    if step.limits.is_migration_disabled:
+        raise KafkaError(ErrorCode.inconsistent_group_protocol)
+    step.require_room(member_id, instance_id)
+    subscription = _read_subscription(group, request)
     if is_unknown and instance_id is None and request.requires_known_member_id:
         return Joined(JoinResponse(ErrorCode.member_id_required, member_id))
     member, replaced = _find_member(group, member_id, instance_id, is_unknown=is_unknown)
@@ -149,15 +149,13 @@ def heartbeat(step: ConsumerStep, request: HeartbeatRequest) -> ErrorCode:
 def find_leaving(
     group: ConsumerGroup, leaving: Sequence[LeavingMember]
 ) -> tuple[list[ConsumerMember], list[tuple[LeavingMember, ErrorCode]]]:
-    """Return the members that LeaveGroup removes, and the result of each entry."""
+    """Return the members that LeaveGroup removes, of any protocol, and the result of each entry."""
     gone: dict[str, ConsumerMember] = {}
     results = []
     for each in leaving:
         code = ErrorCode.none
         try:
             member = _find_leaving(group, each)
-            if member.member_id in gone:
-                raise KafkaError(ErrorCode.unknown_member_id)
             gone[member.member_id] = member
         except KafkaError as error:
             code = error.code
@@ -238,21 +236,29 @@ def _find_classic(
     group: ConsumerGroup, member_id: str, instance_id: str | None
 ) -> tuple[ConsumerMember, ClassicMetadata]:
     """Return a member that uses the classic protocol. Raises KafkaError."""
+    member = _find_known(group, member_id, instance_id)
+    if member.classic is None:
+        raise KafkaError(ErrorCode.unknown_member_id)
+    return member, member.classic
+
+
+def _find_known(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
+    """Return a member of any protocol. Raises KafkaError."""
     member = group.members.get(member_id)
     if instance_id is not None:
         member = group.static_member(instance_id)
         if member is not None and member.member_id != member_id:
             raise KafkaError(ErrorCode.fenced_instance_id)
-    if member is None or member.classic is None:
+    if member is None:
         raise KafkaError(ErrorCode.unknown_member_id)
-    return member, member.classic
+    return member
 
 
 def _find_leaving(group: ConsumerGroup, leaving: LeavingMember) -> ConsumerMember:
-    """An administrator removes a static member of any protocol by its instance id alone."""
+    """An administrator removes a static member by its instance id alone. Raises KafkaError."""
     if leaving.member_id == UNKNOWN_MEMBER and leaving.group_instance_id is not None:
         member = group.static_member(leaving.group_instance_id)
         if member is None:
             raise KafkaError(ErrorCode.unknown_member_id)
         return member
-    return _find_classic(group, leaving.member_id, leaving.group_instance_id)[0]
+    return _find_known(group, leaving.member_id, leaving.group_instance_id)

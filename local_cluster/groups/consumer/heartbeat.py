@@ -99,14 +99,13 @@ def heartbeat(step: ConsumerStep, request: HeartbeatRequest) -> HeartbeatRespons
     """Let a member join or stay. Raises KafkaError; then nothing has changed."""
     group = step.group
     is_joining = request.member_epoch == JOIN_EPOCH
-    if len(group.members) >= step.limits.group_consumer_max_size and (
-        request.member_id not in group.members
-    ):
-        raise KafkaError(ErrorCode.group_max_size_reached, "The consumer group is full.")
+    step.require_room(request.member_id, request.instance_id)
     member, replaced = _find_member(group, request, is_joining=is_joining)
     updated = _updated(member, request)
     regex = updated.topic_regex
     resolved = _resolve(step, request) if regex and regex not in group.regexes else None
+    default_assignor = step.limits.group_consumer_assignors[0]
+    assignor = group.preferred_assignor(default_assignor)
 
     if replaced is not None:
         step.replace_member(replaced, member)
@@ -119,7 +118,8 @@ def heartbeat(step: ConsumerStep, request: HeartbeatRequest) -> HeartbeatRespons
     if regex_changed:
         step.remove_unused_regex(member.topic_regex)
     is_changed = names_changed or regex_changed
-    if _refresh_regexes(step, request) or group.epoch == 0 or is_changed:
+    has_other_assignor = group.preferred_assignor(default_assignor) != assignor
+    if _refresh_regexes(step, request) or group.epoch == 0 or is_changed or has_other_assignor:
         step.bump_epoch()
     else:
         step.check_topics()
@@ -173,6 +173,11 @@ def fence(step: ConsumerStep, members: Iterable[ConsumerMember]) -> None:
     for member in members:
         step.remove_member(member)
     step.bump_epoch()
+    if not step.group.members:
+        # The target of an empty group; without a timestamp the next one is due at once.
+        step.write(
+            records.TargetEpochKey(step.group.group_id), records.TargetEpoch(step.group.epoch)
+        )
 
 
 def _require(holds: bool, message: str) -> None:

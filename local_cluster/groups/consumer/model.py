@@ -82,6 +82,10 @@ class ConsumerMember(NamedTuple):
         """Return whether the member holds exactly the target of that epoch."""
         return self.state is MemberState.STABLE and self.member_epoch == epoch
 
+    def held(self, topic_id: uuid.UUID) -> Mapping[int, int]:
+        """Return the epochs of a topic's partitions that it may hold or has not revoked yet."""
+        return {**self.pending_revocation.get(topic_id, {}), **self.assigned.get(topic_id, {})}
+
     def at_epoch(self, epoch: int) -> ConsumerMember:
         """Return the member at another epoch. The previous epoch is kept for lost responses."""
         return self._replace(member_epoch=epoch, previous_member_epoch=self.member_epoch)

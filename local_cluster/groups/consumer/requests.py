@@ -27,6 +27,11 @@ class ConsumerGroupLimits:
     """How groups with members may change protocol: disabled, upgrade, downgrade, bidirectional."""
 
     @property
+    def is_migration_disabled(self) -> bool:
+        """Whether members of the classic protocol may not join groups of the consumer protocol."""
+        return self.group_consumer_migration_policy.lower() == "disabled"
+
+    @property
     def may_upgrade(self) -> bool:
         """Whether a consumer member may turn a classic group into a consumer group."""
         return self.group_consumer_migration_policy.lower() in ("upgrade", "bidirectional")

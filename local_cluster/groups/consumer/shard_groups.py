@@ -107,7 +107,8 @@ class ConsumerGroups:
         group = self._groups.get(request.group_id)
         if group is None:
             if request.member_epoch != JOIN_EPOCH:
-                message = f"Group {request.group_id} not found."
+                leaves = request.member_epoch < JOIN_EPOCH
+                message = f"{'Group' if leaves else 'Consumer group'} {request.group_id} not found."
                 return HeartbeatResponse(ErrorCode.group_id_not_found, message)
             group = ConsumerGroup(request.group_id)
         step = self._step(group, now, outcome)
@@ -220,7 +221,7 @@ class ConsumerGroups:
             return stale
         for topic, partition in partitions:
             facts = self._topics.get(topic)
-            held = {} if facts is None else member.assigned.get(facts.topic_id, {})
+            held = {} if facts is None else member.held(facts.topic_id)
             if held.get(partition, member_epoch + 1) > member_epoch:
                 return stale
         return ErrorCode.none
@@ -232,9 +233,10 @@ class ConsumerGroups:
         member = self._groups[group_id].members.get(member_id or "")
         if member is None:
             return ErrorCode.unknown_member_id
-        if member_epoch != member.member_epoch:
-            return ErrorCode.stale_member_epoch
-        return ErrorCode.none
+        if member_epoch == member.member_epoch:
+            return ErrorCode.none
+        is_classic = member.classic is not None
+        return ErrorCode.illegal_generation if is_classic else ErrorCode.stale_member_epoch
 
     def delete(self, group_id: str, now: Now, outcome: Outcome) -> ErrorCode:
         """Remove a group, which must have no members."""

@@ -14,6 +14,7 @@ from local_cluster.groups.consumer.reconcile import Target, reconcile
 from local_cluster.groups.consumer.requests import ConsumerGroupLimits
 from local_cluster.groups.consumer.topics import Topics, metadata_hash
 from local_cluster.groups.timers import TimerKey, TimerQueue
+from local_cluster.wire.errors import ErrorCode, KafkaError
 
 CONSUMER_SESSION: Final = "consumer session"
 CONSUMER_REBALANCE: Final = "consumer rebalance"
@@ -36,6 +37,21 @@ class ConsumerStep:
         self.outcome.records.append(records.encode(key, value))
 
     # -- members ----------------------------------------------------------------------------
+
+    def require_room(self, member_id: str, instance_id: str | None) -> None:
+        """Raise KafkaError(group_max_size_reached) for a newcomer in a full group.
+
+        A static member that comes back takes the place of its former id.
+        """
+        group = self.group
+        if member_id in group.members or (instance_id in group.static_members):
+            return
+        size_max = self.limits.group_consumer_max_size
+        if len(group.members) >= size_max:
+            raise KafkaError(
+                ErrorCode.group_max_size_reached,
+                f"The consumer group has reached its maximum capacity of {size_max} members.",
+            )
 
     def describe_member(self, member: ConsumerMember) -> None:
         """Write the member's metadata."""

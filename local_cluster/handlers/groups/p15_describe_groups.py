@@ -64,7 +64,7 @@ async def _describe(
             error = refused.code
     message = None
     if group.state == GroupState.DEAD.value and context.api_version >= GROUP_NOT_FOUND_SINCE:
-        error, message = ErrorCode.group_id_not_found, f"Group {group_id} not found."
+        error, message = ErrorCode.group_id_not_found, group.message
     operations = OPERATIONS_NOT_REQUESTED
     if with_operations and error is ErrorCode.none:
         operations = group_operations(broker, context, group_id)

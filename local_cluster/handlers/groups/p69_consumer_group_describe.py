@@ -1,8 +1,8 @@
 """ConsumerGroupDescribe v0-v1 (KIP-848): groups of the consumer protocol, with their epochs.
 
-v1 has the type of each member (KIP-1099), here always 1, a member of the consumer protocol. Deleted
-topics are left out of assignments. If the client may not see a topic of a group, the whole group is
-TOPIC_AUTHORIZATION_FAILED, as in Kafka.
+v1 has the type of each member (KIP-1099): 0 uses the classic protocol, 1 the consumer protocol.
+Deleted topics are left out of assignments. If the client may not see a topic in an assignment or
+target, the whole group is TOPIC_AUTHORIZATION_FAILED, as in Kafka.
 """
 
 from __future__ import annotations
@@ -64,13 +64,7 @@ async def _describe(
             group = await broker.groups.describe_consumer_group(group_id)
         except KafkaError as error:
             group = DescribedConsumerGroup(error.code, group_id)
-    hidden = [
-        name
-        for member in group.members
-        for name in member.topic_names
-        if not broker.authorize(context, "DESCRIBE", "TOPIC", name)
-    ]
-    if hidden:
+    if not all(broker.authorize(context, "DESCRIBE", "TOPIC", n) for n in _shown(broker, group)):
         message = "The group has described topic(s) that the client is not authorized to describe."
         group = DescribedConsumerGroup(ErrorCode.topic_authorization_failed, group_id, message)
     operations = OPERATIONS_NOT_REQUESTED
@@ -102,6 +96,13 @@ async def _describe(
         ],
         "authorized_operations": operations,
     }
+
+
+def _shown(broker: BrokerServices, group: DescribedConsumerGroup) -> set[str]:
+    """Return the topics in the assignments and targets of the members."""
+    assignments = [*(member.assigned for member in group.members), *group.targets.values()]
+    ids = {topic_id for assignment in assignments for topic_id in assignment}
+    return {topic.name for topic in map(broker.metadata.topic_by_id, ids) if topic is not None}
 
 
 def _assignment(broker: BrokerServices, assignment: Assignment) -> ConsumerGroupDescribeAssignment:

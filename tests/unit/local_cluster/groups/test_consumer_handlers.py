@@ -165,8 +165,10 @@ async def test_commits_and_fetches_check_the_member_epoch(broker: FakeBroker) ->
     await join(broker)
     topic_id = broker.metadata.topics["flights"].topic_id
 
-    async def commit(epoch: int, member_id: str = "m-1", version: int = 10) -> ErrorCode:
-        entry = {"partition_index": 0, "committed_offset": 5, "committed_metadata": ""}
+    async def commit(
+        epoch: int, member_id: str = "m-1", version: int = 10, partition: int = 0
+    ) -> ErrorCode:
+        entry = {"partition_index": partition, "committed_offset": 5, "committed_metadata": ""}
         named = {"topic_id": topic_id} if version >= 10 else {"name": "flights"}
         response = await broker.send(
             ApiKey.OFFSET_COMMIT,
@@ -186,6 +188,16 @@ async def test_commits_and_fetches_check_the_member_epoch(broker: FakeBroker) ->
     assert await commit(-1, "") is ErrorCode.unknown_member_id
     assert await commit(1, version=8) is ErrorCode.unsupported_version
 
+    # With an older epoch a member commits what it has held since, also while it gives it up.
+    await join(broker, member_id="m-2", subscribed_topic_names=["departures"])
+    assert (await beat(broker, member_epoch=1)).member_epoch == 2
+    await join(broker, member_id="m-3")
+    revoking = await beat(broker, member_epoch=2)
+    assert (revoking.member_epoch, len(partitions(revoking)[topic_id])) == (2, 2)
+    codes = {await commit(epoch, partition=index) for epoch in (1, 2) for index in range(4)}
+    assert codes == {ErrorCode.none}
+    assert await commit(0) is ErrorCode.stale_member_epoch
+
     async def fetch(epoch: int, member_id: str | None) -> ErrorCode:
         group = {
             "group_id": "boards",
@@ -197,7 +209,7 @@ async def test_commits_and_fetches_check_the_member_epoch(broker: FakeBroker) ->
         code: ErrorCode = response.groups[0].error_code
         return code
 
-    assert await fetch(1, "m-1") is ErrorCode.none
+    assert await fetch(2, "m-1") is ErrorCode.none
     assert await fetch(0, "m-1") is ErrorCode.stale_member_epoch
     assert await fetch(1, "x") is ErrorCode.unknown_member_id
     assert await fetch(-1, None) is ErrorCode.none
@@ -277,7 +289,29 @@ async def test_targets_are_computed_once_per_interval() -> None:
     assert (await join(broker)).member_epoch == 1
     late = await join(broker, member_id="m-2")
     assert (late.member_epoch, late.assignment.topic_partitions) == (1, ())
+    for member_id in ("m-1", "m-2"):
+        await beat(broker, member_id=member_id, member_epoch=-1)
+    again = await join(broker)
+    (given,) = partitions(again).values()
+    assert len(given) == 4, "an empty group has no interval"
     await broker.groups.stop()
+
+
+async def test_another_assignor_makes_a_new_target(broker: FakeBroker) -> None:
+    await join(broker)
+    for epoch in (1, 2):
+        changed = await beat(broker, member_epoch=epoch, server_assignor="range")
+        assert changed.member_epoch == 2, "the second time nothing changes"
+    await join(broker, member_id="m-2")
+    default = await beat(broker, member_epoch=2, server_assignor="uniform")
+    assert default.error_code is ErrorCode.none
+    described = await broker.send(
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        1,
+        group_ids=["boards"],
+        include_authorized_operations=False,
+    )
+    assert (described.groups[0].group_epoch, described.groups[0].assignor_name) == (4, "uniform")
 
 
 async def test_topics_without_describe_rights_are_hidden(broker: FakeBroker) -> None:
@@ -287,6 +321,22 @@ async def test_topics_without_describe_rights_are_hidden(broker: FakeBroker) -> 
     assert named.error_code is ErrorCode.topic_authorization_failed
     matched = await join(broker, subscribed_topic_names=None, subscribed_topic_regex="fl.*")
     assert list(partitions(matched)) == [broker.metadata.topics["flights"].topic_id]
+    described = await broker.send(
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        1,
+        group_ids=["boards"],
+        include_authorized_operations=False,
+    )
+    assert described.groups[0].error_code is ErrorCode.none
+    broker.denied = {("DESCRIBE", "flights")}
+    described = await broker.send(
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        1,
+        group_ids=["boards"],
+        include_authorized_operations=False,
+    )
+    assert described.groups[0].error_code is ErrorCode.topic_authorization_failed
+    assert described.groups[0].members == ()
     broker.denied = {("READ", "boards")}
     assert await join_error(broker) is ErrorCode.group_authorization_failed
 

@@ -223,7 +223,7 @@ async def test_classic_members_leave_and_commit(broker: FakeBroker) -> None:
     assert answer.topics[0].partitions[0].error_code is ErrorCode.illegal_generation
     leaving = [
         {"member_id": member.member_id, "group_instance_id": None},
-        {"member_id": "m-1", "group_instance_id": None},
+        {"member_id": "nobody", "group_instance_id": None},
     ]
     left = await broker.send(ApiKey.LEAVE_GROUP, 5, group_id="boards", members=leaving)
     assert [each.error_code for each in left.members] == [
@@ -231,3 +231,81 @@ async def test_classic_members_leave_and_commit(broker: FakeBroker) -> None:
         ErrorCode.unknown_member_id,
     ]
     assert (await heartbeat(broker, member)).error_code is ErrorCode.unknown_member_id
+
+
+async def test_leave_group_removes_members_of_both_protocols(broker: FakeBroker) -> None:
+    await newcomer(broker, member_id="m-2")
+    member = await joined(broker, protocols=protocols())
+    await newcomer(broker, member_id="m-1", instance_id="i-1")
+    leaving = [
+        {"member_id": member.member_id, "group_instance_id": None},
+        {"member_id": "m-1", "group_instance_id": "i-1"},
+        {"member_id": "m-1", "group_instance_id": "i-1"},
+    ]
+    left = await broker.send(ApiKey.LEAVE_GROUP, 5, group_id="boards", members=leaving)
+    assert [each.error_code for each in left.members] == [ErrorCode.none] * 3
+    gone = await beat(broker, member_id="m-1", instance_id="i-1", member_epoch=2)
+    assert gone.error_code is ErrorCode.unknown_member_id
+
+
+@pytest.mark.parametrize(
+    ("policy", "code"),
+    [("disabled", ErrorCode.inconsistent_group_protocol), ("upgrade", ErrorCode.none)],
+)
+async def test_the_policy_disabled_keeps_classic_members_out(policy: str, code: ErrorCode) -> None:
+    broker = await made(**{"group.consumer.migration.policy": policy})
+    assert (await newcomer(broker)).error_code is ErrorCode.none
+    assert (await joined(broker, protocols=protocols())).error_code is code
+    await beat(broker, member_id="m-1", member_epoch=-1)
+    if policy == "disabled":
+        # Without members the group changes its protocol under every policy.
+        assert (await joined(broker, protocols=protocols())).error_code is ErrorCode.none
+    await broker.groups.stop()
+
+
+async def test_a_static_member_returns_to_a_full_group_with_any_protocol() -> None:
+    broker = await made(**{"group.consumer.max.size": "2"})
+    static: dict[str, Any] = {"group_instance_id": "i-1"}
+    assert (await newcomer(broker)).error_code is ErrorCode.none
+    assert (await joined(broker, protocols=protocols(), **static)).error_code is ErrorCode.none
+    full = ErrorCode.group_max_size_reached
+    assert (await joined(broker, protocols=protocols())).error_code is full
+    assert (await newcomer(broker, member_id="m-3")).error_code is full
+    assert (await joined(broker, protocols=protocols(), **static)).error_code is ErrorCode.none
+    back = await newcomer(broker, member_id="m-2", instance_id="i-1")
+    assert back.error_code is ErrorCode.none
+    await broker.groups.stop()
+
+
+async def test_a_fetch_of_a_classic_member_has_its_generation(broker: FakeBroker) -> None:
+    member = await classic_member(broker)
+    await newcomer(broker)
+    topic_id = broker.metadata.topics["a"].topic_id
+    codes = []
+    for generation in (member.generation_id, member.generation_id + 1):
+        group = {
+            "group_id": "boards",
+            "member_id": member.member_id,
+            "member_epoch": generation,
+            "topics": [{"topic_id": topic_id, "partition_indexes": (0,)}],
+        }
+        answer = await broker.send(ApiKey.OFFSET_FETCH, 10, groups=[group], require_stable=False)
+        codes.append(answer.groups[0].error_code)
+    assert codes == [ErrorCode.none, ErrorCode.illegal_generation]
+
+
+async def test_a_description_says_which_protocol_a_group_does_not_have(broker: FakeBroker) -> None:
+    asked = {"include_authorized_operations": False}
+
+    async def messages() -> tuple[str | None, str | None]:
+        classic = await broker.send(ApiKey.DESCRIBE_GROUPS, 6, groups=["boards"], **asked)
+        consumer = await broker.send(
+            ApiKey.CONSUMER_GROUP_DESCRIBE, 1, group_ids=["boards"], **asked
+        )
+        return classic.groups[0].error_message, consumer.groups[0].error_message
+
+    assert await messages() == ("Group boards not found.", "Group boards not found.")
+    await classic_member(broker)
+    assert await messages() == (None, "Group boards is not a consumer group.")
+    await newcomer(broker)
+    assert await messages() == ("Group boards is not a classic group.", None)

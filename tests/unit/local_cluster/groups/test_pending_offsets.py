@@ -69,6 +69,27 @@ class Log:
         return self.shard, twin
 
 
+def test_a_commit_that_names_a_member_is_checked_in_a_consumer_group() -> None:
+    shard = GroupShard(GroupLimits())
+    joining = HeartbeatRequest(
+        *("g", "m", 0, None, None, 60_000, ("t",), None, None, {}, "c", "/h"),
+        may_describe=lambda name: True,
+    )
+    shard.consumer_heartbeat(0, joining, NOW)
+    offsets = (OffsetToCommit("t", 0, 42, -1, None),)
+    found = {}
+    for member_id, instance_id in (("", None), ("x", None), ("", "x")):
+        request = TransactionalCommitRequest(
+            "g", member_id, instance_id, -1, PRODUCER_ID, 0, offsets
+        )
+        found[member_id, instance_id] = shard.commit_transactional(0, request, NOW).responses
+    assert found == {
+        ("", None): [(0, (ErrorCode.none,))],  # a producer of before KIP-447
+        ("x", None): [(0, (ErrorCode.unknown_member_id,))],
+        ("", "x"): [(0, (ErrorCode.unknown_member_id,))],
+    }
+
+
 def offsets_of(shard: GroupShard) -> dict[int, int]:
     (response,) = (response for _, response in shard.fetch_offsets(0, "g", None).responses)
     assert isinstance(response, tuple)

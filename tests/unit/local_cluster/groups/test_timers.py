@@ -39,6 +39,17 @@ def test_an_earlier_deadline_replaces_the_later_one() -> None:
     assert timers.pop_due(99) is None
 
 
+def test_a_deadline_is_brought_forward_and_never_put_off() -> None:
+    timers = TimerQueue()
+    timers.schedule(A, 30)
+    timers.bring_forward(A, 40)
+    timers.bring_forward(A, None)
+    assert timers.next_deadline_ms() == 30
+    timers.bring_forward(A, 10)
+    assert timers.pop_due(10) == A
+    assert timers.pop_due(99) is None
+
+
 def test_a_cancelled_timer_never_fires() -> None:
     timers = TimerQueue()
     timers.schedule(A, 10)
