@@ -18,6 +18,7 @@ from tests.nemesis.cluster import (
 )
 from tests.nemesis.links import CLIENT, Route
 from tests.nemesis.network import Network
+from tests.nemesis.workloads.workload import CONSUMER_GROUPS
 from tests.support.kafka_from_maven import KafkaProcess, new_cluster_id
 from tests.support.quiet_ports import quiet_ports
 
@@ -74,6 +75,7 @@ def kafka_cluster(directory: Path, options: ClusterOptions) -> KafkaCluster:
         home.mkdir()
         config = {
             **CONFIG,
+            **CONSUMER_GROUPS,
             "listeners": f"PLAINTEXT://127.0.0.1:{direct[place]},"
             f"INTERNAL://127.0.0.1:{internal[place]},CONTROLLER://127.0.0.1:{quorum[place]}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{client[place]},"

@@ -15,6 +15,7 @@ from tests.nemesis.cluster import (
 )
 from tests.nemesis.links import CLIENT, ZOOKEEPER, Route
 from tests.nemesis.network import Network
+from tests.nemesis.workloads.workload import CONSUMER_GROUPS
 from tests.support.cluster import DEVELOPMENT_CONFIG, PRESENT_CODE, BrokerProcess
 from tests.support.quiet_ports import quiet_ports
 from tests.support.replicas import THREE_BROKERS
@@ -63,6 +64,7 @@ def our_cluster(directory: Path, options: ClusterOptions) -> OurCluster:
             config={
                 **DEVELOPMENT_CONFIG,
                 **THREE_BROKERS,
+                **CONSUMER_GROUPS,
                 "replica.lag.time.max.ms": str(REPLICA_LAG_MS_MAX),
                 # So that something is compacted and deleted within a life.
                 "log.cleaner.backoff.ms": "500",

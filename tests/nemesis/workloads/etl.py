@@ -1,5 +1,6 @@
-"""Three groups in a chain: consume, transform, produce in transactions; members come and go, and
-are stopped by SIGSTOP for longer than their session."""
+"""Five groups in a chain: consume, transform, produce in transactions; members come and go, and are
+stopped by SIGSTOP for longer than their session. In two of the groups members change between the
+classic and the consumer protocol."""
 
 from __future__ import annotations
 
@@ -38,13 +39,15 @@ RECORDS_PER_SECOND: Final = 30
 SETTLE_SECONDS_MAX: Final = 180.0
 STABLE: Final = "Stable"
 """The state of a group whose members know what they own, by its name in DescribeGroups."""
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
 
 
 class Etl(Workload):
     """Level n reads etl-(n-1) and writes etl-n; each record keeps its partition."""
 
     name: ClassVar = "etl"
-    title: ClassVar = "consume, transform, produce: three groups in a chain"
+    title: ClassVar = "consume, transform, produce: five groups in a chain"
     must_check: ClassVar = (
         "acknowledged",
         "read",
@@ -53,6 +56,9 @@ class Etl(Workload):
         "assignments",
         "stopped",
         "came-back",
+        "migrated",
+        "upgraded",
+        "downgraded",
         "replicas",
     )
 
@@ -88,6 +94,8 @@ class Etl(Workload):
         self._positions: dict[tuple[str, int], list[int]] = {}
         self._owners: dict[str, list[dict[str, list[Partition]]]] = {}
         """By group, every answer that was of a stable one: member -> its partitions."""
+        self._protocols: dict[str, str] = {}
+        """By group, the one that it was seen with last; all of them begin as classic groups."""
         self._watching = asyncio.create_task(self._watch())
         self._zombies.start()
 
@@ -127,6 +135,8 @@ class Etl(Workload):
         findings.checked["stopped"] += self._zombies.stopped
         findings.checked["fenced"] += self._told["fenced"]
         findings.checked["came-back"] += self._told["back"]
+        for change in ("migrated", "upgraded", "downgraded"):
+            findings.checked[change] += self._told[change]
         return findings
 
     def _member(self, level: int, number: int) -> MemberProcess:
@@ -197,11 +207,38 @@ class Etl(Workload):
                 self._positions.setdefault(at, []).append(int(entry.committed_offset))
 
     async def _look_at_owners(self, client: KafkaClient, group: str) -> None:
-        """As its coordinator has it; a group that is not stable has no owners yet."""
+        """As its coordinator has it; a classic group that is not stable has no owners yet."""
         fields = {"groups": [group], "include_authorized_operations": False}
-        answer = await client.call_coordinator(group, ApiKey.DESCRIBE_GROUPS, fields, version_max=5)
+        answer = await client.call_coordinator(group, ApiKey.DESCRIBE_GROUPS, fields, version_max=6)
         (described,) = answer.groups
         if described.error_code is ErrorCode.none and described.group_state == STABLE:
-            self._owners.setdefault(group, []).append(
-                {each.member_id: owned(each.member_assignment) for each in described.members}
-            )
+            members = {each.member_id: owned(each.member_assignment) for each in described.members}
+            self._note(group, CLASSIC, members)
+        elif described.error_code is ErrorCode.group_id_not_found:
+            await self._look_at_consumer_group(client, group)
+
+    async def _look_at_consumer_group(self, client: KafkaClient, group: str) -> None:
+        """A group of the consumer protocol: nobody holds what another one holds, in any state."""
+        fields = {"group_ids": [group], "include_authorized_operations": False}
+        answer = await client.call_coordinator(
+            group, ApiKey.CONSUMER_GROUP_DESCRIBE, fields, version_max=1
+        )
+        (described,) = answer.groups
+        if described.error_code is ErrorCode.none:
+            members = {
+                member.member_id: [
+                    (str(topic.topic_name), int(index))
+                    for topic in member.assignment.topic_partitions
+                    for index in topic.partitions
+                ]
+                for member in described.members
+            }
+            self._note(group, CONSUMER, members)
+
+    def _note(self, group: str, protocol: str, members: dict[str, list[Partition]]) -> None:
+        """Keep what was seen of a group, and count how often its protocol has changed."""
+        self._owners.setdefault(group, []).append(members)
+        if members:
+            former, self._protocols[group] = self._protocols.get(group, CLASSIC), protocol
+            if former != protocol:
+                self._told["upgraded" if protocol == CONSUMER else "downgraded"] += 1

@@ -9,6 +9,7 @@ Each line of its output is a JSON object, how often something happened:
     back     stops (SIGSTOP, then SIGCONT) after which it has committed a transaction again
     fenced   those after which it was first told that it is out, of its group or its producer's id
     hung     calls of librdkafka's that never returned
+    migrated changes between the classic and the consumer protocol (KIP-848)
 
 It ends when "end" is a line of its input. At the end of input it ends at once: its harness is gone.
 """
@@ -36,8 +37,13 @@ from tests.nemesis.workloads.transactional import (
 )
 from tests.nemesis.workloads.workload import LIBRDKAFKA, SESSION_MS
 
-STRATEGIES: Final = ("range", "cooperative-sticky", "static")
-"""Of the groups, level by level; "static" members have a name that outlives them."""
+STRATEGIES: Final = ("range", "cooperative-sticky", "static", "migrating", "migrating-static")
+"""Of the groups, level by level; "static" members have a name that outlives them. "migrating"
+members change between the classic protocol (range) and the consumer protocol whenever they open a
+consumer: the group is upgraded and downgraded while it works. librdkafka's cooperative assignor
+adds data of its own to assignments, and such a group cannot migrate, with Kafka either."""
+MIGRATING: Final = "migrating"
+STATIC: Final = "static"
 TRANSACTION_RECORDS_MAX: Final = 25
 TRANSACTION_MS: Final = 2 * SESSION_MS
 """What a stopped member leaves open keeps those who read its topic waiting. Some stops are longer:
@@ -46,6 +52,8 @@ TELLING: Final = {"log_level": 7, "debug": "cgrp,consumer,topic,fetch"}
 """Into the member's log: where a consumer begins to read, and why there."""
 ABORT_SHARE: Final = 0.1
 LEAVE_SHARE: Final = 0.02
+MIGRATING_LEAVE_SHARE: Final = 0.05
+"""Members that change their protocol leave more often."""
 
 
 def topic_of(level: int) -> str:
@@ -75,6 +83,9 @@ class Member:
         self._stops_told = 0
         """Of the stops: it has committed something since."""
         self._is_fenced = False
+        self._strategy = STRATEGIES[level - 1]
+        self._is_consumer = False
+        """Whether it uses the consumer protocol."""
 
     def continued(self, *_: object) -> None:
         """SIGCONT: it was stopped until now."""
@@ -84,6 +95,7 @@ class Member:
 
     def work(self) -> None:
         """Until `stopping` is set."""
+        leave_share = MIGRATING_LEAVE_SHARE if self._is_migrating else LEAVE_SHARE
         while not self.stopping.is_set():
             consumer = self._consumer()
             producer = TransactionalProducer(
@@ -92,7 +104,7 @@ class Member:
             try:
                 producer.open()
                 consumer.subscribe([topic_of(self._level - 1)], on_lost=self._fenced)
-                while not self.stopping.is_set() and self._random.random() > LEAVE_SHARE:
+                while not self.stopping.is_set() and self._random.random() > leave_share:
                     self._copy(consumer, producer)
             except Hung:
                 tell(hung=1)
@@ -103,9 +115,15 @@ class Member:
                 return
             finally:
                 consumer.close()
+            if self._is_migrating:
+                self._is_consumer = not self._is_consumer
+                tell(migrated=1)
+
+    @property
+    def _is_migrating(self) -> bool:
+        return self._strategy.startswith(MIGRATING)
 
     def _consumer(self) -> Any:
-        strategy = STRATEGIES[self._level - 1]
         config: dict[str, Any] = {
             **LIBRDKAFKA,
             **TELLING,
@@ -114,11 +132,17 @@ class Member:
             "isolation.level": "read_committed",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "session.timeout.ms": SESSION_MS,
-            "heartbeat.interval.ms": 1_000,
-            "partition.assignment.strategy": "range" if strategy == "static" else strategy,
         }
-        if strategy == "static":
+        if self._is_consumer:
+            config["group.protocol"] = "consumer"  # its timeouts are the broker's
+        else:
+            is_named = self._strategy in ("range", "cooperative-sticky")
+            config |= {
+                "session.timeout.ms": SESSION_MS,
+                "heartbeat.interval.ms": 1_000,
+                "partition.assignment.strategy": self._strategy if is_named else "range",
+            }
+        if self._strategy.endswith(STATIC):
             config["group.instance.id"] = self._name
         return confluent_kafka.Consumer(config)
 

@@ -26,6 +26,13 @@ THREAD_END_SECONDS_MAX: Final = 180.0
 DELIVERY_MS_MAX: Final = 120_000
 """How long outside clients try to deliver; a record without an answer by then is unknown."""
 SESSION_MS: Final = 6_000
+CONSUMER_GROUPS: Final[Mapping[str, str]] = {
+    "group.consumer.min.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.min.heartbeat.interval.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "1000",
+}
+"""Settings of brokers: members of the consumer protocol have the session of classic ones."""
 WAITING_MAX: Final = 200
 """Records of a producer without an answer, or that wait for room in it."""
 LIBRDKAFKA: Final[Mapping[str, Any]] = {
