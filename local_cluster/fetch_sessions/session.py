@@ -82,6 +82,7 @@ class FetchSession:
         "epoch",
         "id",
         "on_changed",
+        "on_closed",
         "partitions",
         "pending",
         "used_ms",
@@ -102,9 +103,14 @@ class FetchSession:
         self.watches: Watches[Key] = Watches(self._changed)
         self.on_changed: Callable[[Key], None] | None = None
         """Called for a change while a request waits."""
+        self.on_closed: Callable[[], None] | None = None
+        """Called at the end of the session while a request waits."""
 
     def close(self) -> None:
+        """End every watch. A request that waits would hear of no change."""
         self.watches.close()
+        if self.on_closed is not None:
+            self.on_closed()
 
     def settle(self, key: Key) -> None:
         """Do not read a partition again before it changes: it was read to its end."""

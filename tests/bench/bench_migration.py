@@ -2,14 +2,15 @@
 
     .venv/bin/python -m tests.bench.bench_migration [--rounds N] [--parts PART...] [--json FILE]
 
-Plays the programs of tests/compat/java44 on Apache Kafka and on our broker by turns, each run on a
-fresh broker:
+Plays the programs of tests/compat/java44 on Apache Kafka and on our broker by turns, about seven
+minutes a round. In each round each side has a fresh broker:
 
 - `MigrateGroup`: three members change from the classic to the consumer protocol, one by one, and
   back. The pause of a phase is the longest time without a record in any partition.
-- `ReturnStatic`: a static member of the classic protocol stops and comes back.
+- `ReturnStatic`: a static member of the classic protocol stops and comes back. The programs of
+  both assignors run at once: they wait for timeouts most of the time.
 
-Prints Markdown: for each measured time the median and the longest of both sides.
+Prints Markdown: for each measured time the median and the longest of both sides, and ratios.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import json
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import product
@@ -33,12 +35,16 @@ from tests.support.kafka_from_maven import broker_jars, java_command, running_ka
 from tests.support.zookeeper_process import ZooKeeperProcess
 
 PROGRAMS: Final = Path(__file__).parents[1] / "compat" / "java44"
-SIDES: Final = ("Kafka", "ours")
-ASSIGNORS: Final = ("CooperativeStickyAssignor", "RangeAssignor")
+KAFKA: Final = "Kafka"
+OURS: Final = "ours"
+SIDES: Final = (KAFKA, OURS)
+ASSIGNORS: Final = {"CooperativeStickyAssignor": "cooperative", "RangeAssignor": "range"}
+"""Java's class and the name in rows."""
 PARTS: Final = ("migrate", "return")
 KINDS: Final = ("dynamic", "static")
-HOLD_MS: Final = 3_000
-"""How long a settled group is left alone, so that what comes late counts as well."""
+HOLD_MS: Final = 1_500
+"""How long a settled group is left alone, so that what comes late counts as well. It is longer than
+the interval of assignments: a phase does not wait for the former one."""
 SESSION_MS: Final = 6_000
 CONFIG: Final[Mapping[str, str]] = {
     "group.initial.rebalance.delay.ms": "0",
@@ -53,7 +59,7 @@ Times = dict[tuple[str, str], list[int]]
 @asynccontextmanager
 async def _running(side: str, zookeeper: str, directory: Path) -> AsyncIterator[str]:
     """Start a broker of this side; give its address."""
-    if side == "Kafka":
+    if side == KAFKA:
         async with running_kafka(directory, CONFIG) as kafka:
             yield kafka.bootstrap
     else:
@@ -81,31 +87,34 @@ async def _play(program: str, bootstrap: str, *arguments: str) -> dict[str, Any]
 def _pauses(assignor: str, kind: str, found: Mapping[str, Any]) -> Iterable[tuple[str, int]]:
     """Yield the pauses of a migration; the name says where the member goes."""
     for phase in found["phases"]:
-        yield f"{assignor}, {kind}, to {phase['to']}", phase["pause_ms"]
+        yield f"{ASSIGNORS[assignor]}, {kind}, to {phase['to']}", phase["pause_ms"]
 
 
 def _returns(assignor: str, found: Mapping[str, Any]) -> Iterable[tuple[str, int]]:
     for name in ("at_once", "in_session", "taken_over", "after_session"):
-        yield f"{assignor}, static member, {name}", found[name]
+        yield f"{ASSIGNORS[assignor]}, static member, {name}", found[name]
 
 
-async def _play_once(
-    part: str, side: str, zookeeper: str, assignor: str, directory: Path
-) -> tuple[list[tuple[str, int]], int]:
-    """Play one part on one side; return its times, and how often something was lost or doubled."""
+async def _migrate(bootstrap: str) -> tuple[list[tuple[str, int]], int]:
+    """Play all migrations, one after the other.
+
+    Return their times, and how often something was lost, doubled or refused.
+    """
     measured: list[tuple[str, int]] = []
     wrong = 0
-    if part == "return":
-        async with _running(side, zookeeper, directory / "return") as bootstrap:
-            found = await _play("ReturnStatic", bootstrap, assignor, str(SESSION_MS))
-        return list(_returns(assignor, found)), wrong
-    for kind in KINDS:
-        async with _running(side, zookeeper, directory / kind) as bootstrap:
-            found = await _play("MigrateGroup", bootstrap, assignor, kind, str(HOLD_MS))
+    for assignor, kind in product(ASSIGNORS, KINDS):
+        found = await _play("MigrateGroup", bootstrap, assignor, kind, str(HOLD_MS))
         wrong += found["produced"] - found["processed"] + found["twice"]
         wrong += found["lost"] + found["refused"] + found["went_back"]
         measured += _pauses(assignor, kind, found)
     return measured, wrong
+
+
+async def _return(bootstrap: str) -> list[tuple[str, int]]:
+    """Play the return of static members with all assignors at once."""
+    plays = (_play("ReturnStatic", bootstrap, each, str(SESSION_MS)) for each in ASSIGNORS)
+    found = dict(zip(ASSIGNORS, await asyncio.gather(*plays), strict=True))
+    return [each for assignor in found for each in _returns(assignor, found[assignor])]
 
 
 async def measure(
@@ -117,12 +126,16 @@ async def measure(
     zookeeper = ZooKeeperProcess(directory / "zookeeper")
     address = f"127.0.0.1:{zookeeper.server.port}"
     try:
-        for number, part, assignor in product(range(rounds), parts, ASSIGNORS):
+        for number in range(rounds):
             # The side that begins changes, so that neither has the quieter half of a minute.
             for side in SIDES if number % 2 == 0 else SIDES[::-1]:
-                place = directory / f"{number}-{part}-{assignor}-{side}"
-                measured, failed = await _play_once(part, side, address, assignor, place)
-                wrong[side] += failed
+                measured: list[tuple[str, int]] = []
+                async with _running(side, address, directory / f"{number}-{side}") as bootstrap:
+                    if "migrate" in parts:
+                        measured, failed = await _migrate(bootstrap)
+                        wrong[side] += failed
+                    if "return" in parts:
+                        measured += await _return(bootstrap)
                 for what, milliseconds in measured:
                     times.setdefault((what, side), []).append(milliseconds)
                 print(f"{number} {side}: {measured}", file=sys.stderr, flush=True)
@@ -132,18 +145,30 @@ async def measure(
 
 
 def table(times: Times) -> str:
-    """Return a Markdown table: median and longest time of both sides, in milliseconds."""
+    """Return a Markdown table: median and longest time in milliseconds, ours through Kafka's."""
     lines = [
-        "| measured | Kafka: median | longest | ours: median | longest |",
-        "|---|---|---|---|---|",
+        "| measured | Kafka: median | longest | ours: median | longest | ratio: median | longest |",
+        "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for what in dict.fromkeys(what for what, _ in times):
-        cells = [what]
-        for side in SIDES:
-            found = times[what, side]
-            cells += [f"{statistics.median(found):,.0f}", f"{max(found):,}"]
-        lines.append(f"| {' | '.join(cells)} |")
+        kafka, ours = (_summary(times[what, side]) for side in SIDES)
+        figures = [f"{each:,.0f}" for each in (*kafka, *ours)]
+        ratios = [f"{own / other:.2f}" for own, other in zip(ours, kafka, strict=True)]
+        lines.append(f"| {' | '.join([what, *figures, *ratios])} |")
     return "\n".join(lines)
+
+
+def longer_rows(times: Times) -> list[str]:
+    """Return what takes ours longer, by the median."""
+    return [
+        what
+        for what in dict.fromkeys(what for what, _ in times)
+        if _summary(times[what, OURS])[0] > _summary(times[what, KAFKA])[0]
+    ]
+
+
+def _summary(values: Sequence[int]) -> tuple[float, float]:
+    return statistics.median(values), max(values)
 
 
 def main() -> None:
@@ -153,17 +178,20 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         prog="python -m tests.bench.bench_migration",
     )
-    parser.add_argument("--rounds", type=int, default=3, help="how often each is played")
+    parser.add_argument("--rounds", type=int, default=1, help="how often each is played")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--json", type=Path, help="a file for all times")
     options = parser.parse_args()
+    began_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="migration-") as directory:
         for name, value in machine.describe(Path(directory)).items():
             print(f"- {name}: {value}")
         times, wrong = asyncio.run(measure(options.rounds, options.parts, Path(directory)))
     print(f"Apache Kafka {kafka_version()}; both sides: {CONFIG}; session {SESSION_MS} ms")
+    print(f"rounds: {options.rounds}, in {time.monotonic() - began_s:.0f} s")
     print(f"records lost or doubled, partitions lost, commits refused: {wrong}\n")
     print(table(times))
+    print(f"\nlonger with ours: {'; '.join(longer_rows(times)) or 'nothing'}")
     if options.json is not None:
         found = {f"{side}: {what}": each for (what, side), each in times.items()}
         options.json.write_text(json.dumps(found, indent=1) + "\n")

@@ -84,6 +84,8 @@ class ConsumerFetch:
         wait_ms = min(self._request.wait_ms_max, WAIT_MS_MAX)
         if not self._is_over:
             self._timer = loop.call_later(wait_ms / 1000, self._on_timeout)
+            if session is not None:
+                session.on_closed = self._session_ended
         return reply
 
     # -- reading ----------------------------------------------------------------------------
@@ -170,6 +172,14 @@ class ConsumerFetch:
                 return
             self._entries[key] = cached.requested
         self._todo.append(key)
+        self._resume_soon()
+
+    def _session_ended(self) -> None:
+        """Respond now: a client ends its session with a request that is answered after this one."""
+        self._is_over = True
+        self._resume_soon()
+
+    def _resume_soon(self) -> None:
         if not self._is_due:
             # Several partitions often move in one turn of the loop.
             self._is_due = True
@@ -240,7 +250,7 @@ class ConsumerFetch:
         error_code, session_id = self._fetch_context.answer_throttled()
         session = self._fetch_context.session
         if session is not None and error_code == ErrorCode.none:
-            session.on_changed = None
+            session.on_changed = session.on_closed = None
         elif session is None and self._watches is not None:
             self._watches.close()
         body = codec.encode_response(
@@ -259,7 +269,7 @@ class ConsumerFetch:
             if self._watches is not None:
                 self._watches.close()
             return
-        session.on_changed = None
+        session.on_changed = session.on_closed = None
         for key, read in self._reads.items():
             if read.is_at_end:
                 session.settle(key)

@@ -19,8 +19,6 @@ public class MigrateGroup {
     static final int PARTITIONS = 6;
     static final int MEMBERS = 3;
     static final long SETTLE_MS_MAX = 90_000;
-    static final String TOPIC = "migrated";
-    static final String GROUP = "rolling";
 
     static final Map<String, AtomicInteger> processed = new ConcurrentHashMap<>();
     static final Map<TopicPartition, Long> committed = new ConcurrentHashMap<>();
@@ -32,6 +30,8 @@ public class MigrateGroup {
     static final List<String> failures = Collections.synchronizedList(new ArrayList<>());
 
     static String bootstrap;
+    static String topic;
+    static String group;
     static String assignor;
     static boolean isStatic;
     static long holdMs;
@@ -51,7 +51,7 @@ public class MigrateGroup {
         }
 
         Map<String, Object> configs() {
-            Map<String, Object> configs = new HashMap<>(Map.of("bootstrap.servers", bootstrap, "group.id", GROUP,
+            Map<String, Object> configs = new HashMap<>(Map.of("bootstrap.servers", bootstrap, "group.id", group,
                 "auto.offset.reset", "earliest", "enable.auto.commit", "false", "group.protocol", protocol));
             if (isStatic) configs.put("group.instance.id", "instance-" + number);
             if (protocol.equals("classic")) {
@@ -64,7 +64,7 @@ public class MigrateGroup {
         @Override public void run() {
             try (var opened = new KafkaConsumer<>(configs(), new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
                 consumer = opened;
-                consumer.subscribe(List.of(TOPIC), this);
+                consumer.subscribe(List.of(topic), this);
                 while (!stops) {
                     ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(100));
                     partitions = consumer.assignment().size();
@@ -137,9 +137,12 @@ public class MigrateGroup {
         bootstrap = arguments[0];
         assignor = "org.apache.kafka.clients.consumer." + arguments[1];
         isStatic = arguments.length > 2 && arguments[2].equals("static");
+        // Of their own, so that a broker can be used again.
+        topic = "migrated-" + arguments[1] + (isStatic ? "-static" : "-dynamic");
+        group = "rolling-" + arguments[1] + (isStatic ? "-static" : "-dynamic");
         holdMs = arguments.length > 3 ? Long.parseLong(arguments[3]) : 0;
         Admin admin = Admin.create(Map.<String, Object>of("bootstrap.servers", bootstrap));
-        admin.createTopics(List.of(new NewTopic(TOPIC, PARTITIONS, (short) 1))).all().get();
+        admin.createTopics(List.of(new NewTopic(topic, PARTITIONS, (short) 1))).all().get();
         AtomicBoolean stops = new AtomicBoolean();
         AtomicLong produced = new AtomicLong();
         Thread load = new Thread(() -> {
@@ -147,7 +150,7 @@ public class MigrateGroup {
                     new ByteArraySerializer(), new ByteArraySerializer())) {
                 while (!stops.get()) {
                     for (int partition = 0; partition < PARTITIONS; partition++) {
-                        producer.send(new ProducerRecord<>(TOPIC, partition, null, new byte[10])).get();
+                        producer.send(new ProducerRecord<>(topic, partition, null, new byte[10])).get();
                         produced.incrementAndGet();
                     }
                     Thread.sleep(20);
@@ -169,8 +172,8 @@ public class MigrateGroup {
                 former.join();
                 members.set(number, new Member(number, protocol));
                 settle(members);
-                String type = admin.listGroups().all().get().stream().filter(group -> group.groupId().equals(GROUP))
-                    .map(group -> group.type().get().toString()).findFirst().orElse("none");
+                String type = admin.listGroups().all().get().stream().filter(each -> each.groupId().equals(group))
+                    .map(each -> each.type().get().toString()).findFirst().orElse("none");
                 phases.add("{\"to\": \"" + protocol + "\", \"type\": \"" + type + "\", \"pause_ms\": " + longestPauseMs + "}");
             }
         }

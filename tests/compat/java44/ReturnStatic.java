@@ -18,11 +18,10 @@ import org.apache.kafka.common.serialization.*;
 
 public class ReturnStatic {
     static final int PARTITIONS = 6;
-    static final String TOPIC = "returned";
     static final long SETTLE_MS_MAX = 120_000;
     static final Map<TopicPartition, Long> lastRecordMs = new ConcurrentHashMap<>();
     static final List<String> failures = Collections.synchronizedList(new ArrayList<>());
-    static String bootstrap, assignor, sessionMs;
+    static String bootstrap, topic, group, assignor, sessionMs;
 
     static class Member extends Thread {
         final int number;
@@ -35,16 +34,16 @@ public class ReturnStatic {
         }
 
         @Override public void run() {
-            Map<String, Object> configs = Map.of("bootstrap.servers", bootstrap, "group.id", "returning",
+            Map<String, Object> configs = Map.of("bootstrap.servers", bootstrap, "group.id", group,
                 "group.instance.id", "instance-" + number, "partition.assignment.strategy", assignor,
                 "session.timeout.ms", sessionMs, "auto.offset.reset", "earliest");
             try (var consumer = new KafkaConsumer<>(configs, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
-                consumer.subscribe(List.of(TOPIC));
+                consumer.subscribe(List.of(topic));
                 while (!stops) {
                     var records = consumer.poll(Duration.ofMillis(50));
                     held = Set.copyOf(consumer.assignment());
                     for (var record : records)
-                        lastRecordMs.put(new TopicPartition(TOPIC, record.partition()), System.currentTimeMillis());
+                        lastRecordMs.put(new TopicPartition(topic, record.partition()), System.currentTimeMillis());
                 }
             } catch (Exception error) {
                 failures.add(number + ": " + error);
@@ -79,13 +78,16 @@ public class ReturnStatic {
         bootstrap = arguments[0];
         assignor = "org.apache.kafka.clients.consumer." + arguments[1];
         sessionMs = arguments[2];
+        // Of their own, so that two programs may run on a broker.
+        topic = "returned-" + arguments[1];
+        group = "returning-" + arguments[1];
         Map<String, Object> common = Map.of("bootstrap.servers", bootstrap);
-        Admin.create(common).createTopics(List.of(new NewTopic(TOPIC, PARTITIONS, (short) 1))).all().get();
+        Admin.create(common).createTopics(List.of(new NewTopic(topic, PARTITIONS, (short) 1))).all().get();
         Thread load = new Thread(() -> {
             try (var producer = new KafkaProducer<>(common, new ByteArraySerializer(), new ByteArraySerializer())) {
                 while (true) {
                     for (int partition = 0; partition < PARTITIONS; partition++)
-                        producer.send(new ProducerRecord<>(TOPIC, partition, null, new byte[10]));
+                        producer.send(new ProducerRecord<>(topic, partition, null, new byte[10]));
                     Thread.sleep(10);
                 }
             } catch (Exception error) {

@@ -203,6 +203,20 @@ async def test_the_wait_ends_with_the_timeout() -> None:
     assert await soon(broker.fetch((0, 0), wait_ms=10)) == {0: 0}
 
 
+async def test_the_wait_ends_with_the_session() -> None:
+    """A Java consumer that closes ends its session while an earlier request waits.
+
+    Responses of a connection are in order: the client would wait for both until the timeout.
+    """
+    broker = FakeBroker(2)
+    broker.partitions[0].append()
+    broker.fetch((0, 0), (1, 0), session=(0, 0))
+    waiting = broker.fetch((0, 1), session=(7, 1))
+    assert records_by_partition(broker.fetch(session=(7, -1))) == {}
+    assert await soon(waiting) == {}
+    assert not any(partition.watchers for partition in broker.partitions)
+
+
 async def test_an_error_does_not_wait() -> None:
     broker = FakeBroker(1)
     assert records_by_partition(broker.fetch((0, 0), (9, 0))) == {0: 0, 9: 0}
