@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from aggregator.service import AggregatorService
 from aggregator.settings import AggregatorSettings, load_settings
+from local_cluster.client.auth.security import SecurityError
 from local_cluster.systemd import notifying
 
 EXIT_FAILED = 1
@@ -38,6 +39,9 @@ def main() -> int:
         return EXIT_BAD_SETTINGS
     try:
         asyncio.run(_run(settings))
+    except SecurityError as error:
+        log.error("the aggregator cannot start: %s", error)
+        return EXIT_FAILED
     except Exception:  # the outermost shell of the process
         log.exception("the aggregator failed")
         return EXIT_FAILED

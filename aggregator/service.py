@@ -28,6 +28,7 @@ from aggregator.watchers import MirrorWatcher, TopicWatcher
 from aggregator.web.app import make_app
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.group import CoordinatorClient
+from local_cluster.http_security.guard import HttpGuard
 
 if TYPE_CHECKING:  # it imports aiokafka, which only aggregators with probes need
     from aggregator.probe.prober import Prober
@@ -72,9 +73,14 @@ class AggregatorService:
         """The bound port; `run` sets it once it listens."""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set. Raises the error of a failed loop, or OSError from binding."""
+        """Serve until `stop` is set.
+
+        Raises the error of a failed loop, OSError from binding, and SecurityError if the tokens or
+        certificates of its HTTP port cannot be used.
+        """
+        guard = HttpGuard(self.settings.http_security)
         runner = web.AppRunner(
-            make_app(self.aggregate, self._metrics),
+            make_app(self.aggregate, self._metrics, guard),
             access_log=None,
             shutdown_timeout=SHUTDOWN_SECONDS_MAX,
         )
@@ -84,7 +90,12 @@ class AggregatorService:
         workers_client = self._open_aggregate()
         try:
             await runner.setup()
-            site = web.TCPSite(runner, self.settings.http_host, self.settings.http_port)
+            site = web.TCPSite(
+                runner,
+                self.settings.http_host,
+                self.settings.http_port,
+                ssl_context=guard.tls_context,
+            )
             await site.start()
             self.http_port = runner.addresses[0][1]
             log.info("listening on %s:%d", self.settings.http_host, self.http_port)
@@ -133,6 +144,7 @@ class AggregatorService:
             "pid": os.getpid(),
             "state": "running",
             "http_host": self.settings.http_host,
+            "http_scheme": self.settings.http_security.scheme,
             "http_port": self.http_port,
         }
         self._ready_file.parent.mkdir(parents=True, exist_ok=True)

@@ -16,6 +16,13 @@ from pydantic import ConfigDict, TypeAdapter
 
 from aggregator.probe.settings import ProbeSettings
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
+from local_cluster.http_security.settings import (
+    ANONYMOUS,
+    OPEN,
+    HttpClientSecurity,
+    HttpSecurity,
+    check_binding,
+)
 from mirror_maker.formats.naming import TopicNames
 
 
@@ -44,6 +51,18 @@ class LinkSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerPlace:
+    """Where a mirror worker may serve HTTP."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    host: str
+    """An address or a name. Every loopback name means this host."""
+    port: int | None = None
+    """Its port; None allows every port."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AggregatorSettings:
     """The settings of one aggregator process."""
 
@@ -59,10 +78,17 @@ class AggregatorSettings:
     http_host: str = "127.0.0.1"
     http_port: int = 0
     """0 picks a free port, which the ready file has."""
+    http_security: HttpSecurity = OPEN
+    """Who may use the API. Health is open."""
+    workers_security: HttpClientSecurity = ANONYMOUS
+    """How the aggregator asks mirror workers."""
+    workers_allowed: tuple[WorkerPlace, ...] = (WorkerPlace(host="127.0.0.1"),)
+    """Where mirror workers may be. A member of their group that is elsewhere is not asked."""
     ready_file: str
     """JSON {"pid", "state", "http_host", "http_port"}; a clean stop removes it."""
 
     def __post_init__(self) -> None:
+        check_binding(self.http_host, self.http_security)
         for what, values in (
             ("name", [link.name for link in self.links]),
             ("source", [link.source for link in self.links]),

@@ -8,16 +8,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from aiohttp import ClientError, ClientSession, ClientTimeout
+from aiohttp import ClientSession
 
 from aggregator.aggregate import Aggregate
 from aggregator.ports import ClusterReader
 from aggregator.worker_clocks import ClockSkew, clock_skew
+from aggregator.worker_places import AllowedPlaces
+from aggregator.worker_requests import WorkerRequests, addresses_of, open_session
 from local_cluster.client.admin.group_members import DescribedMember, describe_members
 from local_cluster.client.group import CoordinatorClient
+from local_cluster.http_security.addresses import url_of
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats.workers import worker_address, workers_group_id
 
@@ -25,8 +28,8 @@ REFRESH_SECONDS: Final = 2.0
 """Seconds between two requests for the topics, and for the status of each worker."""
 DISCOVERY_SECONDS: Final = 5.0
 """Seconds between two requests for the workers: a new worker is known after at most this long."""
-RESPONSE_SECONDS_MAX: Final = 2.0
-"""Seconds that a worker may take to respond."""
+WORKERS_MAX: Final = 256
+"""Workers that are asked; further members of the group are left out."""
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +63,9 @@ class MirrorWatcher:
     """Keeps the status of the mirror workers in an `Aggregate` up to date; `run` until cancelled.
 
     The workers of a target are members of a group on it, and publish their HTTP addresses there
-    (`mirror_maker.formats.workers`). A worker that does not respond is left out, and its earlier
-    status is dropped: an old lag would look like a current one.
+    (`mirror_maker.formats.workers`). Whoever may join that group can publish any address, so only
+    workers at the places of the settings are asked. A worker that does not respond is left out, and
+    its earlier status is dropped: an old lag would look like a current one.
     """
 
     def __init__(self, aggregate: Aggregate, client: CoordinatorClient) -> None:
@@ -70,12 +74,16 @@ class MirrorWatcher:
         self._client = client
         self._alias = aggregate.settings.aggregate
         self._machine = socket.gethostname()
+        settings = aggregate.settings
+        self._places = AllowedPlaces(settings.workers_allowed, self._machine)
+        self._requests = WorkerRequests(settings.workers_security)
         self._urls: frozenset[str] = frozenset()
+        self._refused: frozenset[str] = frozenset()
         self._failure = ""
 
     async def run(self) -> None:
         async with (
-            ClientSession(timeout=ClientTimeout(total=RESPONSE_SECONDS_MAX)) as session,
+            open_session() as session,
             asyncio.TaskGroup() as tasks,
         ):
             tasks.create_task(self._discover_forever())
@@ -100,7 +108,25 @@ class MirrorWatcher:
             return
         self._failure = ""
         if members is not None:
-            self._urls = frozenset(_urls(members, self._machine))
+            self._places.addresses = await addresses_of(self._places.names)
+            self._choose(members)
+
+    def _choose(self, members: Iterable[DescribedMember]) -> None:
+        """Keep the URLs of members at allowed places; log the others once."""
+        allowed, refused = set[str](), set[str]()
+        for host, port in _addresses(members, self._machine):
+            known = self._places.host_to_ask(host, port) if len(allowed) < WORKERS_MAX else None
+            urls = refused if known is None else allowed
+            urls.add(url_of(self._requests.scheme, known or host, port))
+        self._urls = frozenset(allowed)
+        new = sorted(refused - self._refused)[:WORKERS_MAX]
+        self._refused = frozenset(sorted(refused)[:WORKERS_MAX])
+        if new:
+            log.warning(
+                "mirror workers are not asked at %s: `worker_hosts` of the aggregator does not have"
+                " their hosts",
+                ", ".join(new),
+            )
 
     async def refresh(self, session: ClientSession) -> None:
         """Request the status of every worker once."""
@@ -114,24 +140,19 @@ class MirrorWatcher:
     ) -> tuple[dict[str, Any], ClockSkew | None] | None:
         """Return a worker's status and clock; None without a response, or from another service."""
         asked_ms = self._aggregate.now_ms()
-        try:
-            async with session.get(f"{url}/status") as response:
-                status = await response.json() if response.status == 200 else None
-        except (OSError, ValueError, TimeoutError, ClientError) as error:
-            log.debug("%s: %r", url, error)
-            return None
+        status = await self._requests.status(session, url)
         if not isinstance(status, dict) or status.get("target") != self._alias:
             return None
         return status, clock_skew(status, asked_ms, self._aggregate.now_ms())
 
 
-def _urls(members: Iterable[DescribedMember], here: str) -> Iterable[str]:
+def _addresses(members: Iterable[DescribedMember], here: str) -> Iterator[tuple[str, int]]:
     for member in members:
         try:
             address = worker_address(member.metadata)
         except ValueError as error:
             log.debug("member %s: %s", member.member_id, error)
             continue
-        url = None if address is None else address.url(member.client_host, here)
-        if url is not None:
-            yield url
+        host = None if address is None else address.host_from(member.client_host, here)
+        if address is not None and host is not None:
+            yield host, address.port

@@ -73,7 +73,7 @@ async def _run_broker(settings: BrokerSettings) -> int:
         if starting.done():
             try:
                 starting.result()
-            except (OSError, KafkaError, CoordinationUnavailable) as error:
+            except (OSError, KafkaError, SecurityError, CoordinationUnavailable) as error:
                 log.critical("the broker cannot start: %s", error)
                 return EXIT_FAILED
         # Otherwise each full collection would visit every log while the event loop is stopped.

@@ -17,6 +17,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from local_cluster.broker_configs import KNOWN_BROKER_CONFIGS, find_problem
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity, Secret
+from local_cluster.http_security.settings import OPEN, HttpSecurity, check_binding
 from local_cluster.security.authentication.listener_security import (
     SaslSettings,
     SecurityProtocol,
@@ -82,6 +83,8 @@ class BrokerSettings:
     """Address of health and metrics."""
     http_port: int | None = None
     """Port of health and metrics: 0 takes a free one, None opens none."""
+    http_security: HttpSecurity = OPEN
+    """Who may read the metrics. Health is open."""
     inter_broker_security: ClientSecurity = PLAINTEXT
     """How this broker proves to the others who it is, on the inter-broker listener."""
     broker_principals: tuple[str, ...] = ()
@@ -91,6 +94,8 @@ class BrokerSettings:
     """Kafka broker configs by their own names, such as auto.create.topics.enable."""
 
     def __post_init__(self) -> None:
+        if self.http_port is not None:
+            check_binding(self.http_host, self.http_security)
         protocol = self._inter_broker_protocol
         if protocol is None:
             names = ", ".join(each.name for each in self.listeners)
@@ -129,6 +134,10 @@ _OWNERS: Final[Mapping[Any, type[Any]]] = {
     "inter_broker_security": ClientSecurity,
     "tls": TlsSettings,
     "sasl": SaslSettings,
+    "http_security": HttpSecurity,
+    "token": Secret,
+    "accepted_tokens": Secret,
+    "metrics_token": Secret,
     "keystore_password": Secret,
     "truststore_password": Secret,
 }

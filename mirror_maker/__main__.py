@@ -9,11 +9,16 @@ import signal
 import sys
 from pathlib import Path
 
+from pydantic import ValidationError
+
+from local_cluster.client.auth.security import SecurityError
 from local_cluster.client.group import GroupFencedError
 from local_cluster.systemd import notifying
 from mirror_maker.settings import MirrorSettings, load_settings
 from mirror_maker.worker.service import MirrorService
 
+EXIT_FAILED = 1
+EXIT_BAD_SETTINGS = 2
 FENCED_EXIT_CODE = 3
 """Another process runs with this worker's id. A restart would fence that process in turn."""
 
@@ -38,7 +43,15 @@ def main() -> int:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     try:
-        asyncio.run(_run(load_settings(arguments.settings)))
+        settings = load_settings(arguments.settings)
+    except (OSError, ValidationError) as error:
+        print(f"{arguments.settings}: {error}", file=sys.stderr)  # noqa: T201
+        return EXIT_BAD_SETTINGS
+    try:
+        asyncio.run(_run(settings))
+    except SecurityError as error:
+        logging.getLogger("mirror_maker").error("the worker cannot start: %s", error)
+        return EXIT_FAILED
     except GroupFencedError as error:
         logging.getLogger("mirror_maker").error("%s", error)
         return FENCED_EXIT_CODE

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter
 
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
+from local_cluster.http_security.settings import OPEN, HttpSecurity, check_binding
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.formats.probe import probe_topic_name
 from mirror_maker.rules.rule_settings import RecordFilter, Transforms, fingerprint
@@ -284,11 +285,14 @@ class MirrorSettings:
     http_host: str = "127.0.0.1"
     http_port: int = 0
     """0 selects a free port, which the ready file names."""
+    http_security: HttpSecurity = OPEN
+    """Who may read the status and give orders. Health is open."""
     session_timeout_ms: Positive = 10_000
     heartbeat_ms: Positive = 1_000
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
+        check_binding(self.http_host, self.http_security)
         names = [link.name for link in self.links]
         if len(set(names)) != len(names):
             raise ValueError(f"two links have the same name: {sorted(names)}")

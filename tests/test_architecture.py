@@ -25,6 +25,7 @@ SETTINGS = "local_cluster.settings"
 COUNTERS = "local_cluster.counters"
 TEXT = "local_cluster.prometheus_text"
 SYSTEMD = "local_cluster.systemd"
+HTTP = "local_cluster.http_security"
 BASE = tuple(f"local_cluster.{name}" for name in ("backoff", "clock", "network", "periodic"))
 
 # Longest prefix wins. What a module may import of ours, as prefixes; its own part is implied.
@@ -43,8 +44,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         f"{CONTROLLER}.zk",
         *WIRE,
     ),
+    HTTP: ("local_cluster.security.authentication", f"{CLIENT}.auth"),
     SETTINGS: (
         "local_cluster.broker_configs",
+        f"{HTTP}.settings",
         "local_cluster.security.authentication",
         f"{CLIENT}.auth",
     ),
@@ -85,9 +88,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *WIRE,
     ),
     "local_cluster": ("local_cluster",),
-    FORMATS: WIRE,
-    "mirror_maker": (*WIRE, CLIENT, TEXT, SYSTEMD),
-    "aggregator": (*WIRE, CLIENT, FORMATS, SYSTEMD),
+    FORMATS: (*WIRE, f"{HTTP}.addresses"),
+    "mirror_maker": (*WIRE, CLIENT, HTTP, TEXT, SYSTEMD),
+    "aggregator": (*WIRE, CLIENT, FORMATS, HTTP, SYSTEMD),
     "spark_global": (*WIRE, CLIENT, FORMATS),
     "topology": PACKAGES,
 }

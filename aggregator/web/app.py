@@ -14,6 +14,7 @@ from aggregator.metrics import AggregatorMetrics
 from aggregator.web import health, routes
 from aggregator.web.problems import Problem, not_loaded
 from aggregator.web.routes import AGGREGATE, METRICS, RETRY_AFTER_SECONDS
+from local_cluster.http_security.guard import HttpGuard
 from mirror_maker.formats import MapFormatError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -24,9 +25,9 @@ UNMATCHED_ROUTE = "unmatched"
 log = logging.getLogger(__name__)
 
 
-def make_app(aggregate: Aggregate, metrics: AggregatorMetrics) -> web.Application:
+def make_app(aggregate: Aggregate, metrics: AggregatorMetrics, guard: HttpGuard) -> web.Application:
     """Return the application for this state; it starts no tasks."""
-    app = web.Application(middlewares=[_answer])
+    app = web.Application(middlewares=[_answer, *guard.middlewares])
     app[AGGREGATE] = aggregate
     app[METRICS] = metrics
     app.add_routes(health.routes)

@@ -6,6 +6,8 @@
   nobody. `?in_sync=1` adds the check that all its replicas are in sync, for whatever restarts
   brokers one by one.
 - `GET /metrics`: Prometheus text (scrape.py).
+
+A port with a guard lets health pass, and nothing else without a token or a certificate.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Final
 
 from aiohttp import web
 
+from local_cluster.http_security.guard import HttpGuard
 from local_cluster.prometheus_text import CONTENT_TYPE
 
 SHUTDOWN_WAIT_S_MAX: Final = 2.0
@@ -29,15 +32,18 @@ Checks = Callable[[bool], Mapping[str, bool]]
 class MonitoringServer:
     """The HTTP server of one broker, on a bound socket."""
 
-    def __init__(self, checks: Checks, metrics: Callable[[], AsyncIterator[bytes]]) -> None:
+    def __init__(
+        self, checks: Checks, metrics: Callable[[], AsyncIterator[bytes]], guard: HttpGuard
+    ) -> None:
         """`metrics` returns the chunks of the exposition."""
+        self._guard = guard
         self._checks = checks
         self._metrics = metrics
         self._runner: web.AppRunner | None = None
 
     async def start(self, listener: socket.socket) -> None:
         """Serve until `stop`, which closes the socket."""
-        app = web.Application()
+        app = web.Application(middlewares=self._guard.middlewares)
         app.add_routes(
             [
                 web.get("/livez", self._get_livez),
@@ -48,7 +54,7 @@ class MonitoringServer:
         )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_WAIT_S_MAX)
         await self._runner.setup()
-        await web.SockSite(self._runner, listener).start()
+        await web.SockSite(self._runner, listener, ssl_context=self._guard.tls_context).start()
 
     async def stop(self) -> None:
         if self._runner is not None:

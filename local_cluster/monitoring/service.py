@@ -61,14 +61,16 @@ class Monitoring:
         return None if self._listener is None else int(self._listener.getsockname()[1])
 
     async def start(self) -> None:
-        """Answer on the HTTP port, and sample."""
+        """Answer on the HTTP port, and sample. Raises SecurityError."""
         self._loop.start()
         self._snapshots.start()
         # aiohttp and OpenTelemetry cost memory, so a broker without them does not import them.
         if self._listener is not None:
+            from local_cluster.http_security.guard import HttpGuard
             from local_cluster.monitoring.http import MonitoringServer
 
-            self._server = MonitoringServer(self._checks, self._scraper.text)
+            guard = HttpGuard(self._broker.settings.http_security)
+            self._server = MonitoringServer(self._checks, self._scraper.text, guard)
             await self._server.start(self._listener)
             log.info("health and metrics on port %d", self.http_port)
         if is_push_wanted():

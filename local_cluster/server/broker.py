@@ -377,6 +377,7 @@ class Broker:
             "broker_id": self.settings.broker_id,
             "listeners": self.ports,
             "http_host": self.settings.http_host,
+            "http_scheme": self.settings.http_security.scheme,
             "http_port": self._monitoring.http_port,
         }
         partial = path.with_name(path.name + ".partial")

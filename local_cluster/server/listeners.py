@@ -16,12 +16,12 @@ from local_cluster.log.disk.cold_reads import ColdReads
 from local_cluster.security.authentication.distinguished_name import subject_of
 from local_cluster.security.authentication.listener_security import SaslSettings
 from local_cluster.security.authentication.principal_rules import PrincipalRules
+from local_cluster.security.authentication.tls_contexts import TlsContexts
 from local_cluster.server.connection import ClientConnection, ConnectionSettings
 from local_cluster.server.request_dispatch import ANONYMOUS, RequestDispatcher
 from local_cluster.server.secure.credentials import Credentials
 from local_cluster.server.secure.sasl_session import FRAME_BYTES_MAX, SaslSession, SharedSasl
 from local_cluster.server.secure.tls_connection import TlsConnection
-from local_cluster.server.secure.tls_contexts import TlsContexts
 from local_cluster.settings import BrokerSettings, Listener
 
 LISTEN_BACKLOG: Final = 512

@@ -10,9 +10,10 @@ Kafka Connect's workers publish their REST address in the same way (ConnectProto
 
 from __future__ import annotations
 
-import ipaddress
 import json
 from typing import Any, Final, NamedTuple
+
+from local_cluster.http_security.addresses import is_any, is_loopback
 
 PROTOCOL_TYPE: Final = "heliograph-mirror"
 FORMAT_VERSION: Final = 1
@@ -32,21 +33,20 @@ class WorkerAddress(NamedTuple):
     machine: str
     """The host name of its machine."""
 
-    def url(self, client_host: str, here: str) -> str | None:
-        """Return the URL from the machine named `here`; None if the worker is not reachable from
-        it.
+    def host_from(self, client_host: str, here: str) -> str | None:
+        """Return the host to connect to from the machine named `here`; None if it is not reachable
+        from there.
 
         `client_host` is the address of the worker as the target's coordinator sees it. It applies
         if the worker is bound to all of its addresses.
         """
         host = self.host
-        if _is_loopback(host):
-            if self.machine != here:
-                return None
-        elif _is_any(host):
+        if is_loopback(host):
+            return host if self.machine == here else None
+        if is_any(host):
             loopback = "::1" if ":" in host else "127.0.0.1"
-            host = loopback if self.machine == here else client_host
-        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+            return loopback if self.machine == here else client_host
+        return host
 
 
 def worker_address(subscription: bytes) -> WorkerAddress | None:
@@ -78,17 +78,3 @@ def decode_document(encoded: bytes) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ValueError("not a JSON object")
     return document
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _is_any(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        return False

@@ -1,7 +1,7 @@
 """The worker's HTTP port: health, readiness, status, metrics and an operator's orders.
 
-- `GET /healthz`: the process answers. `GET /readyz`: it is a member of its group. Neither depends
-  on a remote cluster, because an outage there must not restart workers.
+- `GET /livez`, `/healthz`: the process answers. `GET /readyz`: it is a member of its group. None
+  depends on a remote cluster, because an outage there must not restart workers.
 - `GET /status`, `GET /metrics`: JSON and Prometheus text.
 - `POST /retry?link=NAME[&topic=][&partition=]`: retry stalled partitions at once.
 - `POST /pause` and `/resume` take the same parameters. `POST /throttle?link=NAME` takes
@@ -11,6 +11,8 @@
   worker copies it, and the possible repairs. `POST` with `&how=recopy|fresh|skip` orders one of
   them: the order is in the link's journal, and the worker that copies the partition follows. 409
   says why a repair is impossible.
+
+A port with a guard lets health pass, and nothing else without a token or a certificate.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from local_cluster.http_security.guard import HttpGuard
 from local_cluster.prometheus_text import CONTENT_TYPE
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats.controls import Controls, PausedPart, StillPausedError
@@ -49,10 +52,12 @@ class StatusServer:
         retry: Callable[[str, str | None, int | None], list[JsonObject]],
         control: Callable[[str, ControlsChange], Awaitable[Controls]],
         repair: Callable[[str, str, int, How | None], Awaitable[JsonObject]],
+        guard: HttpGuard,
     ) -> None:
         """`retry` takes link, topic and partition, and returns what it retried; `repair` takes
         link, topic, partition and how. Both raise LookupError for an unknown link.
         """
+        self._guard = guard
         self._retry = retry
         self._repair = repair
         self._control = control
@@ -62,10 +67,11 @@ class StatusServer:
 
     async def start(self, listener: socket.socket) -> None:
         """Serve until `stop`, which closes the socket."""
-        app = web.Application()
+        app = web.Application(middlewares=self._guard.middlewares)
         app.add_routes(
             [
                 web.get("/healthz", self._healthz),
+                web.get("/livez", self._healthz),
                 web.get("/readyz", self._readyz),
                 web.get("/status", self._get_status),
                 web.get("/metrics", self._metrics),
@@ -79,7 +85,7 @@ class StatusServer:
         )
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
-        await web.SockSite(self._runner, listener).start()
+        await web.SockSite(self._runner, listener, ssl_context=self._guard.tls_context).start()
 
     async def stop(self) -> None:
         if self._runner is not None:

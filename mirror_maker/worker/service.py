@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from local_cluster.client.auth.security import ClientSecurity
 from local_cluster.client.group import GroupFencedError
 from local_cluster.client.model import TopicPartition
+from local_cluster.http_security.settings import OPEN
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.audit.cpu_budget import CpuBudget
 from mirror_maker.clusters.cluster_client import MirrorClient
@@ -41,12 +42,14 @@ from mirror_maker.repair.plan import How
 from mirror_maker.settings import LinkSettings, MirrorSettings
 from mirror_maker.topic_sync.copy_deletion import CopyDeleter
 from mirror_maker.topic_sync.topic_syncer import TopicSyncer
+from mirror_maker.worker.late_imports import http_guard, http_server_type
 from mirror_maker.worker.status import link_status
 from mirror_maker.worker.worker_group import WorkerGroup
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
+    from local_cluster.http_security.guard import HttpGuard
     from mirror_maker.metrics.batch_spans import BatchSpans
     from mirror_maker.worker.http import StatusServer
 
@@ -101,8 +104,14 @@ class MirrorService:
         self._stop.set()
 
     async def run(self) -> None:
-        """Work until stopped. Raises GroupFencedError if another process runs as this worker."""
+        """Work until stopped.
+
+        Raises GroupFencedError if another process runs as this worker, and SecurityError if the
+        tokens or certificates of its HTTP port cannot be used.
+        """
         settings = self._settings
+        # A port that is to be secured fails before any work, an open one is made ready later.
+        guard = None if settings.http_security == OPEN else http_guard(settings.http_security)
         listener = _listen(settings.http_host, settings.http_port)
         port: int = listener.getsockname()[1]
         self._group.address = WorkerAddress(settings.http_host, port, socket.gethostname())
@@ -111,7 +120,7 @@ class MirrorService:
             async with asyncio.TaskGroup() as tasks:
                 background = [
                     tasks.create_task(self._take_part()),
-                    tasks.create_task(self._announce(ready_file, listener)),
+                    tasks.create_task(self._announce(ready_file, listener, guard)),
                     tasks.create_task(self._senders.run()),
                     *(tasks.create_task(link.run()) for link in self._links),
                     *(tasks.create_task(topics.run()) for topics in self._mm2_topics.values()),
@@ -313,15 +322,23 @@ class MirrorService:
             waited_ms += FIRST_DISCOVERY_POLL_MS
         await self._group.membership.run()
 
-    async def _announce(self, ready_file: Path, listener: socket.socket) -> None:
+    async def _announce(
+        self, ready_file: Path, listener: socket.socket, guard: HttpGuard | None
+    ) -> None:
         """Serve HTTP, and write the ready file when this worker is a member of its group.
 
         The HTTP modules are nearly half of all that a worker imports. While a thread imports them,
         every response that copying waits for is delayed, because only one thread runs at a time.
         """
         await self._let_copying_begin()
-        self._http = (await asyncio.to_thread(_http_server))(
-            self.status, lambda: self._group.is_joined, self.retry, self.control, self.repair
+        server_type = await asyncio.to_thread(http_server_type)
+        self._http = server_type(
+            self.status,
+            lambda: self._group.is_joined,
+            self.retry,
+            self.control,
+            self.repair,
+            guard or http_guard(OPEN),
         )
         await self._http.start(listener)
         port = listener.getsockname()[1]
@@ -331,6 +348,7 @@ class MirrorService:
             "pid": os.getpid(),
             "state": "running",
             "http_host": self._settings.http_host,
+            "http_scheme": self._settings.http_security.scheme,
             "http_port": port,
         }
         _replace(ready_file, json.dumps(document))
@@ -358,12 +376,6 @@ def _listen(host: str, port: int) -> socket.socket:
     """Return a listening socket; clients wait until the server starts. Raises OSError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return socket.create_server((host, port), family=family)
-
-
-def _http_server() -> type[StatusServer]:
-    from mirror_maker.worker.http import StatusServer
-
-    return StatusServer
 
 
 def _replace(path: Path, text: str) -> None:

@@ -20,7 +20,7 @@ from topology.certificates.client_properties import (
     librdkafka_properties,
     properties_text,
 )
-from topology.certificates.needed import BrokerCertificate, Client, Needed, needed
+from topology.certificates.needed import Client, Needed, ServerCertificate, needed
 from topology.deployment.broker_daemons import bootstrap_of
 from topology.model import Topology
 from topology.problems import DeployError
@@ -31,7 +31,6 @@ SECRET_MODE: Final = 0o600
 PUBLIC_MODE: Final = 0o644
 DIRECTORY_MODE: Final = 0o700
 AUTHORITY_NAME: Final = "Heliograph authority for trying out"
-BROKER_NAME: Final = "broker"
 CLIENTS: Final = "clients"
 """Directory of the client files, beside the certificate of the authority."""
 
@@ -90,9 +89,9 @@ def _authority(ca_file: Path, now: datetime.datetime) -> Authority:
 
 
 def _issue(
-    authorities: dict[Path, Authority], certificate: BrokerCertificate, now: datetime.datetime
+    authorities: dict[Path, Authority], certificate: ServerCertificate, now: datetime.datetime
 ) -> bytes:
-    return authorities[certificate.ca_file].issue(BROKER_NAME, certificate.hosts, now)
+    return authorities[certificate.ca_file].issue(certificate.name, certificate.hosts, now)
 
 
 def _write_client(client: Client) -> list[Path]:

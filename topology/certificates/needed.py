@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from local_cluster.client.auth.security import ClientSecurity
 from topology.model import Cluster, Topology
 from topology.model.cluster import Listener
 from topology.model.listener_security import Credentials
+from topology.model.scalars import ANY_ADDRESSES, LOOPBACK_NAMES
 from topology.model.security import SecretPlace, Security
+
+BROKER_NAME: Final = "broker"
+HTTP_NAME: Final = "heliograph"
+"""Common names of certificates, of brokers and of HTTP ports alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerCertificate:
-    """A PEM file with the chain and the key of brokers."""
+class ServerCertificate:
+    """A PEM file with the chain and the key of servers."""
 
     ca_file: Path
     """Authority that clients of the listener trust, and that signs the certificate."""
     file: Path
     hosts: tuple[str, ...]
-    """Every host that the brokers advertise."""
+    """Every host by which clients reach the servers."""
+    name: str = BROKER_NAME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +44,7 @@ class Client:
 class Needed:
     """Everything that `heliograph certificates` can make for one topology file."""
 
-    certificates: tuple[BrokerCertificate, ...]
+    certificates: tuple[ServerCertificate, ...]
     password_files: tuple[Path, ...]
     clients: tuple[Client, ...]
     others: tuple[str, ...]
@@ -49,7 +56,7 @@ def needed(topology: Topology, directory: Path, bootstraps: dict[str, str]) -> N
 
     `bootstraps` holds the addresses of each cluster by its name.
     """
-    certificates: dict[Path, BrokerCertificate] = {}
+    certificates: dict[Path, ServerCertificate] = {}
     passwords: dict[Path, None] = {}
     clients: list[Client] = []
     others: dict[str, None] = {}
@@ -69,6 +76,18 @@ def needed(topology: Topology, directory: Path, bootstraps: dict[str, str]) -> N
             else:
                 others[f"environment variable {place.env} holds a password"] = None
         clients += _clients(cluster, directory, bootstraps[cluster.name])
+    http = topology.http_security
+    for token in (http.token, http.metrics_token):
+        if token is not None and token.file is not None:
+            passwords[directory / token.file] = None
+        elif token is not None:
+            others[f"environment variable {token.env} holds a token"] = None
+    problem, certificate = _http_certificate(topology, directory)
+    if problem is not None:
+        others[problem] = None
+    elif certificate is not None:
+        before = certificates.get(certificate.file)
+        certificates[certificate.file] = _merged(certificate, before)
     return Needed(
         certificates=tuple(certificates.values()),
         password_files=tuple(passwords),
@@ -79,7 +98,7 @@ def needed(topology: Topology, directory: Path, bootstraps: dict[str, str]) -> N
 
 def _certificate(
     cluster: Cluster, listener: Listener, directory: Path
-) -> tuple[str | None, BrokerCertificate | None]:
+) -> tuple[str | None, ServerCertificate | None]:
     """Return why a certificate cannot be made, or the certificate; neither without TLS."""
     tls = listener.tls
     if tls is None:
@@ -94,16 +113,42 @@ def _certificate(
     if tls.client_auth == "required":
         return f"listener {listener.name} requires client certificates", None
     hosts = {listener.advertised_host or broker.host for broker in cluster.broker_list}
-    return None, BrokerCertificate(
+    return None, ServerCertificate(
         ca_file=directory / ca_file,
         file=directory / tls.keystore_file,
         hosts=tuple(sorted(hosts)),
     )
 
 
-def _merged(new: BrokerCertificate, before: BrokerCertificate | None) -> BrokerCertificate:
+def _http_certificate(
+    topology: Topology, directory: Path
+) -> tuple[str | None, ServerCertificate | None]:
+    """Return the same for the HTTP ports."""
+    http = topology.http_security
+    tls, what = http.tls, "the certificate of HTTP ports"
+    if tls is None:
+        return None, None
+    if http.ca_file is None:
+        return f"{what} comes from an authority of the system, as no `ca_file` is named", None
+    if tls.keystore_type != "PEM" or tls.key_file is not None or tls.keystore_password is not None:
+        return f"{what} is not one PEM file without a password", None
+    hosts = set(LOOPBACK_NAMES)
+    for cluster in topology.clusters:
+        hosts |= {broker.host for broker in cluster.broker_list}
+        hosts |= {cluster.http.host, cluster.mirror.host, *(cluster.mirror.hosts or ())}
+        if cluster.aggregator is not None:
+            hosts.add(cluster.aggregator.host)
+    return None, ServerCertificate(
+        ca_file=directory / http.ca_file,
+        file=directory / tls.keystore_file,
+        hosts=tuple(sorted(hosts - ANY_ADDRESSES)),
+        name=HTTP_NAME,
+    )
+
+
+def _merged(new: ServerCertificate, before: ServerCertificate | None) -> ServerCertificate:
     hosts = {*new.hosts, *(before.hosts if before is not None else ())}
-    return BrokerCertificate(ca_file=new.ca_file, file=new.file, hosts=tuple(sorted(hosts)))
+    return replace(before or new, hosts=tuple(sorted(hosts)))
 
 
 def _places(cluster: Cluster) -> Iterator[SecretPlace]:

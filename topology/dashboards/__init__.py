@@ -6,6 +6,7 @@ cluster_board      the dashboard of clusters
 boards             the others, and the list of all
 alerts             the alert rules, each with a runbook
 targets            the addresses that Prometheus scrapes
+scrape_access      how Prometheus authenticates itself
 files              the files that are written
 command            the subcommand
 """

@@ -44,14 +44,19 @@ def dashboards(
     their process restarts: write them again, or set the ports in the topology.
     """
     from topology.dashboards.files import monitoring_files, runbooks_here, write_files
+    from topology.dashboards.scrape_access import scrape_access
+    from topology.deployment.deployment import read_deployment
     from topology.problems import DeployError
     from topology.status.observe import current_status
 
+    state = find_deployment(deployment, state_dir)
     try:
-        document = current_status(find_deployment(deployment, state_dir))
+        document = current_status(state)
+        running = read_deployment(state)
     except DeployError as error:
         fail(str(error), error.details)
-    files = monitoring_files(document, runbooks or runbooks_here())
+    access = scrape_access(running.http, running.http_metrics_token)
+    files = monitoring_files(document, runbooks or runbooks_here(), access)
     try:
         write_files(directory, files)
     except OSError as error:

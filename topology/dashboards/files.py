@@ -27,8 +27,13 @@ def runbooks_here() -> str:
     return DOCUMENTS.as_uri() if DOCUMENTS.is_dir() else "runbooks"
 
 
-def monitoring_files(status: Mapping[str, Any], runbooks: str) -> dict[str, str]:
-    """Return the text of each file by its name, for the status document of a deployment."""
+def monitoring_files(
+    status: Mapping[str, Any], runbooks: str, access: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return the text of each file by its name, for the status document of a deployment.
+
+    `access` is how Prometheus authenticates itself (`scrape_access`).
+    """
     files = {f"{board.uid}.json": _json(board_json(board)) for board in BOARDS}
     files[TARGETS] = _json(scrape_targets(status))
     files[RULES] = _yaml(rules(ALERTS, runbooks))
@@ -37,7 +42,7 @@ def monitoring_files(status: Mapping[str, Any], runbooks: str) -> dict[str, str]
             "global": {"scrape_interval": SCRAPE_INTERVAL, "evaluation_interval": SCRAPE_INTERVAL},
             "rule_files": [RULES],
             "scrape_configs": [
-                {"job_name": "heliograph", "file_sd_configs": [{"files": [TARGETS]}]}
+                {"job_name": "heliograph", "file_sd_configs": [{"files": [TARGETS]}], **access}
             ],
         }
     )

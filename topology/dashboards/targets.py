@@ -14,7 +14,7 @@ def scrape_targets(status: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the targets of a status document; a process without an address is left out."""
     return [
         {
-            "targets": [url.removeprefix("http://")],
+            "targets": [url.partition("://")[2]],
             "labels": {"deployment": status["name"], **labels},
         }
         for url, labels in _processes(status)

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import json
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
+from local_cluster.client.auth.security import SecurityError
+from local_cluster.http_security.credentials import HttpCredentials
+from local_cluster.http_security.request import HttpFailure, request
 from topology.demo.clients import ADDRESS, Connection
 
 GROUP: Final = "boards"
@@ -124,7 +125,7 @@ def read_a_part(connection: Connection, topic: str) -> dict[int, int]:
 
 
 def translate_position(
-    api: str, link: str, topic: str, position: Mapping[int, int]
+    api: str, credentials: HttpCredentials, link: str, topic: str, position: Mapping[int, int]
 ) -> tuple[str, dict[int, int]]:
     """Translate offsets; return the aggregate's topic, and offset by partition there.
 
@@ -138,7 +139,7 @@ def translate_position(
             {"link": link, "topic": topic, "partition": partition, "offset": offset}
         )
         while partition not in translated:
-            answer = _get(f"{api}/api/v1/translate?{query}")
+            answer = _get(credentials, f"{api}/api/v1/translate?{query}")
             if answer.get("state") == "exact":
                 target_topic = answer["target_topic"]
                 translated[partition] = answer["target_offset"]
@@ -192,11 +193,17 @@ def next_flights(connection: Connection, topic: str, partitions: list[int]) -> d
 
 
 def check_boards(
-    *, source: Connection, aggregate: Connection, api: str, link: str, topic: str
+    *,
+    source: Connection,
+    aggregate: Connection,
+    api: str,
+    credentials: HttpCredentials,
+    link: str,
+    topic: str,
 ) -> list[Board]:
     """Read, translate, move and compare; return one board per partition. Raises BoardsError."""
     position = read_a_part(source, topic)
-    target_topic, translated = translate_position(api, link, topic, position)
+    target_topic, translated = translate_position(api, credentials, link, topic, position)
     move_group(aggregate, target_topic, translated)
     partitions = sorted(position)
     there = next_flights(source, topic, partitions)
@@ -234,13 +241,13 @@ def _flight(message: Message, offset: int) -> Flight:
     )
 
 
-def _get(url: str) -> dict[str, Any]:
+def _get(credentials: HttpCredentials, url: str) -> dict[str, Any]:
     """Return a JSON document. An error response becomes a document without `state`."""
     try:
-        with urllib.request.urlopen(url, timeout=HTTP_TIMEOUT_S) as response:
-            document = json.load(response)
-    except urllib.error.HTTPError as error:
-        return {"status": error.code, "problem": error.read().decode(errors="replace")}
-    except (OSError, ValueError) as error:
+        response = request(credentials, "GET", url, timeout_s=HTTP_TIMEOUT_S)
+        if response.status != 200:
+            return {"status": response.status, "problem": response.body.decode(errors="replace")}
+        document = json.loads(response.body)
+    except (OSError, HttpFailure, SecurityError, ValueError) as error:
         return {"problem": str(error)}
     return document if isinstance(document, dict) else {"problem": "no JSON object"}

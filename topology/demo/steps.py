@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from local_cluster.http_security.credentials import HttpCredentials
 from spark_global.session import SHORT_JOB, SparkStartError, start_session, stop_session
 from spark_global.sql import explain_error
 from spark_global.views import Aggregate
@@ -144,6 +145,7 @@ class DemoSteps:
             source=self._as_user(BOARDS_AIRPORT, GROUP),
             aggregate=self._as_user(self.aggregate.name, GROUP),
             api=self._aggregator_url(),
+            credentials=HttpCredentials(self.deployment.http),
             link=self._links[BOARDS_AIRPORT].name,
             topic=TOPIC,
         )

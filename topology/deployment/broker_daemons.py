@@ -90,6 +90,7 @@ def broker_daemon(
         ready_file=ready_file,
         http_host=cluster.http.host,
         http_port=http_port,
+        http_security=topology.http_security.server(directory),
     )
     settings_file = str(state.settings_dir / f"{key}.json")
     return Daemon(

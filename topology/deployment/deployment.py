@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 from pydantic import TypeAdapter
 
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity, Secret
+from local_cluster.http_security.settings import ANONYMOUS, HttpClientSecurity
 from topology.deployment.declared_rights import DeclaredRights, decode_rights
 from topology.deployment.state_dir import StateDir
 from topology.model.scalars import LOOPBACK
@@ -144,6 +145,14 @@ class Deployment:
     links: tuple[LinkView, ...] = ()
     elsewhere: tuple[Daemon, ...] = ()
     """Daemons of other hosts. Nothing is started for them; their paths are those of this host."""
+    http: HttpClientSecurity = ANONYMOUS
+    """How commands ask the HTTP ports of the daemons."""
+    http_secrets: tuple[Secret, ...] = ()
+    """Where the tokens and passwords of the HTTP ports and their clients are."""
+    http_metrics_token: Secret | None = None
+    """Where the token is that allows the metrics alone, if there is one."""
+    http_key_files: tuple[str, ...] = ()
+    """Files with private keys for HTTP."""
     part: Part | None = None
     """The part that `up` was told to run; None if the host's addresses decided."""
 
@@ -189,6 +198,10 @@ def decode_deployment(text: str | bytes) -> Deployment:
             links=tuple(_link(each) for each in document["links"]),
             # A deployment of an older version has no other hosts.
             elsewhere=tuple(decode_daemon(each) for each in document.get("elsewhere", ())),
+            http=_HTTP.validate_python(document.get("http", {})),
+            http_secrets=tuple(Secret(**place) for place in document.get("http_secrets", ())),
+            http_metrics_token=_secret(document.get("http_metrics_token")),
+            http_key_files=tuple(document.get("http_key_files", ())),
             part=Part(**document["part"]) if document.get("part") else None,
         )
     except (KeyError, TypeError, AttributeError) as error:
@@ -221,6 +234,10 @@ def decode_daemon(each: dict[str, Any]) -> Daemon:
     return Daemon(**fields)
 
 
+def _secret(place: dict[str, Any] | None) -> Secret | None:
+    return None if place is None else Secret(**place)
+
+
 def _link(each: dict[str, Any]) -> LinkView:
     return LinkView(**{**each, "workers": tuple(each.get("workers", ()))})
 
@@ -245,3 +262,4 @@ def _cluster(each: dict[str, Any]) -> ClusterView:
 
 
 _SECURITY: Final = TypeAdapter(ClientSecurity)
+_HTTP: Final = TypeAdapter(HttpClientSecurity)

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Final
 
-from aggregator.settings import AggregatorSettings, render_settings
+from aggregator.settings import AggregatorSettings, WorkerPlace, render_settings
 from aggregator.settings import LinkSettings as AggregatorLink
 from local_cluster.client.auth.security import ClientSecurity
+from local_cluster.http_security.settings import HttpClientSecurity, HttpSecurity
 from mirror_maker.settings import LinkSettings as MirrorLink
 from mirror_maker.settings import MirrorSettings, dump_settings
 from topology.deployment.broker_daemons import bootstrap_of, broker_keys
@@ -17,7 +18,7 @@ from topology.deployment.deployment import Daemon, python_command
 from topology.deployment.state_dir import StateDir
 from topology.model import Cluster, Link, Topology
 from topology.model.cluster import HttpEndpoint
-from topology.model.scalars import ANY_ADDRESSES, LOOPBACK_NAMES
+from topology.model.scalars import ANY_ADDRESSES, LOOPBACK, LOOPBACK_NAMES
 
 _NO_ID: Final = re.compile(r"[^a-zA-Z0-9._-]")
 """What a worker id may not hold: it becomes a part of a group instance id."""
@@ -37,7 +38,9 @@ def aggregator_key(cluster: Cluster) -> str:
     return f"aggregator-{cluster.name}"
 
 
-def mirror_daemons(topology: Topology, state: StateDir, security: Securities) -> Iterator[Daemon]:
+def mirror_daemons(
+    topology: Topology, state: StateDir, security: Securities, http_security: HttpSecurity
+) -> Iterator[Daemon]:
     """Yield one mirror worker for each cluster that is a target of links."""
     targets: dict[str, list[Link]] = {}
     for link in topology.links:
@@ -45,7 +48,7 @@ def mirror_daemons(topology: Topology, state: StateDir, security: Securities) ->
     for name, links in targets.items():
         target = topology.cluster(name)
         endpoint = target.mirror
-        hosts = endpoint.hosts or [_host_of(endpoint, target)]
+        hosts = _mirror_hosts(target)
         for key, host in zip(mirror_keys(target), hosts, strict=True):
             ready_file = str(state.ready_dir / f"{key}.json")
             shares = f"-{_NO_ID.sub('-', host)}" if endpoint.hosts is not None else ""
@@ -58,6 +61,7 @@ def mirror_daemons(topology: Topology, state: StateDir, security: Securities) ->
                 ready_file=ready_file,
                 http_host=endpoint.host,
                 http_port=endpoint.port,
+                http_security=http_security,
             )
             settings_file = str(state.settings_dir / f"{key}.json")
             yield Daemon(
@@ -77,9 +81,16 @@ def mirror_daemons(topology: Topology, state: StateDir, security: Securities) ->
 
 
 def aggregator_daemons(
-    topology: Topology, state: StateDir, security: Securities
+    topology: Topology,
+    state: StateDir,
+    security: Securities,
+    http_security: HttpSecurity,
+    workers_security: HttpClientSecurity,
 ) -> Iterator[Daemon]:
-    """Yield the aggregator of each cluster that has one."""
+    """Yield the aggregator of each cluster that has one.
+
+    `workers_security` is how an aggregator asks mirror workers.
+    """
     for cluster in topology.clusters:
         if not cluster.has_aggregator:
             continue
@@ -107,6 +118,9 @@ def aggregator_daemons(
             links=tuple(links),
             http_host=endpoint.host,
             http_port=endpoint.port,
+            http_security=http_security,
+            workers_security=workers_security,
+            workers_allowed=_worker_places(cluster, host),
             ready_file=ready_file,
         )
         settings_file = str(state.settings_dir / f"{key}.json")
@@ -157,6 +171,22 @@ def _mirror_link(topology: Topology, link: Link, security: Securities) -> Mirror
 
 def _http_ports(host: str, port: int) -> tuple[tuple[str, int], ...]:
     return ((host, port),) if port else ()
+
+
+def _mirror_hosts(target: Cluster) -> list[str]:
+    """Return the host of each mirror worker into a cluster."""
+    return target.mirror.hosts or [_host_of(target.mirror, target)]
+
+
+def _worker_places(cluster: Cluster, aggregator_host: str) -> tuple[WorkerPlace, ...]:
+    """Return where the aggregator of a cluster may ask mirror workers."""
+    if cluster.aggregator is not None and cluster.aggregator.worker_hosts is not None:
+        return tuple(WorkerPlace(host=each) for each in cluster.aggregator.worker_hosts)
+    hosts = _mirror_hosts(cluster)
+    # A worker on the aggregator's own host is asked over the loopback.
+    local = [LOOPBACK] if aggregator_host in hosts else []
+    port = cluster.mirror.port or None
+    return tuple(WorkerPlace(host=each, port=port) for each in dict.fromkeys([*hosts, *local]))
 
 
 def _host_of(endpoint: HttpEndpoint, cluster: Cluster) -> str:

@@ -28,7 +28,12 @@ from topology.deployment.link_daemons import (
 from topology.deployment.state_dir import StateDir
 from topology.model import Cluster, Topology
 from topology.model.listener_security import Credentials, Principals
-from topology.model.secret_places import key_files_of, secrets_of
+from topology.model.secret_places import (
+    http_key_files_of,
+    http_secrets_of,
+    key_files_of,
+    secrets_of,
+)
 
 
 def render(topology: Topology, state: StateDir, *, topology_file: Path) -> Deployment:
@@ -48,10 +53,17 @@ def render(topology: Topology, state: StateDir, *, topology_file: Path) -> Deplo
         *zookeeper_daemons(topology, own, state),
         *brokers,
         *mirror_daemons(
-            topology, state, _securities(topology, directory, lambda each: each.mirror)
+            topology,
+            state,
+            _securities(topology, directory, lambda each: each.mirror),
+            topology.http_security.server(directory),
         ),
         *aggregator_daemons(
-            topology, state, _securities(topology, directory, lambda each: each.aggregator)
+            topology,
+            state,
+            _securities(topology, directory, lambda each: each.aggregator),
+            topology.http_security.server(directory),
+            topology.http_security.client(directory),
         ),
     ]
     return replace(views, daemons=tuple(daemons))
@@ -76,6 +88,10 @@ def views_of(topology: Topology, topology_file: Path) -> Deployment:
             for link in topology.links
             for workers in (mirror_keys(topology.cluster(link.target)),)
         ),
+        http=topology.http_security.client(directory),
+        http_metrics_token=topology.http_security.server(directory).metrics_token,
+        http_secrets=tuple(http_secrets_of(topology.http_security, directory)),
+        http_key_files=tuple(http_key_files_of(topology.http_security, directory)),
     )
 
 

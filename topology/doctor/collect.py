@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from local_cluster.client.auth.credentials import read_secret
-from local_cluster.client.auth.security import SecurityError
+from local_cluster.client.auth.security import Secret, SecurityError
 from topology.deployment.deployment import ClusterView, Deployment
 from topology.deployment.render import render
 from topology.deployment.state_dir import StateDir
@@ -39,7 +39,7 @@ def doctor_facts(deployment: Deployment, state: StateDir, status: dict[str, Any]
         file_problem=problem,
         open_files_max=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         free_bytes=_free_bytes([state.path]),
-        readable_secrets=[*_readable(deployment.clusters)],
+        readable_secrets=[*_readable(_secret_files(deployment))],
     )
 
 
@@ -74,8 +74,8 @@ def _free_bytes(directories: Iterable[Path]) -> dict[str, int]:
     return found
 
 
-def _readable(clusters: Iterable[ClusterView]) -> Iterator[str]:
-    for path in sorted({path for each in clusters for path in _secret_files(each)}):
+def _readable(paths: Iterable[str]) -> Iterator[str]:
+    for path in sorted(set(paths)):
         try:
             mode = Path(path).stat().st_mode
         except OSError:
@@ -84,18 +84,27 @@ def _readable(clusters: Iterable[ClusterView]) -> Iterator[str]:
             yield path
 
 
-def _secret_files(cluster: ClusterView) -> Iterator[str]:
-    yield from (secret.file for secret in cluster.secrets if secret.file is not None)
-    yield from cluster.key_files
+def _secrets(deployment: Deployment) -> Iterator[Secret]:
+    yield from (secret for cluster in deployment.clusters for secret in cluster.secrets)
+    yield from deployment.http_secrets
 
 
-def secret_values(clusters: Iterable[ClusterView]) -> set[str]:
-    """Return the secrets of the deployment themselves, to take them out of texts."""
-    found = set()
-    for each in clusters:
-        for secret in each.secrets:
-            try:
-                found.add(read_secret(secret))
-            except SecurityError:
-                continue  # what cannot be read cannot be in a text of ours either
+def _secret_files(deployment: Deployment) -> Iterator[str]:
+    yield from (secret.file for secret in _secrets(deployment) if secret.file is not None)
+    yield from (path for cluster in deployment.clusters for path in cluster.key_files)
+    yield from deployment.http_key_files
+
+
+def secret_values(deployment: Deployment) -> set[str]:
+    """Return the secrets of the deployment themselves, to take them out of texts.
+
+    A file may hold several tokens, so each line is a secret too.
+    """
+    found = set[str]()
+    for secret in _secrets(deployment):
+        try:
+            text = read_secret(secret)
+        except SecurityError:
+            continue  # what cannot be read cannot be in a text of ours either
+        found |= {text, *text.splitlines()}
     return found

@@ -64,7 +64,7 @@ def support_bundle(
         "status": status,
         "doctor": _examine(state, running, status),
     }
-    secrets = secret_values(running.clusters)
+    secrets = secret_values(running)
     try:
         names = write_bundle(out, running, state, documents, secrets)
     except OSError as error:

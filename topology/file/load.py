@@ -18,6 +18,7 @@ from local_cluster.client.auth.security import ClientSecurity
 from topology.file.pydantic_errors import entry_at, finding_of, in_file
 from topology.file.yaml_document import NotYaml, YamlDocument
 from topology.model import Cluster, Link, Topology, ZooKeeperProcess
+from topology.model.http_security import HttpSecurity
 from topology.model.security import Security
 from topology.problems import Finding, InvalidTopology, Location, Problem, key_text
 from topology.rules.checks import check_rules
@@ -127,9 +128,17 @@ def _valid_parts(value: dict[str, Any]) -> Parts:
         zookeepers=_valid_entries(value.get("zookeepers"), ZooKeeperProcess),
         clusters=_valid_entries(value.get("clusters"), Cluster),
         links=_valid_entries(value.get("links"), Link),
+        http_security=_http_security(value.get("http_security", {})),
         zookeeper_names=_names(value.get("zookeepers")),
         cluster_names=_names(value.get("clusters")),
     )
+
+
+def _http_security(value: Any) -> HttpSecurity | None:
+    try:
+        return HttpSecurity.model_validate(value)
+    except ValidationError:
+        return None
 
 
 def _valid_entries(values: Any, entry: type[EntryT]) -> dict[int, EntryT]:

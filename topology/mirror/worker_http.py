@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from local_cluster.client.auth.security import SecurityError
+from local_cluster.http_security.credentials import HttpCredentials
+from local_cluster.http_security.request import HttpFailure, request
 from topology.deployment.deployment import Deployment
 from topology.problems import unknown_name
 from topology.supervisor.readiness import http_url
@@ -18,7 +18,6 @@ from topology.supervisor.readiness import http_url
 RESPONSE_TIMEOUT_S: Final = 10.0
 """More than a worker waits for its target (`mirror_maker.worker.service.CONTROL_MS_MAX`), so that
 the worker can report what it waited for."""
-RESPONSE_BYTES_MAX: Final = 16 * 1024 * 1024
 JsonObject = dict[str, Any]
 
 
@@ -66,25 +65,34 @@ def deleted_topics(deployment: Deployment, link: str) -> list[JsonObject]:
 def _call(deployment: Deployment, link: str, method: str, path: str) -> JsonObject:
     """Send one request. Raises WorkerCallFailed."""
     url = _worker_url(deployment, link)
-    request = urllib.request.Request(f"{url}/{path}", method=method)
+    credentials = HttpCredentials(deployment.http)
     try:
-        with urllib.request.urlopen(request, timeout=RESPONSE_TIMEOUT_S) as response:
-            document = json.loads(response.read(RESPONSE_BYTES_MAX))
-    except urllib.error.HTTPError as error:
-        reason = error.read(RESPONSE_BYTES_MAX).decode(errors="replace")
-        raise WorkerCallFailed(f"link {link}: {reason}") from error
+        response = request(credentials, method, f"{url}/{path}", timeout_s=RESPONSE_TIMEOUT_S)
     except TimeoutError as error:
         late = "; it may still do it: check, or repeat the command" if method == "POST" else ""
         raise WorkerCallFailed(
             f"the worker of link {link} ({url}) does not answer within"
             f" {RESPONSE_TIMEOUT_S:g} s{late}"
         ) from error
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        if isinstance(getattr(error, "reason", error), ConnectionRefusedError):
-            raise NoWorker(f"the worker of link {link} does not run") from error  # it was killed
+    except ConnectionRefusedError as error:
+        raise NoWorker(f"the worker of link {link} does not run") from error  # it was killed
+    except HttpFailure as error:
         raise WorkerCallFailed(
             f"the worker of link {link} ({url}) does not answer: {error}"
         ) from error
+    except SecurityError as error:
+        raise WorkerCallFailed(f"link {link}: {error}") from error
+    if response.status in (401, 403):
+        raise WorkerCallFailed(
+            f"the worker of link {link} ({url}) refuses the token of `http_security`: repeat the"
+            " command after a change of the token, or run `heliograph up` after one of the file"
+        )
+    if response.status != 200:
+        raise WorkerCallFailed(f"link {link}: {response.body.decode(errors='replace')}")
+    try:
+        document = json.loads(response.body)
+    except ValueError:
+        document = None
     if not isinstance(document, dict):
         raise WorkerCallFailed(f"the response of the worker of link {link} is no JSON object")
     return document

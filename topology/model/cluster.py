@@ -130,6 +130,9 @@ class AggregatorEndpoint(HttpEndpoint):
     probe: bool = True
     """Probe the links into the cluster end to end, with one record per second in a topic of the
     probe. Links from or to an external cluster are probed only with `probe: true`."""
+    worker_hosts: list[Host] | None = None
+    """Hosts of the mirror workers that the aggregator may ask. Default: those of the file. A worker
+    of `heliograph mirror run` on another host needs an entry."""
 
 
 class MirrorEndpoint(HttpEndpoint):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from local_cluster.client.auth.security import Secret
 from topology.model.cluster import Cluster
+from topology.model.http_security import HttpSecurity
 from topology.model.listener_security import Credentials
 from topology.model.security import SecretPlace, Security
 
@@ -22,6 +23,21 @@ def key_files_of(cluster: Cluster, directory: Path) -> list[str]:
     files = [each.key_file for each in _clients(cluster)]
     files += [each.tls.key_file for each in cluster.listeners if each.tls is not None]
     return sorted({str(directory / name) for name in files if name is not None})
+
+
+def http_secrets_of(security: HttpSecurity, directory: Path) -> list[Secret]:
+    """Return the place of every secret of HTTP ports and their clients, each once."""
+    found = [*security.server(directory).secrets]
+    if security.key_password is not None:
+        found.append(security.key_password.secret(directory))
+    return list(dict.fromkeys(found))
+
+
+def http_key_files_of(security: HttpSecurity, directory: Path) -> list[str]:
+    """Return every file with a private key for HTTP that has no other use."""
+    tls = security.tls
+    names = (security.key_file, None if tls is None else tls.key_file)
+    return sorted({str(directory / name) for name in names if name is not None})
 
 
 def _clients(cluster: Cluster) -> Iterator[Security | Credentials]:

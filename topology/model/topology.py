@@ -8,6 +8,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from topology.model.cluster import Cluster
+from topology.model.http_security import HttpSecurity
 from topology.model.link import Link
 from topology.model.scalars import Entry, Name
 from topology.model.zookeeper import DEFAULT_ZOOKEEPER, ZooKeeperProcess
@@ -25,6 +26,8 @@ class Topology(Entry):
     on 127.0.0.1:2181."""
     clusters: Annotated[list[Cluster], Field(min_length=1)]
     """Clusters of the deployment."""
+    http_security: HttpSecurity = HttpSecurity()
+    """Security of all HTTP ports; default: open, and on loopback addresses only."""
     links: list[Link] = []
     """Links between the clusters; each copies topics in one direction."""
 

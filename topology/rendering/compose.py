@@ -125,7 +125,7 @@ def _service(
     if container.after:
         service["depends_on"] = list(container.after)
     if not is_job:
-        what = ["http", f"http://{LOOPBACK}:{HTTP_PORT}/readyz"]
+        what = ["http", f"{container.http_scheme}://{LOOPBACK}:{HTTP_PORT}/readyz"]
         if container.place.role == "zookeeper":
             what = ["zookeeper", first]
         service["healthcheck"] = {

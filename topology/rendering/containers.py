@@ -58,6 +58,8 @@ class Container:
     """Environment variables with secrets that it reads."""
     after: tuple[str, ...] = ()
     """Names of the containers that start before it."""
+    http_scheme: str = "http"
+    """Scheme of its health and metrics."""
 
     @property
     def name(self) -> str:
@@ -131,7 +133,8 @@ def _container(daemon: Daemon, place: Place, names: Mapping[str, str]) -> Contai
     (text,) = daemon.files.values()
     # A broker uses CLUSTER/broker-ID below each entry of `log_dirs`.
     places = {str(PurePosixPath(each).parents[1]) for each in log_dirs_of(daemon)}
-    files, variables = _secrets(json.loads(text))
+    settings = json.loads(text)
+    files, variables = _secrets(settings)
     return Container(
         place=place,
         label=daemon.label,
@@ -141,6 +144,7 @@ def _container(daemon: Daemon, place: Place, names: Mapping[str, str]) -> Contai
         files=files,
         variables=variables,
         after=after,
+        http_scheme="http" if settings["http_security"]["tls"] is None else "https",
     )
 
 

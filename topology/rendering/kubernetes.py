@@ -11,8 +11,9 @@ broker id, or from 1 (`spec.ordinals`: Kubernetes 1.27).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
+from local_cluster.http_security.settings import missing_at
 from topology.model import Topology
 from topology.problems import DeployError
 from topology.rendering.containers import (
@@ -35,7 +36,14 @@ from topology.rendering.kubernetes_objects import (
     secret_key,
     stateful_set,
 )
-from topology.rendering.placed import HTTP_PORT, ZOOKEEPER_PORT, Place, dns_label, placed
+from topology.rendering.placed import (
+    ANY_ADDRESS,
+    HTTP_PORT,
+    ZOOKEEPER_PORT,
+    Place,
+    dns_label,
+    placed,
+)
 from topology.rendering.yaml_text import yaml_text
 
 DomainOf = Callable[[str], str]
@@ -94,6 +102,7 @@ def container_sets(topology: Topology, site: Site, domain: DomainOf) -> list[Con
     def address(place: Place) -> str:
         return f"{place.name}.{place.set_name}.{site.namespace}.svc.{domain(place.datacenter)}"
 
+    _check_http(topology)
     here = placed(topology, address)
     groups: dict[str, list[Container]] = {}
     for container in containers_of(rendered(here)):
@@ -101,6 +110,16 @@ def container_sets(topology: Topology, site: Site, domain: DomainOf) -> list[Con
     for each in groups.values():
         _check(each)
     return [_container_set(here, each) for each in groups.values()]
+
+
+def _check_http(topology: Topology) -> None:
+    """Raise DeployError if every pod of the Kubernetes could give orders to mirrors."""
+    missing = missing_at(ANY_ADDRESS, topology.http_security.server(Path()))
+    if missing:
+        raise DeployError(
+            f"other pods reach the HTTP ports, so `http_security` of {topology.name} needs"
+            f" {' and '.join(missing)}; `allow_insecure: true` there accepts that"
+        )
 
 
 def _container_set(here: Topology, containers: list[Container]) -> ContainerSet:

@@ -286,10 +286,11 @@ def _probes(each: ContainerSet, settings_file: str) -> Object:
         shell = " ".join([*check, settings_file.replace("$(POD_NAME)", "$POD_NAME")])
         ready: Object = {"exec": {"command": ["sh", "-c", shell]}}
     else:
-        alive = {"httpGet": {"path": "/healthz", "port": "http"}}
+        port = {"port": "http", "scheme": each.first.http_scheme.upper()}
+        alive = {"httpGet": {"path": "/healthz", **port}}
         # An update continues with the next broker only when this one is in sync.
         query = "?in_sync=1" if each.first.place.role == "broker" else ""
-        ready = {"httpGet": {"path": f"/readyz{query}", "port": "http"}}
+        ready = {"httpGet": {"path": f"/readyz{query}", **port}}
     times = {"periodSeconds": CHECK_S, "timeoutSeconds": CHECK_S}
     return {
         "startupProbe": {**alive, **times, "failureThreshold": START_CHECKS_MAX},

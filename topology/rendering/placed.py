@@ -75,7 +75,15 @@ def placed(topology: Topology, address: AddressOf, outside: str | None = None) -
         _zookeeper(each, address, _datacenter_of(topology, each))
         for each in topology.effective_zookeepers
     ]
-    return topology.model_copy(update={"zookeepers": zookeepers, "clusters": clusters})
+    # Every port binds every address. Who may reach a container is its network's affair.
+    http_security = topology.http_security.model_copy(update={"allow_insecure": True})
+    return topology.model_copy(
+        update={
+            "zookeepers": zookeepers,
+            "clusters": clusters,
+            "http_security": http_security,
+        }
+    )
 
 
 class _OutsidePorts(NamedTuple):

@@ -6,6 +6,7 @@ Reading order:
     checks           runs every rule
     cluster_rules    the keys of one cluster that go together
     security_rules   listeners, connections and the authorizer
+    http_rules       HTTP ports that other hosts reach
     rights_rules     users and ACLs that a cluster declares
     address_rules    ports and chroots that two entries claim
     link_rules       references, loops and collisions of links

@@ -17,6 +17,7 @@ from topology.rules.address_rules import (
     check_zookeepers,
 )
 from topology.rules.cluster_rules import check_clusters
+from topology.rules.http_rules import check_http
 from topology.rules.link_rules import check_links
 from topology.rules.parts import Parts, duplicates
 
@@ -30,6 +31,7 @@ def check_rules(parts: Parts) -> list[Finding]:
         *check_chroots(parts),
         *check_ports(parts),
         *check_mirror_hosts(parts),
+        *check_http(parts),
         *check_links(parts),
     ]
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from topology.model import Cluster, Link, ZooKeeperProcess
+from topology.model.http_security import HttpSecurity
 from topology.problems import Finding, Location, key_text
 
 
@@ -16,6 +17,8 @@ class Parts:
     zookeepers: Mapping[int, ZooKeeperProcess] = field(default_factory=dict)
     clusters: Mapping[int, Cluster] = field(default_factory=dict)
     links: Mapping[int, Link] = field(default_factory=dict)
+    http_security: HttpSecurity | None = field(default_factory=HttpSecurity)
+    """None if it is invalid by itself."""
     zookeeper_names: frozenset[str] | set[str] = frozenset()
     cluster_names: frozenset[str] | set[str] = frozenset()
 

@@ -15,14 +15,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple, Protocol
-from urllib.parse import urlsplit
 
-from local_cluster.client.auth.security import ClientSecurity
-from local_cluster.client.broker_directory import parse_address
+from local_cluster.client.auth.security import ClientSecurity, SecurityError
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.connection import connect
 from local_cluster.client.model import ClusterMetadata
+from local_cluster.http_security.credentials import HttpCredentials
+from local_cluster.http_security.request import HttpFailure, NoHttpResponse, request
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from topology.deployment.deployment import ClusterView, Daemon, Deployment
 from topology.status.document import JsonObject, Liveness
@@ -34,6 +35,8 @@ RESPONSE_TIMEOUT_S: Final = 10.0
 """Seconds that a command which needs a cluster waits for one of its brokers."""
 CHECKS_MAX: Final = 256
 """Checks that run at the same time."""
+HTTP_CHECKS_MAX: Final = 32
+"""HTTP checks that run at the same time, each on a thread."""
 CLIENT_ID: Final = "heliograph-status"
 
 
@@ -109,14 +112,17 @@ def check_liveness(deployment: Deployment, report: Mapping[str, Any] | None) -> 
 
 async def _check_liveness(deployment: Deployment, report: Mapping[str, Any] | None) -> Liveness:
     slots = asyncio.Semaphore(CHECKS_MAX)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(HTTP_CHECKS_MAX))
     rows = [row for row in (report or {}).get("daemons", ()) if row["phase"] == "running"]
     clusters = [each for each in deployment.clusters if each.kind == "external"]
     brokers = dict(_brokers(deployment))
     daemons = {daemon.key: daemon for daemon in deployment.daemons}
+    credentials = HttpCredentials(deployment.http)
 
     async def check_daemon(row: Mapping[str, Any]) -> str | None:
         async with slots:
-            return await _why_silent(row, daemons.get(row["key"]), brokers.get(row["key"]))
+            broker = brokers.get(row["key"])
+            return await _why_silent(row, daemons.get(row["key"]), broker, credentials)
 
     async def check_external(cluster: ClusterView) -> ClusterMetadata | ClusterSilent:
         async with slots:
@@ -157,6 +163,7 @@ async def _why_silent(
     row: Mapping[str, Any],
     daemon: Daemon | None,
     broker: tuple[ClusterView, str, int] | None,
+    credentials: HttpCredentials,
 ) -> str | None:
     """Return why a running daemon counts as silent; None if it responds, or has no check."""
     if broker is not None:
@@ -167,7 +174,7 @@ async def _why_silent(
         host, port = daemon.ready_zookeeper
         return f"{host}:{port} does not say within {ZOOKEEPER_REPLY_TIMEOUT_S:g} s that it serves"
     url = http_url(row["ready"])
-    return await _why_http_silent(url) if url is not None else None
+    return None if url is None else await _why_http_silent(url, credentials)
 
 
 async def _why_broker_silent(cluster: ClusterView, host: str, port: int) -> str | None:
@@ -186,21 +193,19 @@ async def _why_broker_silent(cluster: ClusterView, host: str, port: int) -> str 
     return None
 
 
-async def _why_http_silent(url: str) -> str | None:
-    host, port = parse_address(urlsplit(url).netloc)
+async def _why_http_silent(url: str, credentials: HttpCredentials) -> str | None:
+    address = f"{url}/healthz"
     try:
-        async with asyncio.timeout(LIVENESS_TIMEOUT_S):
-            reader, writer = await asyncio.open_connection(host, port)
-            try:
-                writer.write(b"GET /healthz HTTP/1.0\r\n\r\n")
-                response = await reader.readline()
-            finally:
-                writer.close()
+        await asyncio.to_thread(request, credentials, "GET", address, timeout_s=LIVENESS_TIMEOUT_S)
     except TimeoutError:
-        return f"{url}/healthz does not answer within {LIVENESS_TIMEOUT_S:g} s"
-    except (OSError, ValueError) as error:
-        return f"{url}/healthz: {error}"
-    return None if response.startswith(b"HTTP/") else f"{url}/healthz does not answer with HTTP"
+        return f"{address} does not answer within {LIVENESS_TIMEOUT_S:g} s"
+    except (OSError, SecurityError) as error:
+        return f"{address}: {error}"
+    except NoHttpResponse:
+        return f"{address} does not answer with HTTP"
+    except HttpFailure as error:
+        return f"{address}: {error}"
+    return None
 
 
 def _registered(metadata: ClusterMetadata) -> list[JsonObject]:

@@ -1,24 +1,24 @@
 """Reports of mirror workers and aggregators over HTTP: the links, their lag and their probes.
 
-A worker or an aggregator that does not respond is left out.
+A worker or an aggregator that does not respond, or refuses the token, is left out.
 """
 
 from __future__ import annotations
 
-import http.client
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from local_cluster.client.auth.security import SecurityError
+from local_cluster.http_security.credentials import HttpCredentials
+from local_cluster.http_security.request import HttpFailure, request
+from local_cluster.http_security.settings import HttpClientSecurity
 from topology.deployment.deployment import Deployment
 from topology.status.document import row_url
 from topology.status.probes import probed_targets, probes_by_link
 
 REPORT_TIMEOUT_S = 2.0
-REPORT_BYTES_MAX = 16 * 1024 * 1024
 FETCHES_MAX = 16
 """Requests that run at the same time."""
 
@@ -35,7 +35,9 @@ def fetch_link_reports(
     workers = [row_url(row) for row in rows.values() if row["role"] == "mirror"]
     reported = {
         str(link["name"]): link
-        for response in _fetch_all(f"{url}/status" for url in workers if url is not None)
+        for response in _fetch_all(
+            deployment.http, (f"{url}/status" for url in workers if url is not None)
+        )
         for link in _listed_links(response)
         if "name" in link
     }
@@ -50,7 +52,9 @@ def fetch_link_reports(
     ]
     whole = {
         str(link["link"]): link
-        for response in _fetch_all(f"{url}/api/v1/lag" for url in aggregators if url is not None)
+        for response in _fetch_all(
+            deployment.http, (f"{url}/api/v1/lag" for url in aggregators if url is not None)
+        )
         for link in _listed_links(response)
         if "link" in link
     }
@@ -71,7 +75,9 @@ def fetch_probes(
         for cluster in deployment.clusters
         if cluster.aggregator is not None and cluster.name in targets
     ]
-    return probes_by_link(_fetch_all(f"{url}/api/v1/probe" for url in urls if url is not None))
+    return probes_by_link(
+        _fetch_all(deployment.http, (f"{url}/api/v1/probe" for url in urls if url is not None))
+    )
 
 
 def fetch_completeness(
@@ -85,7 +91,9 @@ def fetch_completeness(
         if cluster.aggregator is not None
         and (url := row_url(rows.get(cluster.aggregator))) is not None
     }
-    found = _fetch_all(f"{url}/api/v1/completeness{query}" for url in urls.values())
+    found = _fetch_all(
+        deployment.http, (f"{url}/api/v1/completeness{query}" for url in urls.values())
+    )
     return dict(zip(urls, found, strict=True))
 
 
@@ -106,21 +114,22 @@ def _figures_of_all(link: Mapping[str, Any], lag: Mapping[str, Any] | None) -> d
     }
 
 
-def _fetch_all(urls: Iterable[str]) -> list[Any]:
+def _fetch_all(security: HttpClientSecurity, urls: Iterable[str]) -> list[Any]:
     """Return the JSON document of each URL; None without a response."""
+    credentials = HttpCredentials(security)
+
+    def fetch(url: str) -> Any:
+        try:
+            response = request(credentials, "GET", url, timeout_s=REPORT_TIMEOUT_S)
+            return json.loads(response.body) if response.status == 200 else None
+        except (OSError, HttpFailure, SecurityError, ValueError):
+            return None
+
     wanted = list(urls)
     if not wanted:
         return []
     with ThreadPoolExecutor(min(len(wanted), FETCHES_MAX)) as pool:
-        return list(pool.map(_fetch, wanted))
-
-
-def _fetch(url: str) -> Any:
-    try:
-        with urllib.request.urlopen(url, timeout=REPORT_TIMEOUT_S) as response:
-            return json.loads(response.read(REPORT_BYTES_MAX))
-    except (OSError, http.client.HTTPException, ValueError):
-        return None
+        return list(pool.map(fetch, wanted))
 
 
 def _listed_links(document: Any) -> list[Mapping[str, Any]]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from local_cluster.http_security.addresses import url_of
 from topology.deployment.deployment import Daemon
 
 ZOOKEEPER_REPLY_TIMEOUT_S = 1.0
@@ -42,7 +43,7 @@ def http_url(ready: Mapping[str, Any] | None) -> str | None:
         return None
     host = str(ready.get("http_host") or "127.0.0.1")
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"http://{f'[{host}]' if ':' in host else host}:{ready['http_port']}"
+    return url_of(str(ready.get("http_scheme") or "http"), host, int(ready["http_port"]))
 
 
 async def zookeeper_serves(host: str, port: int) -> bool:

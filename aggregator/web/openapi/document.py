@@ -12,8 +12,17 @@ from aggregator.web.openapi.operations import OPERATIONS, Operation, Parameter
 
 OPENAPI_VERSION: Final = "3.1.0"
 """Its schemas are JSON Schema 2020-12."""
-EVERY_ERROR: Final = (400, 500)
-"""Statuses of problems that any address may answer with."""
+EVERY_ERROR: Final = (400, 401, 403, 500)
+"""Statuses of problems that any address may answer with. 401 and 403 need `http_security` in the
+topology."""
+SECURITY_SCHEMES: Final = {
+    "token": {"type": "http", "scheme": "bearer"},
+    "password": {
+        "type": "http",
+        "scheme": "basic",
+        "description": "The token as the password of any user, for GET.",
+    },
+}
 
 Document = dict[str, Any]
 
@@ -38,7 +47,11 @@ def openapi_document(version: str) -> Document:
             "description": "Until a value is known, it is null and never 0.",
         },
         "paths": paths,
-        "components": {"schemas": {n: _plain(each) for n, each in schemas["$defs"].items()}},
+        "security": [{}, *({name: []} for name in SECURITY_SCHEMES)],
+        "components": {
+            "schemas": {n: _plain(each) for n, each in schemas["$defs"].items()},
+            "securitySchemes": SECURITY_SCHEMES,
+        },
     }
 
 

@@ -1,2 +1,2 @@
 """How a client authenticates: its settings (security, pure), secrets and TLS (credentials), SASL
-(sasl), and SCRAM (scram, pure)."""
+(sasl), SCRAM (scram, pure), and whether files changed (file_states)."""

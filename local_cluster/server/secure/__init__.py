@@ -1,6 +1,5 @@
 """Shells of secured listeners.
 
-- `tls_contexts`: certificates and keys, loaded again when their files change.
 - `sasl_session`: who a connection is, and which requests it may send before that.
 - `credentials`: what the users of a listener prove themselves by.
 - `tls_connection`, `tls_outbox`: handshake and decryption, encryption.

@@ -22,6 +22,7 @@ from aggregator.audit.reconciliation import AuditReport
 from aggregator.settings import AggregatorSettings, LinkSettings
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
+from local_cluster.http_security.settings import HttpSecurity
 from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.formats import map_topic_name
 from mirror_maker.settings import LinkSettings as MirrorLink
@@ -136,6 +137,7 @@ def running_mirror(
     settings = MirrorSettings(
         worker_id=worker_id,
         http_host="127.0.0.1" if machine is None else "0.0.0.0",
+        http_security=HttpSecurity(allow_insecure=True),
         target_alias="nyc",
         target_bootstrap=world.aggregate.bootstrap,
         links=(MirrorLink(name=LINK, source_alias="jfk", source_bootstrap=world.source.bootstrap),),

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import re
+import ssl
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -15,16 +19,33 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from ruamel.yaml import YAML
 
+from aggregator.web.openapi.document import openapi_document
 from tests.support.quiet_ports import quiet_ports
 from topology.certificates.generate import generate_for
 from topology.deployment.render import render
 from topology.deployment.state_dir import StateDir
 from topology.file.load import load_topology, shipped_topology
+from topology.mirror.worker_http import post
 from topology.operate.down import down
 from topology.operate.preflight import plan_rights
 from topology.operate.up import up
+from topology.status.observe import current_status
+from topology.supervisor.control_client import supervisor_status
 
 pytestmark = pytest.mark.real
+
+OPEN: Final = ("GET /livez", "GET /healthz", "GET /readyz")
+GUARDED: Final = {
+    "broker": ("GET /metrics", "GET /readyz?verbose=1"),
+    "mirror": (
+        *("GET /metrics", "GET /status", "GET /repair", "POST /repair", "POST /retry"),
+        *("POST /pause", "POST /resume", "POST /throttle"),
+    ),
+    "aggregator": (
+        *("GET /", "GET /metrics", "GET /readyz?verbose=1", "POST /api/v1/translate"),
+        *(f"GET {path}" for path in openapi_document("1")["paths"] if path.startswith("/api/")),
+    ),
+}
 
 WAIT_S: Final = 60.0
 DENIED: Final = "Denied: principal"
@@ -49,7 +70,8 @@ class Secure:
         topology = load_topology(self.file)
         generate_for(topology, directory)
         self.deployment = render(topology, self.state, topology_file=self.file)
-        self.clients = directory / "secure" / "clients"
+        self.secrets = directory / "secure"
+        self.clients = self.secrets / "clients"
 
     def config(self, cluster: str, user: str, **changed: Any) -> dict[str, Any]:
         """Return the generated configs of librdkafka for a user."""
@@ -84,6 +106,94 @@ def secure(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Secure]:
         yield found
     finally:
         down(found.state, purge=True)
+
+
+def ask(secure: Secure, url: str, what: str, token: str | None = None) -> int:
+    """Return the status of a request over TLS, by Python's own client."""
+    method, _, path = what.partition(" ")
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    context = ssl.create_default_context(cafile=str(secure.secrets / "ca.pem"))
+    request = urllib.request.Request(f"{url}{path}", method=method, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=WAIT_S, context=context) as response:
+            return int(response.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def urls_of(status: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return role and URL of every process with an HTTP port."""
+    brokers = [each["url"] for cluster in status["clusters"] for each in cluster["brokers"]]
+    return [
+        *(("broker", url) for url in brokers),
+        *(("mirror", each["url"]) for each in status["mirrors"]),
+        *(("aggregator", each["url"]) for each in status["aggregators"]),
+    ]
+
+
+def check_http_ports(secure: Secure) -> None:
+    """Each address of each process without a token, with a wrong one, and with the right one."""
+    token = (secure.secrets / "http-token").read_text().strip()
+    for_metrics = (secure.secrets / "metrics-token").read_text().strip()
+    status = current_status(secure.state)
+    urls = urls_of(status)
+    assert {role for role, _ in urls} == GUARDED.keys()
+    for role, url in urls:
+        assert url.startswith("https://")
+        for what in OPEN:
+            assert ask(secure, url, what) in (200, 404 if role == "mirror" else 200), what
+        for what in GUARDED[role]:
+            assert ask(secure, url, what) == 401, (role, what)
+            assert ask(secure, url, what, token[:-1]) == 401, (role, what)
+            # Without their parameters most refuse the request, but not its sender.
+            assert ask(secure, url, what, token) not in (401, 403, 500), (role, what)
+            expected = 200 if what == "GET /metrics" else 403
+            assert ask(secure, url, what, for_metrics) == expected, (role, what)
+    assert all(each["lag_records"] is not None for each in status["links"]), "commands ask them"
+    assert all(each["state"] == "running" for each in status["daemons"])
+    assert status["completeness"][0]["state"] is not None, status["completeness"]
+
+
+def check_a_token_changes_in_service(secure: Secure) -> None:
+    """The steps of docs/operations/http-ports.md; every request in between is answered."""
+    token, further = secure.secrets / "http-token", secure.secrets / "http-tokens"
+    link = secure.deployment.links[0].name
+    old, new = token.read_text().strip(), "a-new-token-0123456789"
+
+    def check_commands() -> None:
+        for action in ("pause", "resume"):
+            post(secure.deployment, link, action)
+        for _, url in urls_of(current_status(secure.state)):
+            assert ask(secure, url, "GET /metrics", token.read_text().strip()) == 200
+
+    write(further, f"{old}\n{new}\n")
+    check_commands()
+    write(token, f"{new}\n")
+    check_commands()
+    further.unlink()
+    check_commands()
+    for _, url in urls_of(current_status(secure.state)):
+        assert ask(secure, url, "GET /metrics", old) == 401
+
+
+def write(path: Path, text: str) -> None:
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(text)
+    partial.replace(path)
+
+
+def check_no_secret_is_written(secure: Secure) -> None:
+    """No secret is in the state directory, in arguments, or in what commands print."""
+    files = [*(secure.secrets / "passwords").iterdir(), secure.secrets / "http-token"]
+    secrets = [each.read_text().strip() for each in (*files, secure.secrets / "metrics-token")]
+    report = supervisor_status(secure.state.socket_path)
+    texts = [json.dumps(current_status(secure.state)), json.dumps(report)]
+    texts += [Path(f"/proc/{row['pid']}/cmdline").read_text() for row in report["daemons"]]
+    directories = [secure.state.settings_dir, secure.state.logs_dir, secure.state.ready_dir]
+    found = [each for at in directories for each in at.rglob("*") if each.is_file()]
+    texts += [each.read_text(errors="replace") for each in (*found, secure.state.deployment_file)]
+    assert len(texts) > 20
+    assert not [secret for secret in secrets if any(secret in text for text in texts)]
 
 
 def create(config: dict[str, Any]) -> None:
@@ -156,5 +266,8 @@ def test_it_runs_as_it_is(secure: Secure) -> None:
     code = caught.value.args[0].code()
     assert code in (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
     assert any("User:boards" in line for line in secure.denials())
+    check_http_ports(secure)
+    check_a_token_changes_in_service(secure)
+    check_no_secret_is_written(secure)
     planned = plan_rights(secure.deployment, secure.state)
     assert [each.lines() for each in planned] == [[]] * len(secure.deployment.clusters)

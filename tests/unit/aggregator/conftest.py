@@ -9,6 +9,8 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from aggregator.metrics import AggregatorMetrics
 from aggregator.web.app import make_app
+from local_cluster.http_security.guard import HttpGuard
+from local_cluster.http_security.settings import OPEN
 from tests.unit.aggregator.documented_answers import DocumentedAnswers
 from tests.unit.aggregator.http_world import World
 
@@ -18,7 +20,7 @@ async def starting() -> AsyncIterator[World]:
     """Nothing is known yet."""
     world = World()
     metrics = AggregatorMetrics(world.aggregate)
-    app, answers = make_app(world.aggregate, metrics), DocumentedAnswers()
+    app, answers = make_app(world.aggregate, metrics, HttpGuard(OPEN)), DocumentedAnswers()
     app.on_response_prepare.append(answers.note)
     async with TestClient(TestServer(app)) as client:
         world.client = client

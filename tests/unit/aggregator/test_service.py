@@ -45,7 +45,11 @@ async def test_ready_file_comes_with_readiness_and_goes_with_the_stop(
     running = asyncio.create_task(service.run(stop))
     await _until(ready_file, exists=True)
     content = json.loads(ready_file.read_text())
-    served = {"http_host": "127.0.0.1", "http_port": service.http_port}
+    served = {
+        "http_host": "127.0.0.1",
+        "http_scheme": "http",
+        "http_port": service.http_port,
+    }
     assert content == {"pid": os.getpid(), "state": "running", **served}
     assert list(ready_file.parent.iterdir()) == [ready_file]
     async with (

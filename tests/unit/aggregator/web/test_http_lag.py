@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import ClientSession, web
+from aiohttp import web
 from aiohttp.test_utils import BaseTestServer, TestServer
 
+from aggregator.settings import WorkerPlace
 from aggregator.watchers import MirrorWatcher
+from aggregator.worker_requests import open_session
+from local_cluster.client.auth.security import Secret
+from local_cluster.http_security.settings import HttpClientSecurity
 from mirror_maker.formats.probe import probe_topic_name
 from mirror_maker.formats.workers import WorkerAddress
 from mirror_maker.model import FlowState
@@ -122,7 +129,7 @@ async def test_workers_are_found_in_their_group_wherever_they_run(world: World) 
             ("/127.0.0.1", b"\2 another version"),
         ]
         watcher = MirrorWatcher(world.aggregate, cluster)
-        session = await stack.enter_async_context(ClientSession())
+        session = await stack.enter_async_context(open_session())
         await watcher.discover()
         await watcher.refresh(session)
         assert world.aggregate.link_lag("jfk-nyc").records == 3 + 4
@@ -142,6 +149,59 @@ async def test_workers_are_found_in_their_group_wherever_they_run(world: World) 
         await watcher.discover()
         await watcher.refresh(session)
         assert world.aggregate.link_lag("jfk-nyc").partitions_known is None
+
+
+async def test_a_forged_worker_address_is_not_asked(
+    world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("the-token-0123456789\n")
+    asked: list[tuple[str, str | None]] = []
+
+    async def note(request: web.Request) -> web.StreamResponse:
+        asked.append((request.path, request.headers.get("Authorization")))
+        raise web.HTTPFound(f"http://127.0.0.1:{forged.port}/status")
+
+    async def flood(request: web.Request) -> web.StreamResponse:
+        asked.append((request.path, request.headers.get("Authorization")))
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b" " * 2**20)
+
+    here = socket.gethostname()
+    async with contextlib.AsyncExitStack() as stack:
+        good = await stack.enter_async_context(
+            status_server(worker(copied_flow(0, 3, 0.5), known=1))
+        )
+        moved, forged, endless = [
+            await stack.enter_async_context(responding(handler)) for handler in (note, note, flood)
+        ]
+        world.aggregate.settings = replace(
+            world.aggregate.settings,
+            workers_security=HttpClientSecurity(token=Secret(file=str(token))),
+            workers_allowed=tuple(
+                WorkerPlace(host="127.0.0.1", port=each.port) for each in (good, moved, endless)
+            ),
+        )
+        world.cluster.worker_group_state = "Stable"
+        world.cluster.workers = [
+            ("/127.0.0.1", said(each, "127.0.0.1", here)) for each in (good, moved, endless, forged)
+        ]
+        watcher = MirrorWatcher(world.aggregate, world.cluster)
+        session = await stack.enter_async_context(open_session())
+        await watcher.discover()
+        await watcher.discover()
+        await watcher.refresh(session)
+        assert world.aggregate.link_lag("jfk-nyc").records == 3
+    assert asked == [("/status", "Bearer the-token-0123456789")] * 2, "no redirect is followed"
+    assert caplog.text.count("are not asked at http://127.0.0.1:") == 1
+
+
+def responding(handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> TestServer:
+    app = web.Application()
+    app.router.add_get("/status", handler)
+    return TestServer(app)
 
 
 def status_server(document: dict[str, Any]) -> TestServer:

@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from local_cluster.controller.model.cluster_image import PartitionState, TopicState
+from local_cluster.http_security.guard import HttpGuard
+from local_cluster.http_security.settings import OPEN
 from local_cluster.monitoring.http import MonitoringServer
 from local_cluster.monitoring.service import is_in_sync
 from local_cluster.server.listeners import bind
@@ -35,7 +37,9 @@ async def test_readiness_is_all_checks_and_liveness_none() -> None:
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     checks = {"one": True, "two": False}
     server = MonitoringServer(
-        lambda in_sync: {**checks, "three": False} if in_sync else checks, metrics
+        lambda in_sync: {**checks, "three": False} if in_sync else checks,
+        metrics,
+        HttpGuard(OPEN),
     )
     await server.start(listener)
     try:
@@ -60,7 +64,7 @@ async def test_readiness_is_all_checks_and_liveness_none() -> None:
 
 async def test_a_failed_scrape_is_an_error_and_not_half_a_response() -> None:
     listener = bind("127.0.0.1", 0)
-    server = MonitoringServer(lambda _: {}, broken)
+    server = MonitoringServer(lambda _: {}, broken, HttpGuard(OPEN))
     await server.start(listener)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}/metrics"
     try:

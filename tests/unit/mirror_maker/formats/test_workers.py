@@ -10,23 +10,23 @@ CLIENT_HOST = "10.0.0.7"
 
 
 @pytest.mark.parametrize(
-    ("bound", "here", "url"),
+    ("bound", "here", "host"),
     [
-        ("127.0.0.1", "ewr-3", "http://127.0.0.1:8083"),
+        ("127.0.0.1", "ewr-3", "127.0.0.1"),
         ("127.0.0.1", "ewr-4", None),
-        ("::1", "ewr-3", "http://[::1]:8083"),
+        ("::1", "ewr-3", "::1"),
         ("::1", "ewr-4", None),
         ("localhost", "ewr-4", None),
-        ("0.0.0.0", "ewr-3", "http://127.0.0.1:8083"),
-        ("0.0.0.0", "ewr-4", "http://10.0.0.7:8083"),
-        ("::", "ewr-3", "http://[::1]:8083"),
-        ("::", "ewr-4", "http://10.0.0.7:8083"),
-        ("ewr-3.example", "ewr-4", "http://ewr-3.example:8083"),
-        ("10.1.0.3", "ewr-4", "http://10.1.0.3:8083"),
+        ("0.0.0.0", "ewr-3", "127.0.0.1"),
+        ("0.0.0.0", "ewr-4", "10.0.0.7"),
+        ("::", "ewr-3", "::1"),
+        ("::", "ewr-4", "10.0.0.7"),
+        ("ewr-3.example", "ewr-4", "ewr-3.example"),
+        ("10.1.0.3", "ewr-4", "10.1.0.3"),
     ],
 )
-def test_the_address_from_each_machine(bound: str, here: str, url: str | None) -> None:
-    assert WorkerAddress(bound, 8083, "ewr-3").url(CLIENT_HOST, here) == url
+def test_the_address_from_each_machine(bound: str, here: str, host: str | None) -> None:
+    assert WorkerAddress(bound, 8083, "ewr-3").host_from(CLIENT_HOST, here) == host
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ from typing import Any
 
 from aiohttp import ClientSession
 
+from local_cluster.http_security.guard import HttpGuard
+from local_cluster.http_security.settings import OPEN
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats.controls import Controls, PausedPart
 from mirror_maker.repair.examiner import NoRepairError
@@ -45,7 +47,9 @@ async def test_the_port_answers() -> None:
             raise KafkaError(ErrorCode.request_timed_out, "no answer")
         return {"is_well": True}
 
-    server = StatusServer(lambda: status(flow()), lambda: ready, retry, control, repair)
+    server = StatusServer(
+        lambda: status(flow()), lambda: ready, retry, control, repair, HttpGuard(OPEN)
+    )
     listener = socket.create_server(("127.0.0.1", 0))
     await server.start(listener)
     port = listener.getsockname()[1]

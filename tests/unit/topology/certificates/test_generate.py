@@ -84,7 +84,7 @@ def test_what_comes_from_elsewhere_is_said(file: Path) -> None:
     text = text.replace("{keystore_file: secure/broker.pem}", store)
     bootstraps = dict.fromkeys(("ewr", "jfk", "lga", "nyc"), "h:1")
     found = needed(parse_topology(text), Path("/d"), bootstraps)
-    assert found.certificates == ()
+    assert [each.name for each in found.certificates] == ["heliograph"], "that of the HTTP ports"
     assert "environment variable SPARK holds a password" in found.others
     assert (
         "ewr: the certificate of listener SECURE is not one PEM file without a password"

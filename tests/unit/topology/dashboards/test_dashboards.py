@@ -76,7 +76,7 @@ def test_each_alert_has_a_runbook_and_each_runbook_an_alert() -> None:
 
 
 def test_targets_carry_our_labels_and_those_that_strimzi_chooses_by() -> None:
-    files = monitoring_files(STATUS, "https://docs.example/runbooks/")
+    files = monitoring_files(STATUS, "https://docs.example/runbooks/", {})
     broker, mirror, aggregator = json.loads(files["heliograph-targets.json"])
     assert broker == {
         "targets": ["127.0.0.1:9404"],
@@ -97,7 +97,7 @@ def test_targets_carry_our_labels_and_those_that_strimzi_chooses_by() -> None:
 
 
 def test_rules_link_to_their_runbooks(tmp_path: Path) -> None:
-    write_files(tmp_path / "new", monitoring_files(STATUS, "https://docs.example/runbooks/"))
+    write_files(tmp_path / "new", monitoring_files(STATUS, "https://docs.example/runbooks/", {}))
     yaml = YAML(typ="safe", pure=True)
     (group,) = yaml.load(tmp_path / "new" / "heliograph-rules.yml")["groups"]
     rule = next(each for each in group["rules"] if each["alert"] == "HeliographUnderMinIsr")

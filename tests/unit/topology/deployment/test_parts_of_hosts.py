@@ -21,6 +21,7 @@ from topology.problems import DeployError
 
 TOPOLOGY = """\
 name: flights
+http_security: {token: {file: token}, tls: {keystore_file: http.pem}}
 zookeepers:
   - {name: main, port: 2181, hosts: [10.0.0.1, 10.0.0.2, 10.0.0.3]}
 clusters:

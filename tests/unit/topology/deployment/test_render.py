@@ -243,6 +243,7 @@ def test_each_broker_has_a_port_for_health_and_metrics(state: StateDir) -> None:
     deployment = deployed(
         """\
 name: t
+http_security: {allow_insecure: true}
 clusters:
   - name: ewr
     brokers: {count: 2, base_port: 9092}

@@ -92,23 +92,29 @@ def test_a_bundle(tmp_path: Path) -> None:
         argv=("x",),
         files={"/s.json": json.dumps({"config": {"ssl.key.password": "other-secret"}})},
     )
+    tokens = tmp_path / "tokens"
+    tokens.write_text("first-token\nsecond-token\n")
     file = tmp_path / "topology.yaml"
     file.write_text("name: c\n# password: planted-comment\n")
     deployment = Deployment(
-        name="c", topology_file=str(file), clusters=(cluster,), daemons=(daemon,)
+        name="c",
+        topology_file=str(file),
+        clusters=(cluster,),
+        daemons=(daemon,),
+        http_secrets=(Secret(file=str(tokens)),),
     )
     log = state.log_file("broker-c-1")
     log.parent.mkdir(parents=True, exist_ok=True)
-    log.write_text("x" * LOG_BYTES_MAX + f"\nlogin of u with {SECRET} failed\n")
+    log.write_text("x" * LOG_BYTES_MAX + f"\nlogin of u with {SECRET} failed: second-token\n")
     out = tmp_path / "bundle.tar.gz"
     documents = {"status": {"problems": [f"password {SECRET} refused"]}}
-    names = write_bundle(out, deployment, state, documents, secret_values([cluster]))
+    names = write_bundle(out, deployment, state, documents, secret_values(deployment))
     assert names == ["status.json", "deployment.json", "topology.yaml", "logs/broker-c-1.log"]
     assert out.stat().st_mode & 0o077 == 0
     with tarfile.open(out) as archive:
         files = [archive.extractfile(each) for each in archive.getmembers()]
         content = b"".join(file.read() for file in files if file is not None)
-    for planted in (SECRET, "other-secret", "planted-comment"):
+    for planted in (SECRET, "other-secret", "planted-comment", "second-token"):
         assert planted.encode() not in content
     assert b"login of u with (hidden) failed" in content
     assert str(password).encode() in content  # where it is, helps

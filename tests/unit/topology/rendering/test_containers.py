@@ -23,6 +23,7 @@ from topology.rendering.placed import placed
 
 TEXT = """\
 name: Flights_1
+http_security: {allow_insecure: true}
 zookeepers:
   - {name: main, port: 2181, nodes: 3}
 clusters:
@@ -214,6 +215,11 @@ def test_secrets_are_named_and_never_rendered() -> None:
         ),
         ("secrets/ca.pem", "/etc/ssl/ca.pem", "relative to the topology file"),
         (
+            "{allow_insecure: true}",
+            "{token: {env: T}}",
+            "`http_security` of Flights_1 needs `tls`;",
+        ),
+        (
             "name: lga\n    external: kafka1:9093\n",
             "name: EWR\n    brokers: [{id: 1, port: 5}]\n",
             "",
@@ -229,12 +235,40 @@ def test_what_kubernetes_cannot_express_is_refused(old: str, new: str, problem: 
         kubernetes_files(topology(text), SITE, lambda _: "cluster.local")
 
 
+def test_probes_and_checks_use_tls_where_the_ports_have_it() -> None:
+    security = "{token: {env: T}, tls: {keystore_file: http.pem}}"
+    text = TEXT.replace("{allow_insecure: true}", security)
+    schemes = [
+        container[probe]["httpGet"]["scheme"]
+        for each in (TEXT, text)
+        for documents_of in manifests(each).values()
+        for document in documents_of
+        if document["kind"] == "StatefulSet"
+        for container in document["spec"]["template"]["spec"]["containers"]
+        for probe in ("livenessProbe", "readinessProbe")
+        if "httpGet" in container[probe]
+    ]
+    half = len(schemes) // 2
+    assert schemes == ["HTTP"] * half + ["HTTPS"] * half and half > 0
+    (compose,) = (
+        content
+        for name, content in compose_files(
+            topology(text), image="heliograph:1", source=Path("/srv/topology.yaml")
+        ).items()
+        if name == "compose.yaml"
+    )
+    assert "https://127.0.0.1:8080/readyz" in compose and "http://127.0.0.1" not in compose
+
+
 @pytest.mark.parametrize("name", ["quickstart", "secure", "three-brokers", "two-datacenters"])
 def test_manifests_follow_the_schemas_of_kubernetes(name: str) -> None:
     kubernetes_validate = pytest.importorskip("kubernetes_validate")
     file = Path(__file__).parents[4] / "configs" / f"{name}.yaml"
     shipped = parse_topology(file.read_text(), file=str(file))
     checked = 0
+    if name != "secure":
+        accepted = shipped.http_security.model_copy(update={"allow_insecure": True})
+        shipped = shipped.model_copy(update={"http_security": accepted})
     for text in kubernetes_files(shipped, SITE, lambda _: "cluster.local").values():
         for document in documents(text):
             if document["kind"] != "Kustomization":

@@ -12,8 +12,8 @@ import pytest
 
 from local_cluster.log.disk.cold_reads import CHUNK_BYTES
 from local_cluster.security.authentication.listener_security import TlsSettings
+from local_cluster.security.authentication.tls_contexts import load_context
 from local_cluster.server.outbox import Part
-from local_cluster.server.secure.tls_contexts import load_context
 from local_cluster.server.secure.tls_outbox import ENCRYPT_BYTES_MAX, TlsOutbox
 from tests.support.authority import Authority
 from tests.unit.local_cluster.server.test_outbox import (

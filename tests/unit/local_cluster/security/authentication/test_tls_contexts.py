@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from local_cluster.client.auth.security import Secret, SecurityError
 from local_cluster.security.authentication.listener_security import TlsSettings
-from local_cluster.server.secure.tls_contexts import TlsContexts, load_context
+from local_cluster.security.authentication.tls_contexts import TlsContexts, load_context
 from tests.support.authority import STORE_PASSWORD, Authority
 
 

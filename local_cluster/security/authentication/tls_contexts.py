@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from local_cluster.client.auth.credentials import read_secret
+from local_cluster.client.auth.file_states import FileStates, file_states
 from local_cluster.client.auth.security import Secret, SecurityError
 from local_cluster.security.authentication.listener_security import TlsSettings
 
@@ -33,7 +34,6 @@ _VERIFY_MODES: Final = {
     "required": ssl.CERT_REQUIRED,
 }
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-_FileState = tuple[int, int, int]
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +63,8 @@ class TlsContexts:
                 log.error("listener %s keeps its certificates: %s", self._listener, error)
         return self._context
 
-    def _file_states(self) -> dict[str, _FileState | None]:
-        return {path: _state_of(path) for path in _files_of(self._settings)}
+    def _file_states(self) -> FileStates:
+        return file_states(_files_of(self._settings))
 
 
 def load_context(settings: TlsSettings) -> ssl.SSLContext:
@@ -156,11 +156,3 @@ def _files_of(settings: TlsSettings) -> Iterator[str]:
     for path in (*paths, *(each.file for each in passwords if each is not None)):
         if path is not None:
             yield path
-
-
-def _state_of(path: str) -> _FileState | None:
-    try:
-        found = Path(path).stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,76 @@
+"""SHELL: one HTTP request of a command, with limits of bytes and time.
+
+The standard library suffices for a command, and starts faster than an event loop with aiohttp.
+"""
+
+from __future__ import annotations
+
+import http.client
+import time
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from local_cluster.http_security.credentials import HttpCredentials
+
+RESPONSE_BYTES_MAX: Final = 16 * 1024 * 1024
+CHUNK_BYTES: Final = 64 * 1024
+
+
+class HttpResponse(NamedTuple):
+    """A response of any status."""
+
+    status: int
+    body: bytes
+
+
+class HttpFailure(Exception):
+    """There is no usable response. The message says why."""
+
+
+class NoHttpResponse(HttpFailure):
+    """The peer sends something that is no HTTP response."""
+
+
+def request(
+    credentials: HttpCredentials,
+    method: str,
+    url: str,
+    *,
+    timeout_s: float,
+    bytes_max: int = RESPONSE_BYTES_MAX,
+) -> HttpResponse:
+    """Send one request without a body, and return the response. Redirects are not followed.
+
+    Raises TimeoutError, ConnectionRefusedError, SecurityError, and HttpFailure for what else goes
+    wrong.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    headers = credentials.headers(url)
+    context = credentials.tls_context()
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port
+    connection: http.client.HTTPConnection
+    if parts.scheme == "https":
+        connection = http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)
+    else:
+        connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
+    target = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
+    try:
+        connection.request(method, target, headers=headers)
+        response = connection.getresponse()
+        body = bytearray()
+        while chunk := response.read1(CHUNK_BYTES):
+            body += chunk
+            if len(body) > bytes_max:
+                raise HttpFailure(f"{url} sends more than {bytes_max} bytes")
+            if time.monotonic() > deadline_s:
+                raise TimeoutError
+        return HttpResponse(response.status, bytes(body))
+    except (TimeoutError, ConnectionRefusedError):
+        raise
+    except http.client.BadStatusLine as error:
+        raise NoHttpResponse(f"{url} does not answer with HTTP") from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise HttpFailure(str(error) or type(error).__name__) from error
+    finally:
+        connection.close()
