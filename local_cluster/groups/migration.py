@@ -3,15 +3,18 @@
 - Upgrade: a consumer member joins a classic group. The group becomes a consumer group in which the
   others stay classic members, with what they hold as target and current assignment.
 - Downgrade: the last consumer member is gone and classic members are left. The group becomes a
-  classic group whose generation is the group epoch, and its members rebalance.
+  classic group, and its members rebalance.
 
 Rules and errors are those of Kafka's GroupMetadataManager (convertToConsumerGroup,
 convertToClassicGroup). Deviations:
 
 - A group whose record would be too large for the log stays a consumer group.
+- A downgraded group that has to rebalance has the next generation, in Kafka the group epoch. There
+  a coordinator that loads the group before the rebalance ends takes members at the group epoch for
+  settled. What the last consumer member held has no owner.
 - Until a downgraded group has rebalanced, its members may use the epochs that they had. In Kafka a
   member that was not at the group epoch gets ILLEGAL_GENERATION, and loses its partitions before it
-  can commit what it has read.
+  can commit what it has read. So it does here if the coordinator is replaced.
 - A downgraded group has as assignment what its members hold. In Kafka it is their target: if a
   consumer member joins before the rebalance ends, a partition could have two owners.
 - A group that is downgraded by a static member rebalances unless every member has its target.
@@ -201,6 +204,12 @@ def downgraded(
     ):
         return None
     classic = _classic_group(group, members, classic_step.now.wall_ms)
+    is_reconciled = all(member.is_reconciled_to(group.epoch) for member in members)
+    rebalances = joining_id is None or not is_reconciled
+    if rebalances:
+        # No member has this generation: a coordinator that loads it does not take the group for
+        # settled. It would leave to nobody what the leaving members held.
+        classic.generation_id += 1
     assignments = {
         member_id: encode_assignment(
             _version(member.metadata(classic.protocol_name)),
@@ -211,7 +220,6 @@ def downgraded(
     stored = encode_group_value(classic.to_stored(assignments))
     if len(stored) > classic_step.limits.group_record_bytes_max:
         return None
-    is_reconciled = all(member.is_reconciled_to(group.epoch) for member in members)
     ends_ms = {
         member.member_id: step.timers.deadline_ms(_key(CONSUMER_SESSION, group, member))
         for member in members
@@ -222,7 +230,7 @@ def downgraded(
         member.assignment = assignments[member_id]
         extend_session(classic_step, classic, member)
         step.timers.bring_forward(_key(SESSION, group, member), ends_ms[member_id])
-    if joining_id is None or not is_reconciled:
+    if rebalances:
         classic.former_epochs = {member.member_id: member.member_epoch for member in members}
         prepare_rebalance(classic_step, classic)
     return classic

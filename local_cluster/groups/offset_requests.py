@@ -236,8 +236,7 @@ class OffsetRequests:
         if (
             isinstance(request, CommitRequest)
             and not request.knows_group_not_found
-            and (request.generation_id >= 0)
-            and not consumer_groups.is_classic_member(request.group_id, request.member_id)
+            and consumer_groups.is_consumer_member(request.group_id, request.member_id)
         ):
             # Members of the consumer protocol commit with OffsetCommit v9 and later.
             return ErrorCode.unsupported_version

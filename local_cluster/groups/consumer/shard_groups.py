@@ -189,10 +189,10 @@ class ConsumerGroups:
             dict(group.targets),
         )
 
-    def is_classic_member(self, group_id: str, member_id: str) -> bool:
-        """Return whether the id is a member that uses the classic protocol."""
+    def is_consumer_member(self, group_id: str, member_id: str) -> bool:
+        """Return whether the id is a member that uses the consumer protocol."""
         member = self._groups[group_id].members.get(member_id)
-        return member is not None and member.classic is not None
+        return member is not None and member.classic is None
 
     def validate_commit(
         self,

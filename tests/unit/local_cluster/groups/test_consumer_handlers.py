@@ -187,6 +187,8 @@ async def test_commits_and_fetches_check_the_member_epoch(broker: FakeBroker) ->
     assert await commit(1, "x") is ErrorCode.unknown_member_id
     assert await commit(-1, "") is ErrorCode.unknown_member_id
     assert await commit(1, version=8) is ErrorCode.unsupported_version
+    assert await commit(-1, version=8) is ErrorCode.unsupported_version
+    assert await commit(1, "x", version=8) is ErrorCode.unknown_member_id, "so that it rejoins"
 
     # With an older epoch a member commits what it has held since, also while it gives it up.
     await join(broker, member_id="m-2", subscribed_topic_names=["departures"])

@@ -1,143 +1,86 @@
-"""Sessions of members that died, in groups that change protocol again and again."""
+"""Groups that change protocol: members that died, and coordinators that are replaced meanwhile."""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterable
-
 import pytest
 
-from local_cluster.coordinator_runtime.outcome import Now
-from local_cluster.groups.consumer.embedded_protocol import encode_assignment
-from local_cluster.groups.consumer.requests import HeartbeatRequest, HeartbeatResponse
-from local_cluster.groups.consumer.topics import TopicFacts
-from local_cluster.groups.requests import GroupLimits, JoinRequest, SyncRequest
-from local_cluster.groups.shard import GroupShard
 from local_cluster.wire.errors import ErrorCode
-from tests.support.classic_consumers import Claim, encode_subscription
+from tests.unit.local_cluster.groups.migrating_shard import SESSION_MS, TOPIC, MigratingShard
 
-GROUP = "boards"
-SESSION_MS = 10_000
-TOPIC = TopicFacts("a", uuid.UUID(int=1), 4)
-METADATA = encode_subscription(["a"], Claim(frozenset(), -1))
-
-
-class OneTopic:
-    """A cluster with one topic that does not change."""
-
-    version = 1
-
-    def get(self, name: str) -> TopicFacts | None:
-        return TOPIC if name == TOPIC.name else None
-
-    def by_id(self, topic_id: uuid.UUID) -> TopicFacts | None:
-        return TOPIC if topic_id == TOPIC.topic_id else None
-
-    def names(self) -> Iterable[str]:
-        return (TOPIC.name,)
-
-
-def now(ms: int) -> Now:
-    return Now(ms, ms)
-
-
-def join(shard: GroupShard, at_ms: int, member_id: str, member_uuid: str = "") -> None:
-    request = JoinRequest(
-        group_id=GROUP,
-        member_id=member_id,
-        group_instance_id=None,
-        client_id="c",
-        client_host="/h",
-        session_timeout_ms=SESSION_MS,
-        rebalance_timeout_ms=60_000,
-        protocol_type="consumer",
-        protocols=(("range", METADATA),),
-        member_uuid=member_uuid,
-        requires_known_member_id=False,
-    )
-    shard.join(1, request, now(at_ms))
-
-
-def sync(shard: GroupShard, at_ms: int, member_id: str, generation: int, *held: str) -> None:
-    """The leader sends the assignment: all partitions for each of these members."""
-    payload = encode_assignment(2, {"a": range(4)})
-    assignments = tuple((each, payload) for each in held)
-    request = SyncRequest(GROUP, member_id, None, generation, "consumer", "range", assignments)
-    shard.sync(1, request, now(at_ms))
-
-
-def beat(shard: GroupShard, at_ms: int, member_id: str, epoch: int) -> HeartbeatResponse:
-    request = HeartbeatRequest(
-        group_id=GROUP,
-        member_id=member_id,
-        member_epoch=epoch,
-        instance_id=None,
-        rack_id=None,
-        rebalance_timeout_ms=60_000,
-        topic_names=("a",),
-        topic_regex=None,
-        server_assignor=None,
-        owned={},
-        client_id="c",
-        client_host="/h",
-        may_describe=lambda name: True,
-    )
-    *_, (_, response) = shard.consumer_heartbeat(2, request, now(at_ms)).responses
-    assert isinstance(response, HeartbeatResponse)
-    return response
-
-
-def members(shard: GroupShard) -> set[str]:
-    classic = shard.state.classic_groups.get(GROUP)
-    consumer = shard.state.consumer_groups.get(GROUP)
-    return set(classic.members if classic else consumer.members if consumer else ())
+ALL = {TOPIC.topic_id: frozenset(range(4))}
 
 
 @pytest.fixture
-def shard() -> GroupShard:
-    """A classic group whose only member has all partitions, and then dies."""
-    shard = GroupShard(GroupLimits(group_initial_rebalance_delay_ms=0), OneTopic())
-    join(shard, 0, "")
-    (dead,) = members(shard)
-    sync(shard, 0, dead, 1, dead)
+def shard() -> MigratingShard:
+    """A classic group, of generation 1, whose only member has all partitions."""
+    shard = MigratingShard()
+    shard.join()
+    (member,) = shard.members
+    shard.sync(member, 1, member)
     return shard
 
 
-def test_a_member_that_died_does_not_outlive_its_session(shard: GroupShard) -> None:
+def test_a_member_that_died_does_not_outlive_its_session(shard: MigratingShard) -> None:
     """Members of the other protocol join and leave within its session: the group is converted."""
-    (dead,) = members(shard)
+    (dead,) = shard.members
     for number in range(6):
-        came_ms = 4_000 * number + 2_000
-        shard.expire_timers(now(came_ms))
-        came = beat(shard, came_ms, f"m{number}", 0)
-        assert came.error is ErrorCode.none
-        left_ms = came_ms + 2_000
-        shard.expire_timers(now(left_ms))
-        beat(shard, left_ms, f"m{number}", -1)
-        assert (dead in members(shard)) is (left_ms < SESSION_MS), left_ms
+        shard.pass_time(4_000 * number + 2_000)
+        assert shard.beat(f"m{number}", 0).error is ErrorCode.none
+        shard.pass_time(4_000 * number + 4_000)
+        shard.beat(f"m{number}", -1)
+        assert (dead in shard.members) is (shard.now_ms < SESSION_MS), shard.now_ms
 
 
-def test_its_partitions_are_free_when_its_session_ends(shard: GroupShard) -> None:
+def test_its_partitions_are_free_when_its_session_ends(shard: MigratingShard) -> None:
     """The upgrade at half of the session gives it no other half."""
-    newcomer = beat(shard, SESSION_MS // 2, "m", 0)
+    shard.now_ms = SESSION_MS // 2
+    newcomer = shard.beat("m", 0)
     assert not newcomer.assignment
-    shard.expire_timers(now(SESSION_MS))
-    given = beat(shard, SESSION_MS + 1_000, "m", newcomer.member_epoch)
-    assert given.assignment == {TOPIC.topic_id: frozenset(range(4))}
+    shard.pass_time(SESSION_MS)
+    shard.now_ms += 1_000
+    assert shard.beat("m", newcomer.member_epoch).assignment == ALL
 
 
-def test_a_member_that_waits_has_a_whole_session_from_its_response_on(shard: GroupShard) -> None:
+def test_a_member_that_waits_has_a_whole_session_from_its_response_on(
+    shard: MigratingShard,
+) -> None:
     """While it waits in SyncGroup, here for the leader, it can send no heartbeats."""
-    (leader,) = members(shard)
-    join(shard, 0, "", "other")
-    (waiting,) = members(shard) - {leader}
-    join(shard, 0, leader)
-    sync(shard, 0, waiting, 2)
+    (leader,) = shard.members
+    shard.join(member_uuid="other")
+    (waiting,) = shard.members - {leader}
+    shard.join(leader)
+    shard.sync(waiting, 2)
     converted_ms = SESSION_MS - 1_000
-    assert beat(shard, converted_ms, "m", 0).error is ErrorCode.none
-    shard.expire_timers(now(SESSION_MS))
-    assert members(shard) == {waiting, "m"}
-    shard.expire_timers(now(converted_ms + SESSION_MS - 1))
-    assert members(shard) == {waiting, "m"}
-    shard.expire_timers(now(converted_ms + SESSION_MS))
-    assert members(shard) == {"m"}
+    shard.now_ms = converted_ms
+    assert shard.beat("m", 0).error is ErrorCode.none
+    shard.pass_time(SESSION_MS)
+    assert shard.members == {waiting, "m"}
+    shard.pass_time(converted_ms + SESSION_MS - 1)
+    assert shard.members == {waiting, "m"}
+    shard.pass_time(converted_ms + SESSION_MS)
+    assert shard.members == {"m"}
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_downgraded_group_rebalances_with_any_coordinator(
+    shard: MigratingShard, is_replaced: bool
+) -> None:
+    """What the last consumer member held goes to the others, which have their targets already."""
+    (classic,) = shard.members
+    newcomer = shard.beat("m", 0)
+    joined = shard.join(classic, owned=range(4))
+    assert joined is not None
+    again = shard.join(classic, owned=range(2))
+    assert again is not None
+    assert again.generation_id == newcomer.member_epoch == 2
+    assert shard.heartbeat(classic, 2) is ErrorCode.none, "it has its target"
+    shard.beat("m", -1)
+    if is_replaced:
+        shard.load_again()
+    # The new coordinator knows no former epoch: the member drops what it has, and joins.
+    told = ErrorCode.illegal_generation if is_replaced else ErrorCode.rebalance_in_progress
+    assert shard.heartbeat(classic, 2) is told
+    joined = shard.join(classic)
+    assert joined is not None
+    assert (joined.error, joined.leader) == (ErrorCode.none, classic)
+    assert joined.generation_id > 2
