@@ -6,8 +6,9 @@ log.retention.ms, see log/config/topic_configs.py).
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from local_cluster.kafka_configs.definition import ConfigType
@@ -114,6 +115,27 @@ _TOPIC_DEFAULTS: Final = {
 KNOWN_BROKER_CONFIGS: Final = _BOOLEANS | _INTEGERS | _NUMBERS | _TEXTS | _TOPIC_DEFAULTS.keys()
 """Every broker config that a settings file or a topology may set."""
 
+_REQUIREMENTS: Final[Mapping[str, tuple[Callable[[float], bool], str]]] = {
+    "log.cleaner.dedupe.buffer.size": (
+        lambda size_bytes: size_bytes > 1024 * 1024,
+        "at least 1MB per cleaner thread.",
+    ),
+    "log.cleaner.io.buffer.load.factor": (
+        lambda factor: 0 < factor <= 1,
+        "greater than 0, and at most 1",
+    ),
+    "log.retention.ms": (
+        lambda age_ms: age_ms != 0,
+        "unlimited (-1) or, greater than or equal to 1",
+    ),
+    "log.roll.jitter.ms": (lambda jitter_ms: jitter_ms >= 0, "greater than or equal to 0"),
+    "log.roll.ms": (lambda age_ms: age_ms >= 1, "greater than or equal to 1"),
+}
+"""What Kafka requires beyond types and bounds (AbstractKafkaConfig.validateValues), in its words.
+
+The bounds of the load factor are our own: it divides.
+"""
+
 DEFAULTS: Final[Mapping[str, str]] = {
     "group.consumer.max.size": "10000",
     "group.max.size": "10000",
@@ -134,8 +156,32 @@ def type_of_own(name: str) -> ConfigType:
     return ConfigType.DOUBLE if name in _NUMBERS else ConfigType.STRING
 
 
+def find_unmet(name: str, value: str) -> str | None:
+    """Return what a number must be beyond its type, None if it is. `value` is a number."""
+    is_met, expected = _REQUIREMENTS.get(name, (None, None))
+    return None if is_met is None or is_met(float(value)) else expected
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str:
+    """Name the known name that is most like this one; empty if none is near."""
+    near = difflib.get_close_matches(name.lower(), known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def why_unknown(name: str) -> str:
+    """Return why a name that is not known cannot be set, and the nearest known name."""
+    if name in kafka_configs("broker"):
+        return "this broker does not use this config of Kafka; remove it"
+    hint = did_you_mean(name, KNOWN_BROKER_CONFIGS)
+    return f"unknown config; expected the name of a broker config{hint}"
+
+
 def find_problem(name: str, value: str) -> str | None:
     """Return what the value of a known broker config must be, None if the value is valid."""
+    return _find_wrong_type(name, value) or find_unmet(name, value)
+
+
+def _find_wrong_type(name: str, value: str) -> str | None:
     if name in _BOOLEANS:
         return None if value.strip().lower() in ("true", "false") else "true or false"
     if name in _INTEGERS:

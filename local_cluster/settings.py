@@ -7,15 +7,19 @@ and so is a value of the wrong type: a typing error must not silently leave a de
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from local_cluster.broker_configs import KNOWN_BROKER_CONFIGS, find_problem
+from local_cluster.broker_configs import (
+    KNOWN_BROKER_CONFIGS,
+    did_you_mean,
+    find_problem,
+    why_unknown,
+)
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity, Secret
 from local_cluster.http_security.settings import OPEN, HttpSecurity, check_binding
 from local_cluster.security.authentication.listener_security import (
@@ -168,19 +172,14 @@ def _describe(location: tuple[Any, ...], error_type: str, message: str) -> str:
         return f"{key}: {message}"
     owner = _OWNERS.get(location[-2], Listener) if len(location) > 1 else BrokerSettings
     known = [each.name for each in fields(owner)]
-    return f"{key}: unknown key; expected one of {', '.join(known)}{_hint(location[-1], known)}"
+    return (
+        f"{key}: unknown key; expected one of {', '.join(known)}{did_you_mean(location[-1], known)}"
+    )
 
 
 def _config_problems(config: dict[str, str]) -> Iterator[str]:
     for name, value in config.items():
         if name not in KNOWN_BROKER_CONFIGS:
-            hint = _hint(name, KNOWN_BROKER_CONFIGS)
-            yield f"config.{name}: unknown config; expected the name of a broker config{hint}"
+            yield f"config.{name}: {why_unknown(name)}"
         elif (expected := find_problem(name, value)) is not None:
             yield f"config.{name}: expected {expected}, not {value!r}"
-
-
-def _hint(name: str, known: Collection[str]) -> str:
-    """Name the known name that is most like this one; empty if none is near."""
-    near = difflib.get_close_matches(name.lower(), known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""

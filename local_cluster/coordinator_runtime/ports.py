@@ -13,6 +13,7 @@ from local_cluster.wire.errors import KafkaError
 
 if TYPE_CHECKING:
     from local_cluster.clock import Clock
+    from local_cluster.controller.member.current_configs import CurrentConfigs
     from local_cluster.controller.model.metadata_cache import MetadataCache
     from local_cluster.log.partition.partition_log import AppendResult
     from local_cluster.log.segment.segment import LogSlice
@@ -107,6 +108,9 @@ class CoordinatorBroker(Protocol):
 
     @property
     def settings(self) -> BrokerSettings: ...
+
+    @property
+    def configs(self) -> CurrentConfigs: ...
 
     @property
     def clock(self) -> Clock: ...

@@ -118,7 +118,7 @@ class GroupCoordinator:
         self._new_uuid = new_uuid
         self._topic_deletions = TopicDeletions()
         topics = ClusterTopics(broker.metadata)
-        configs = GroupConfigs(limits.consumer, broker.settings.config, broker.metadata)
+        configs = GroupConfigs(limits.consumer, broker.configs, broker.metadata)
         self._topic = CoordinatedTopic(
             broker, OFFSETS_TOPIC, lambda: GroupShard(limits, topics, configs.limits_of)
         )

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from local_cluster.clock import Clock
     from local_cluster.controller.member.control_plane import ControlPlane
+    from local_cluster.controller.member.current_configs import CurrentConfigs
     from local_cluster.controller.model.encoded_topics import EncodedTopics
     from local_cluster.controller.model.metadata_cache import MetadataCache
     from local_cluster.fetch_sessions.follower_sessions import FollowerSessions
@@ -50,6 +51,11 @@ class BrokerServices(Protocol):
 
     @property
     def settings(self) -> BrokerSettings: ...
+
+    @property
+    def configs(self) -> CurrentConfigs:
+        """The broker configs in use: dynamic ones, else those of the settings."""
+        ...
 
     @property
     def clock(self) -> Clock: ...

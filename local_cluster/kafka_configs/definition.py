@@ -34,6 +34,8 @@ _LIMITS: Final = {
     ConfigType.LONG: LONG_MAX,
 }
 
+_OUT_OF_BOUNDS: Final = "Value must be"
+
 
 def _same(value: str) -> str:
     return value
@@ -64,6 +66,8 @@ class ConfigDefinition:
     """The case of a choice is of no account."""
     is_dynamic: bool = False
     """Kafka changes this broker config without a restart."""
+    is_internal: bool = False
+    """Shown only where it is set."""
     is_replica_list: bool = False
     """A list of partition:broker, or `*` (KIP-73)."""
 
@@ -74,12 +78,18 @@ class ConfigDefinition:
 
     def require(self, value: str, name: str) -> None:
         """Raise KafkaError(invalid_config) unless the value is valid; `name` is where it is set."""
+        refusal = self.refusal(value, name)
+        if refusal is not None:
+            raise KafkaError(ErrorCode.invalid_config, refusal)
+
+    def refusal(self, value: str, name: str) -> str | None:
+        """Return Kafka's message for a value that is not valid, None if it is valid."""
         problem = self.problem(value)
-        if problem is not None:
-            raise KafkaError(
-                ErrorCode.invalid_config,
-                f"Invalid value {value} for configuration {name}: {problem}",
-            )
+        if problem is None:
+            return None
+        is_parsed = self.type is ConfigType.DOUBLE and problem.startswith(_OUT_OF_BOUNDS)
+        shown = str(float(value)) if is_parsed else value
+        return f"Invalid value {shown} for configuration {name}: {problem}"
 
     def problem(self, value: str) -> str | None:
         """Return why a value is not valid, None if it is."""
@@ -120,9 +130,9 @@ class ConfigDefinition:
 
     def _range_problem(self, number: float) -> str | None:
         if self.minimum is not None and not number >= self.minimum:
-            return f"Value must be at least {_plain(self.minimum)}"
+            return f"{_OUT_OF_BOUNDS} at least {_plain(self.minimum)}"
         if self.maximum is not None and not number <= self.maximum:
-            return f"Value must be no more than {_plain(self.maximum)}"
+            return f"{_OUT_OF_BOUNDS} no more than {_plain(self.maximum)}"
         return None
 
     def _choice_problem(self, parts: list[str]) -> str | None:

@@ -64,7 +64,13 @@ def _bounds(valid: str) -> tuple[float | None, float | None]:
 
 
 def _synonym(name: str, synonym: str) -> Synonym:
-    """Return a synonym; one in hours or minutes is converted for a config in milliseconds."""
+    """Return a synonym; one in hours or minutes is converted for a config in milliseconds.
+
+    A broker takes any negative retention for unlimited, a topic only -1.
+    """
+    if name == "retention.ms":
+        unit_ms = _MS_PER_UNIT.get(synonym.rpartition(".")[2], 1)
+        return Synonym(synonym, lambda value: str(max(int(value) * unit_ms, -1)))
     factor = _MS_PER_UNIT.get(synonym.rpartition(".")[2])
     if factor is None or not name.endswith(".ms"):
         return Synonym(synonym)

@@ -13,6 +13,7 @@ Reading order:
     socket_waits         waits until an outbox can send again
     group_commit         fsyncs of many logs in rounds
     metadata_listeners   passes metadata changes to the parts of the broker
+    applied_configs      what follows from broker configs that change at run time
     broker_rights        the authorizer, and the ACLs that it follows
     housekeeping         checkpoints, retention, full disks
     log_cleaner          compaction, by a compactor_process

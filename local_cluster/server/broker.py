@@ -23,6 +23,7 @@ from typing import Final
 import local_cluster.handlers.all
 from local_cluster.clock import Clock, SystemClock
 from local_cluster.controller.member.control_plane import ControlPlane
+from local_cluster.controller.member.current_configs import CurrentConfigs
 from local_cluster.controller.model.encoded_topics import EncodedTopics
 from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.fetch_sessions.follower_sessions import FollowerSessions
@@ -51,6 +52,7 @@ from local_cluster.replication.stray_replicas import StrayReplicas
 from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.security.authentication.user_store import UserStore
 from local_cluster.security.authorization.acl_store import AclStore
+from local_cluster.server.applied_configs import AppliedConfigs
 from local_cluster.server.broker_rights import BrokerRights
 from local_cluster.server.group_commit import GroupCommit
 from local_cluster.server.housekeeping import SPACE_PROBE_INTERVAL_MS, Housekeeping
@@ -77,6 +79,7 @@ class Broker:
         self.settings = settings
         self.clock: Clock = clock or SystemClock()
         self.metadata = MetadataCache(settings.broker_id)
+        self.configs = CurrentConfigs(settings, self.metadata)
         self.encoded_topics = EncodedTopics(self.metadata)
         self.fatal: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.log_directories = LogStore(
@@ -104,7 +107,7 @@ class Broker:
         )
         self.replicas = ReplicaSet(
             broker_id=settings.broker_id,
-            broker_config=settings.config,
+            broker_config=self.configs,
             directories=self.log_directories,
             cache=self.metadata,
             flusher_of=self._flushers.get,
@@ -122,7 +125,9 @@ class Broker:
             flusher_of=self._flushers.get,
             checkpoint=self._checkpoint,
         )
-        self._log_cleaner = LogCleaner(settings, self.replicas, self.log_directories, self.clock)
+        self._log_cleaner = LogCleaner(
+            self.configs, self.replicas, self.log_directories, self.clock
+        )
         self._listeners = Listeners(settings)
         self.control_plane = ControlPlane(
             settings,
@@ -165,8 +170,10 @@ class Broker:
             {
                 "groups": self.groups.on_metadata_changes,
                 "replicas": self.replicas.apply,
+                "broker configs": AppliedConfigs(self.configs, self.metadata, self.replicas).apply,
                 "stray replicas": self._strays.apply,
                 "moves between log directories": self.log_dir_moves.apply,
+                "log cleaner": self._log_cleaner.apply,
             },
             {
                 "groups": self.groups.on_leadership,

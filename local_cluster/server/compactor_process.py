@@ -52,6 +52,8 @@ class CompactorProcess:
     def __init__(self, bytes_per_second: float) -> None:
         """`bytes_per_second` limits what it reads and writes; 0: no limit."""
         self._bytes_per_second = bytes_per_second
+        self._used_bytes_per_second = bytes_per_second
+        """The limit of the process that runs."""
         self._process: asyncio.subprocess.Process | None = None
 
     async def send(self, job: CompactionJob) -> None:
@@ -91,9 +93,16 @@ class CompactorProcess:
                 f"the compactor (pid {process.pid}) is killed and does not end"
             ) from None
 
+    def set_rate(self, bytes_per_second: float) -> None:
+        """Change the limit, from the next job on: it starts another process."""
+        self._bytes_per_second = bytes_per_second
+
     async def _ensure_started(self) -> asyncio.subprocess.Process:
+        if self._process is not None and self._bytes_per_second != self._used_bytes_per_second:
+            await self.end()
         if self._process is not None and self._process.returncode is None:
             return self._process
+        self._used_bytes_per_second = self._bytes_per_second
         root = str(Path(local_cluster.__file__).parent.parent)
         python_path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
         self._process = await asyncio.create_subprocess_exec(

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from local_cluster.clock import Clock
+from local_cluster.controller.member.current_configs import CurrentConfigs
+from local_cluster.controller.model.metadata_cache import Changes
 from local_cluster.log.compaction.cleanable import is_roll_due
 from local_cluster.log.compaction.compaction_job import CleanedGroup
 from local_cluster.log.compaction.compaction_round import CompactionRound, find_due, plan_round
@@ -28,7 +30,6 @@ from local_cluster.server.compactor_process import (
     JobDone,
     JobFailed,
 )
-from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import KafkaError
 
 BACKOFF_MS: Final = 15_000
@@ -59,20 +60,14 @@ class LogCleaner:
 
     def __init__(
         self,
-        settings: BrokerSettings,
+        configs: CurrentConfigs,
         replicas: Iterable[CleanableReplica],
         directories: LogStore,
         clock: Clock,
     ) -> None:
-        config = settings.config
-        self._is_enabled = settings.config_bool("log.cleaner.enable", True)
-        self._key_bytes_max = settings.config_int(
-            "log.cleaner.dedupe.buffer.size", DEDUPE_BUFFER_BYTES
-        )
-        self._load_factor = float(config.get("log.cleaner.io.buffer.load.factor", LOAD_FACTOR))
-        self._process = CompactorProcess(
-            float(config.get("log.cleaner.io.max.bytes.per.second", 0))
-        )
+        self._configs = configs
+        self._is_enabled = configs.flag("log.cleaner.enable", True)
+        self._process = CompactorProcess(self._rate())
         self._replicas = replicas
         self._directories = directories
         self._clock = clock
@@ -80,13 +75,26 @@ class LogCleaner:
         self._rounds = Periodic(
             "log cleaner",
             self._compact_due,
-            interval_ms=settings.config_int("log.cleaner.backoff.ms", BACKOFF_MS),
+            interval_ms=self._interval_ms(),
         )
         self._uncleanable_until_ms: dict[tuple[str, int], int] = {}
 
     def start(self) -> None:
         if self._is_enabled:
             self._rounds.start()
+
+    def apply(self, changes: Changes) -> None:
+        """Take over changed configs. The sizes of the key map are read when a round is planned."""
+        if changes.broker_configs:
+            self._process.set_rate(self._rate())
+            self._rounds.set_interval(self._interval_ms())
+
+    def _rate(self) -> float:
+        """Return the limit of the process in bytes per second; 0: no limit."""
+        return float(self._configs.get("log.cleaner.io.max.bytes.per.second", 0))
+
+    def _interval_ms(self) -> int:
+        return self._configs.number("log.cleaner.backoff.ms", BACKOFF_MS)
 
     async def stop(self) -> None:
         """Kill the process. The next start deletes what it wrote in vain."""
@@ -176,8 +184,12 @@ class LogCleaner:
                 cleaned_offset=self._cleaned_offset(replica),
                 last_stable_offset=replica_log.reader.last_stable_offset(replica.high_watermark),
                 now_ms=self._clock.now_ms(),
-                key_bytes_max=self._key_bytes_max,
-                load_factor=self._load_factor,
+                key_bytes_max=self._configs.number(
+                    "log.cleaner.dedupe.buffer.size", DEDUPE_BUFFER_BYTES
+                ),
+                load_factor=float(
+                    self._configs.get("log.cleaner.io.buffer.load.factor", LOAD_FACTOR)
+                ),
             )
             if planned is None:
                 return

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from local_cluster.broker_configs import KNOWN_BROKER_CONFIGS, find_problem
+from local_cluster.kafka_configs.table import kafka_configs
 from local_cluster.log.config.topic_configs import TOPIC_CONFIGS
 from topology.model import Cluster
 from topology.problems import Finding, Location, nearest_name
@@ -31,8 +32,11 @@ def check_configs(cluster: Cluster, here: Location) -> Iterator[Finding]:
     given = topic_defaults(cluster)
     for name, value in cluster.config.items():
         if name not in KNOWN_BROKER_CONFIGS:
-            near = nearest_name(name, KNOWN_BROKER_CONFIGS)
-            expected = "the name of a broker config"
+            if name in kafka_configs("broker"):
+                expected, near = "a config that our brokers use", None
+            else:
+                expected = "the name of a broker config"
+                near = nearest_name(name, KNOWN_BROKER_CONFIGS)
             yield Finding((*here, "config", name), expected, near, at_key=True)
         elif name in given:
             expected = "set once; topic_defaults sets it as well"

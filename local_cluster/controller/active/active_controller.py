@@ -83,6 +83,7 @@ class ActiveController:
             settings.broker_id,
             ClusterState(
                 fsync=fsync,
+                controller_id=settings.broker_id,
                 unclean_default=settings.config_bool(UNCLEAN_CONFIG, False),
             ),
             reader=reader,

@@ -33,6 +33,12 @@ class ConfigRules(NamedTuple):
     known: Mapping[str, ConfigDefinition]
     check: Callable[[Mapping[str, str]], object]
     """Raises KafkaError for invalid overrides."""
+    types: Mapping[str, ConfigDefinition] | None = None
+    """Tells which configs are lists; `known` if it is None."""
+    say_no_list: Callable[[str, str], str] = lambda operation, name: (
+        f"Can't {operation} to key {name} because its type is not LIST."
+    )
+    """Returns the refusal to append to a config that is no list."""
 
 
 def topic_rules(broker_config: Mapping[str, str]) -> ConfigRules:
@@ -47,10 +53,20 @@ def group_rules(broker_config: Mapping[str, str]) -> ConfigRules:
     )
 
 
+def broker_rules(*, for_all: bool) -> ConfigRules:
+    """Return the rules for one running broker, or for all of them."""
+    return ConfigRules(
+        DYNAMIC_BROKER_CONFIGS,
+        lambda overrides: check_broker_configs(overrides, for_all=for_all),
+        types={**kafka_configs("broker"), **DYNAMIC_BROKER_CONFIGS},
+        say_no_list=lambda operation, name: (
+            f"Config value {operation.lower()} is not allowed for config key: {name}"
+        ),
+    )
+
+
 CLIENT_METRICS_RULES: Final = ConfigRules(kafka_configs("client_metrics"), check_client_metrics)
 """The rules for client metrics subscriptions."""
-BROKER_RULES: Final = ConfigRules(DYNAMIC_BROKER_CONFIGS, check_broker_configs)
-"""The rules for running brokers."""
 
 
 def check_changes(changes: Sequence[ConfigChange]) -> None:
@@ -97,8 +113,7 @@ def changed_configs(
         elif operation == AlterOperation.SET:
             configs[name] = value or ""
         else:
-            known = rules.known.get(name)
-            configs[name] = _changed_list(configs, known, name, operation, value or "")
+            configs[name] = _changed_list(configs, rules, name, operation, value or "")
     # An unknown config that a tool of another version set before does not fail this request.
     kept = {n for n, v in current.items() if n not in rules.known and configs.get(n) == v}
     rules.check({name: value for name, value in configs.items() if name not in kept})
@@ -106,17 +121,12 @@ def changed_configs(
 
 
 def _changed_list(
-    configs: Mapping[str, str],
-    known: ConfigDefinition | None,
-    name: str,
-    operation: int,
-    value: str,
+    configs: Mapping[str, str], rules: ConfigRules, name: str, operation: int, value: str
 ) -> str:
+    known = (rules.types or rules.known).get(name)
     if known is None or known.type is not ConfigType.LIST:
         verb = "APPEND" if operation == AlterOperation.APPEND else "SUBTRACT"
-        raise KafkaError(
-            ErrorCode.invalid_config, f"Can't {verb} to key {name} because its type is not LIST."
-        )
+        raise KafkaError(ErrorCode.invalid_config, rules.say_no_list(verb, name))
     before = [part for part in configs.get(name, known.default or "").split(",") if part]
     given = value.split(",")
     if operation == AlterOperation.APPEND:

@@ -18,6 +18,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Final
 
+from local_cluster.controller.decisions.dynamic_broker_configs import (
+    DEFAULT_ENTITY,
+    value_problem,
+)
 from local_cluster.controller.model.cluster_image import (
     NO_LEADER,
     UNWRITTEN,
@@ -115,7 +119,16 @@ def elect(state: ClusterState, partitions: Iterable[TopicPartition]) -> tuple[Wr
 
 def _allows_unclean(state: ClusterState, topic: TopicState) -> bool:
     value = topic.configs.get(UNCLEAN_CONFIG)
-    return state.unclean_default if value is None else value.lower() == "true"
+    return unclean_default(state) if value is None else value.lower() == "true"
+
+
+def unclean_default(state: ClusterState) -> bool:
+    """Return unclean.leader.election.enable of the controller, as its configs have it."""
+    for entity in (str(state.controller_id), DEFAULT_ENTITY):
+        value = state.broker_configs.get(entity, {}).get(UNCLEAN_CONFIG)
+        if value is not None and value_problem(UNCLEAN_CONFIG, value) is None:
+            return value.strip().lower() == "true"
+    return state.unclean_default
 
 
 def elect_requested(

@@ -46,7 +46,7 @@ from local_cluster.controller.decisions.broker_changes import (
     update_brokers,
     update_offline_replicas,
 )
-from local_cluster.controller.decisions.elections import elect, elect_requested
+from local_cluster.controller.decisions.elections import elect, elect_requested, unclean_default
 from local_cluster.controller.decisions.reassignments import find_completed
 from local_cluster.controller.decisions.topic_deletions import (
     confirm_deleted,
@@ -111,7 +111,7 @@ def _decide(state: ClusterState, event: Event) -> Step:
         case ConfigsSeen(name, configs):
             return _see_configs(state, name, configs)
         case BrokerConfigsSeen() | EntityConfigsSeen():
-            return Step(_see_other_configs(state, event))
+            return _see_other_configs(state, event)
         case StatesWritten(states):
             adopted = _adopt(state, states)
             restarted_replicas = {
@@ -151,14 +151,16 @@ def _see_configs(state: ClusterState, name: str, configs: Mapping[str, str]) -> 
     return Step(after, elect(after, [(name, index) for index in topic.partitions]))
 
 
-def _see_other_configs(
-    state: ClusterState, event: BrokerConfigsSeen | EntityConfigsSeen
-) -> ClusterState:
-    if isinstance(event, BrokerConfigsSeen):
-        changed = _with_configs(state.broker_configs, event.entity, event.configs)
-        return replace(state, broker_configs=changed)
-    changed = _with_configs(state.entity_configs, event.entity, event.configs)
-    return replace(state, entity_configs=changed)
+def _see_other_configs(state: ClusterState, event: BrokerConfigsSeen | EntityConfigsSeen) -> Step:
+    if isinstance(event, EntityConfigsSeen):
+        changed = _with_configs(state.entity_configs, event.entity, event.configs)
+        return Step(replace(state, entity_configs=changed))
+    changed = _with_configs(state.broker_configs, event.entity, event.configs)
+    after = replace(state, broker_configs=changed)
+    if unclean_default(state) or not unclean_default(after):
+        return Step(after)
+    # Partitions without a leader may have one now.
+    return Step(after, elect(after, _all_partitions(after)))
 
 
 def _with_configs(
@@ -219,8 +221,12 @@ def _load(state: ClusterState, event: Loaded) -> Step:
         entity_configs=event.entity_configs,
     )
     marked = start_deletions(loaded, event.marked)
-    everything = [(n, p) for n, topic in marked.state.topics.items() for p in topic.partitions]
-    return Step(marked.state, (*marked.effects, *elect(marked.state, everything)))
+    elected = elect(marked.state, _all_partitions(marked.state))
+    return Step(marked.state, (*marked.effects, *elected))
+
+
+def _all_partitions(state: ClusterState) -> list[TopicPartition]:
+    return [(name, index) for name, topic in state.topics.items() for index in topic.partitions]
 
 
 def _see_topics(state: ClusterState, seen: Mapping[str, SeenTopic | None]) -> Step:

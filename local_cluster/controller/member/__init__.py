@@ -13,6 +13,7 @@ Reading order:
     controlled_shutdown   leadership moves away before this broker stops
     config_changes        changes of configs as requests, from any broker
     config_writer         their znodes
+    current_configs       the broker configs in use: dynamic ones over those of the settings
     producer_ids          reserves blocks of producer ids
     auto_creation         creates topics on first use
     request_tasks         work of requests that outlives its caller

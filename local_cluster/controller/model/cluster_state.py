@@ -54,8 +54,10 @@ class ClusterState:
     """Dynamic configs by broker id, as text, or "<default>"."""
     entity_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Configs of groups and client metrics by path below /config, such as "groups/etl"."""
+    controller_id: int = -1
+    """The broker that is the controller; its dynamic configs give the defaults of topics."""
     unclean_default: bool = False
-    """unclean.leader.election.enable of topics that do not set it."""
+    """unclean.leader.election.enable in its settings, for topics that do not set it."""
     offline: OfflineReplicas = field(default_factory=dict)
     """Replicas that live brokers reported as offline."""
     unreported: frozenset[int] = frozenset()

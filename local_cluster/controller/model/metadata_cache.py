@@ -91,8 +91,8 @@ class Changes:
 class MetadataCache:
     """Read by handlers on the loop; only the control plane writes it, through `apply`.
 
-    `brokers` and `offline` stay the same objects while they are equal, so a reader may keep what it
-    has derived from them.
+    `brokers`, `offline`, `broker_configs` and `entity_configs` stay the same objects while they are
+    equal, so a reader may keep what it has derived from them.
     """
 
     def __init__(self, own_id: int = NO_CONTROLLER) -> None:
@@ -207,7 +207,8 @@ class MetadataCache:
         if changes.brokers:
             self.brokers = frozen_mapping(brokers)
         self.topics = frozen_mapping(topics)
-        self.broker_configs = frozen_mapping(configs)
+        if changes.broker_configs:
+            self.broker_configs = frozen_mapping(configs)
         if changes.entity_configs:
             self.entity_configs = frozen_mapping(entity_configs)
         if dict(self.offline) != offline:

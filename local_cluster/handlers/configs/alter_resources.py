@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from local_cluster.controller.decisions.config_requests import (
-    BROKER_RULES,
     CLIENT_METRICS_RULES,
     ConfigChange,
     ConfigRules,
+    broker_rules,
     group_rules,
     topic_rules,
 )
@@ -88,17 +88,17 @@ async def _alter(
     name = resource.name
     match resource.type:
         case ConfigResourceType.TOPIC:
-            plan = planner.plan(resource.changes, topic_rules(broker.settings.config))
+            plan = planner.plan(resource.changes, topic_rules(broker.configs))
             await _alter_topic(broker, context, name, plan, validate_only)
         case ConfigResourceType.BROKER:
-            plan = planner.plan(resource.changes, BROKER_RULES)
+            plan = planner.plan(resource.changes, broker_rules(for_all=not name))
             await _alter_broker(broker, context, name, plan, validate_only)
         case ConfigResourceType.BROKER_LOGGER if planner.alters_loggers:
             _require_node_id(name, broker, "Unexpected node id. Expected {}, but received {}")
             _authorize_cluster(broker, context)
             alter_loggers(resource.changes, validate_only=validate_only)
         case ConfigResourceType.GROUP:
-            plan = planner.plan(resource.changes, group_rules(broker.settings.config))
+            plan = planner.plan(resource.changes, group_rules(broker.configs))
             await _alter_group(broker, context, name, plan, validate_only)
         case ConfigResourceType.CLIENT_METRICS:
             plan = planner.plan(resource.changes, CLIENT_METRICS_RULES)

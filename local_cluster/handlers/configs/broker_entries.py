@@ -14,10 +14,11 @@ from local_cluster.broker_configs import DEFAULTS, KNOWN_BROKER_CONFIGS, type_of
 from local_cluster.controller.decisions.dynamic_broker_configs import (
     DEFAULT_ENTITY,
     DYNAMIC_BROKER_CONFIGS,
+    valid_configs,
 )
 from local_cluster.kafka_configs.definition import ConfigDefinition, ConfigType
 from local_cluster.kafka_configs.table import kafka_configs
-from local_cluster.log.config.description import ConfigEntry, ConfigSynonym
+from local_cluster.log.config.description import BrokerSources, ConfigEntry, ConfigSynonym
 from local_cluster.log.config.topic_configs import TOPIC_CONFIGS, WITHOUT_EFFECT, marked_doc
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.constants import ConfigSource
@@ -37,14 +38,10 @@ _WITHOUT_EFFECT: Final = {
 def broker_entries(settings: BrokerSettings, dynamic: Entities) -> list[ConfigEntry]:
     """Return every config of this broker, by name."""
     static = static_configs(settings)
-    sources = (
-        (ConfigSource.DYNAMIC_BROKER, dynamic.get(str(settings.broker_id), {})),
-        (ConfigSource.DYNAMIC_DEFAULT_BROKER, dynamic.get(DEFAULT_ENTITY, {})),
-        (ConfigSource.STATIC_BROKER, static),
-    )
+    sources = broker_sources(settings, dynamic)
     known = kafka_configs("broker")
     own = {name: _own(name) for name in static if name not in known}
-    rates = {
+    altered = {
         name: config
         for name, config in DYNAMIC_BROKER_CONFIGS.items()
         if any(name in values for _, values in sources)
@@ -52,8 +49,20 @@ def broker_entries(settings: BrokerSettings, dynamic: Entities) -> list[ConfigEn
     used = static.keys() | KNOWN_BROKER_CONFIGS | DYNAMIC_BROKER_CONFIGS.keys()
     return [
         _entry(config, sources, is_used=name in used)
-        for name, config in sorted({**known, **own, **rates}.items())
+        for name, config in sorted({**known, **own, **altered}.items())
     ]
+
+
+def broker_sources(settings: BrokerSettings, dynamic: Entities) -> BrokerSources:
+    """Return the configs of this broker by where they come from, the first source wins.
+
+    Stored values that are not valid have no effect, and are left out.
+    """
+    return (
+        (ConfigSource.DYNAMIC_BROKER, valid_configs(dynamic.get(str(settings.broker_id), {}))),
+        (ConfigSource.DYNAMIC_DEFAULT_BROKER, valid_configs(dynamic.get(DEFAULT_ENTITY, {}))),
+        (ConfigSource.STATIC_BROKER, static_configs(settings)),
+    )
 
 
 def default_entries(settings: BrokerSettings, dynamic: Entities) -> list[ConfigEntry]:
@@ -89,9 +98,7 @@ def default_of(config: ConfigDefinition) -> str | None:
     return DEFAULTS.get(config.name, config.default)
 
 
-def places_of(
-    config: ConfigDefinition, sources: tuple[tuple[ConfigSource, Mapping[str, str]], ...]
-) -> list[ConfigSynonym]:
+def places_of(config: ConfigDefinition, sources: BrokerSources) -> list[ConfigSynonym]:
     """Return the places where a broker config could come from, the one that wins first.
 
     As in Kafka, none comes before the first one under the config's own name.
@@ -115,7 +122,7 @@ def places_of(
 
 def _entry(
     config: ConfigDefinition,
-    sources: tuple[tuple[ConfigSource, Mapping[str, str]], ...],
+    sources: BrokerSources,
     *,
     is_used: bool,
 ) -> ConfigEntry:

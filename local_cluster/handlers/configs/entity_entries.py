@@ -9,32 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from local_cluster.controller.model import znode_paths
-from local_cluster.handlers.configs.broker_entries import places_of, static_configs
+from local_cluster.handlers.configs.broker_entries import places_of
 from local_cluster.kafka_configs import client_metrics, groups
 from local_cluster.kafka_configs.table import kafka_configs
-from local_cluster.log.config.description import ConfigEntry, ConfigSynonym
+from local_cluster.log.config.description import BrokerSources, ConfigEntry, ConfigSynonym
 from local_cluster.log.config.topic_configs import marked_doc
-from local_cluster.settings import BrokerSettings
 from local_cluster.wire.constants import ConfigSource
 
 EntityConfigs = Mapping[str, Mapping[str, str]]
 """Configs by path below /config, such as "groups/etl"."""
 
 
-def group_entries(
-    settings: BrokerSettings, entities: EntityConfigs, group: str
-) -> list[ConfigEntry]:
-    """Return every config of a group, by name."""
+def group_entries(sources: BrokerSources, entities: EntityConfigs, group: str) -> list[ConfigEntry]:
+    """Return every config of a group, by name; `sources` are the broker's configs."""
     entity = znode_paths.entity_of(znode_paths.GROUP_CONFIGS, group)
     overrides = entities.get(entity, {})
-    static = ((ConfigSource.STATIC_BROKER, static_configs(settings)),)
     brokers = kafka_configs("broker")
     entries = []
     for name, config in kafka_configs("group").items():
         places = [
             place
             for synonym in config.synonyms
-            for place in places_of(brokers[synonym.name], static)
+            for place in places_of(brokers[synonym.name], sources)
         ]
         if not config.synonyms:
             places = [ConfigSynonym(name, config.default, ConfigSource.DEFAULT)]

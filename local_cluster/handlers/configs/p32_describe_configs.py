@@ -10,7 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from local_cluster.controller.model.topic_requests import topic_name_problem
-from local_cluster.handlers.configs.broker_entries import broker_entries, default_entries
+from local_cluster.handlers.configs.broker_entries import (
+    broker_entries,
+    broker_sources,
+    default_entries,
+)
 from local_cluster.handlers.configs.broker_loggers import logger_entries
 from local_cluster.handlers.configs.entity_entries import client_metrics_entries, group_entries
 from local_cluster.handlers.registry import handles
@@ -97,7 +101,7 @@ def _topic_entries(broker: BrokerServices, context: RequestContext, name: str) -
     topic = broker.metadata.topics.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.unknown_topic_or_partition)
-    return describe(topic.configs, broker.settings.config)
+    return describe(topic.configs, broker.configs.sources)
 
 
 def _broker_entries(
@@ -131,7 +135,8 @@ def _group_entries(broker: BrokerServices, context: RequestContext, name: str) -
         raise KafkaError(ErrorCode.group_authorization_failed)
     if not name:
         raise KafkaError(ErrorCode.invalid_request, "Group name must not be empty")
-    return group_entries(broker.settings, broker.metadata.entity_configs, name)
+    sources = broker_sources(broker.settings, broker.metadata.broker_configs)
+    return group_entries(sources, broker.metadata.entity_configs, name)
 
 
 def _client_metrics_entries(

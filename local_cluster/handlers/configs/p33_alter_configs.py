@@ -5,8 +5,8 @@ its own; `validate_only` checks without writing. v2 is flexible. The response wa
 broker applies the new configs. Loggers of brokers are an unknown resource type (INVALID_REQUEST),
 as in Kafka.
 
-Deviations from Kafka: the only dynamic configs of brokers are the rates of replication throttles;
-others are refused as Kafka refuses a config that is not dynamic.
+Deviations from Kafka: broker configs that this broker does not use are refused, and so are unknown
+names (docs/operations/broker-configs.md).
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ v1 is flexible. The response waits until this broker applies the new configs. Tw
 change different configs of one topic at once both succeed. Levels of this broker's loggers last
 until it stops.
 
-Deviations from Kafka: the only dynamic configs of brokers are the rates of replication throttles;
-others are refused as Kafka refuses a config that is not dynamic.
+Deviations from Kafka: broker configs that this broker does not use are refused, and so are unknown
+names (docs/operations/broker-configs.md).
 """
 
 from __future__ import annotations

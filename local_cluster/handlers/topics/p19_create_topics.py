@@ -138,6 +138,6 @@ def _result(
                 "config_source": entry.source,
                 "is_sensitive": entry.is_sensitive,
             }
-            for entry in describe(topic.configs, broker.settings.config)
+            for entry in describe(topic.configs, broker.configs.sources)
         ],
     }

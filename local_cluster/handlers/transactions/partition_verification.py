@@ -116,7 +116,7 @@ def has_open_transaction(partition: Partition, producer_id: int, producer_epoch:
 
 def is_verification_enabled(broker: BrokerServices) -> bool:
     """Return transaction.partition.verification.enable, which is about version 1."""
-    value = broker.settings.config.get("transaction.partition.verification.enable", "true")
+    value = broker.configs.get("transaction.partition.verification.enable", "true")
     return value.lower() != "false"
 
 

@@ -6,13 +6,16 @@ there, else from the default. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from local_cluster.kafka_configs.definition import ConfigDefinition, ConfigType
 from local_cluster.log.config.topic_configs import TOPIC_CONFIGS
 from local_cluster.wire.constants import ConfigSource
 from local_cluster.wire.errors import ErrorCode, KafkaError
+
+BrokerSources = Sequence[tuple[ConfigSource, Mapping[str, str]]]
+"""Broker configs by where they come from; the first source wins."""
 
 
 class ConfigSynonym(NamedTuple):
@@ -38,7 +41,7 @@ class ConfigEntry(NamedTuple):
 
 
 def resolve(
-    config: ConfigDefinition, overrides: Mapping[str, str], broker_config: Mapping[str, str]
+    config: ConfigDefinition, overrides: Mapping[str, str], broker: BrokerSources
 ) -> list[ConfigSynonym]:
     """Return every place where the value could come from, the one that wins first.
 
@@ -49,31 +52,33 @@ def resolve(
         places.append(
             ConfigSynonym(config.name, overrides[config.name], ConfigSource.DYNAMIC_TOPIC)
         )
-    for synonym in config.synonyms:
-        value = broker_config.get(synonym.name)
-        if value is None:
-            continue
-        try:
-            converted = synonym.convert(value)
-        except ValueError as error:
-            raise KafkaError(
-                ErrorCode.invalid_config, f"{synonym.name}={value}: expected a whole number"
-            ) from error
-        config.require(converted, synonym.name)
-        places.append(ConfigSynonym(synonym.name, converted, ConfigSource.STATIC_BROKER))
-    name = config.synonyms[0].name if config.synonyms else config.name
-    places.append(ConfigSynonym(name, config.default, ConfigSource.DEFAULT))
+    for source, values in broker:
+        for synonym in config.synonyms:
+            value = values.get(synonym.name)
+            if value is None:
+                continue
+            try:
+                converted = synonym.convert(value)
+            except ValueError as error:
+                raise KafkaError(
+                    ErrorCode.invalid_config, f"{synonym.name}={value}: expected a whole number"
+                ) from error
+            config.require(converted, synonym.name)
+            places.append(ConfigSynonym(synonym.name, converted, source))
+    if config.default is not None:
+        name = config.synonyms[0].name if config.synonyms else config.name
+        places.append(ConfigSynonym(name, config.default, ConfigSource.DEFAULT))
     return places
 
 
-def describe(
-    topic_overrides: Mapping[str, str], broker_config: Mapping[str, str]
-) -> list[ConfigEntry]:
+def describe(topic_overrides: Mapping[str, str], broker: BrokerSources) -> list[ConfigEntry]:
     """Return every topic config with its value and where it comes from, by name."""
     entries = []
     for name in sorted(TOPIC_CONFIGS):
         config = TOPIC_CONFIGS[name]
-        places = resolve(config, topic_overrides, broker_config)
+        if config.is_internal and name not in topic_overrides:
+            continue
+        places = resolve(config, topic_overrides, broker)
         entries.append(
             ConfigEntry(
                 name=name,

@@ -8,7 +8,12 @@ from typing import Final
 
 from local_cluster.kafka_configs.definition import LONG_MAX
 from local_cluster.log.config.description import resolve
-from local_cluster.log.config.topic_configs import TOPIC_CONFIGS, topic_default
+from local_cluster.log.config.topic_configs import (
+    INTERNAL_SEGMENT_BYTES,
+    TOPIC_CONFIGS,
+    topic_default,
+)
+from local_cluster.wire.constants import ConfigSource
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 PRODUCER_ID_EXPIRATION: Final = "producer.id.expiration.ms"
@@ -53,16 +58,17 @@ class LogConfig:
     ) -> LogConfig:
         """Return the config of a topic. Raises KafkaError(invalid_config) that names the config."""
         overrides, broker = topic_overrides or {}, broker_config or {}
+        sources = ((ConfigSource.STATIC_BROKER, broker),)
         validate_topic_configs(overrides)
 
         def text(name: str) -> str:
-            value = resolve(TOPIC_CONFIGS[name], overrides, broker)[0].value
+            value = resolve(TOPIC_CONFIGS[name], overrides, sources)[0].value
             assert value is not None, name
             return value
 
         policies = {part.strip() for part in text("cleanup.policy").split(",")}
         return LogConfig(
-            segment_bytes=int(text("segment.bytes")),
+            segment_bytes=int(overrides.get(INTERNAL_SEGMENT_BYTES, text("segment.bytes"))),
             segment_ms=int(text("segment.ms")),
             segment_jitter_ms=int(text("segment.jitter.ms")),
             segment_index_bytes=int(text("segment.index.bytes")),

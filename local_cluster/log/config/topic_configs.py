@@ -1,7 +1,7 @@
 """Every topic config that this broker knows.
 
-Names, types, defaults, bounds and synonyms are those of Kafka 4.4. There is one looser bound:
-segment.bytes may be as small as in Kafka 3.9. There is one config more, heliograph.record.check.
+Names, types, defaults, bounds and synonyms are those of Kafka 4.4. There is one config more,
+heliograph.record.check.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from local_cluster.kafka_configs.table import kafka_configs
 
 MESSAGE_BYTES_MAX: Final = 1_048_588
 """Kafka's default of message.max.bytes: one MiB and the overhead of a batch in the log."""
-SEGMENT_BYTES_MIN: Final = 14
-"""As in Kafka 3.9; Kafka 4.4 has 1 MiB."""
+INTERNAL_SEGMENT_BYTES: Final = "internal.segment.bytes"
+INTERNAL_SEGMENT_BYTES_MIN: Final = 14
+"""Kafka takes any number for its internal config; a segment needs room for a batch's length."""
 
 _NO_TIERS: Final = "there is no tiered storage"
 _PRODUCERS_CODEC: Final = "batches keep the compression of their producer"
@@ -58,6 +59,16 @@ _RECORD_CHECK: Final = ConfigDefinition(
     choices=("header", "full"),
 )
 
+_INTERNAL_SEGMENT: Final = ConfigDefinition(
+    name=INTERNAL_SEGMENT_BYTES,
+    type=ConfigType.INT,
+    default=None,
+    doc="The maximum size of a single log file, in place of segment.bytes and below its minimum."
+    " For tests only.",
+    minimum=INTERNAL_SEGMENT_BYTES_MIN,
+    is_internal=True,
+)
+
 
 def marked_doc(doc: str, why: str | None) -> str:
     """Return the documentation of a config; it starts with the reason if it has no effect."""
@@ -69,8 +80,8 @@ def _all() -> dict[str, ConfigDefinition]:
         name: replace(config, doc=marked_doc(config.doc, WITHOUT_EFFECT.get(name)))
         for name, config in kafka_configs("topic").items()
     }
-    configs["segment.bytes"] = replace(configs["segment.bytes"], minimum=SEGMENT_BYTES_MIN)
-    configs[_RECORD_CHECK.name] = _RECORD_CHECK
+    for own in (_RECORD_CHECK, _INTERNAL_SEGMENT):
+        configs[own.name] = own
     return configs
 
 
@@ -78,7 +89,7 @@ TOPIC_CONFIGS: Final[Mapping[str, ConfigDefinition]] = MappingProxyType(_all())
 
 
 def topic_default(name: str) -> str:
-    """Return the default of a topic config; none of them is without one."""
+    """Return the default of a topic config; only internal ones are without one."""
     default = TOPIC_CONFIGS[name].default
     assert default is not None, name
     return default

@@ -14,14 +14,9 @@ NO_SHARES: Final = "not advertised: share groups are a non-goal"
 NO_STREAMS: Final = "not advertised: groups of the streams protocol; Streams falls back to classic"
 NO_TELEMETRY: Final = "not advertised by either without a receiver; Kafka answers nevertheless"
 NO_TOKENS: Final = "not advertised: delegation tokens are a non-goal"
-NOT_DYNAMIC: Final = "no config of a broker but the throttles can be changed while it runs"
-SMALL_SEGMENTS: Final = "segments may be small; Kafka has an internal config for that"
 
 EXPECTED: Final[Mapping[str, str]] = {
     "broker-unregistered": "not advertised: a broker that is away leaves with its session",
-    "config-broker-described/compression.type": NOT_DYNAMIC,
-    "config-broker-described/message.max.bytes": NOT_DYNAMIC,
-    "config-topic-refused/2": SMALL_SEGMENTS,
     "features-of-kraft/*": NO_KRAFT,
     "features-updated": NO_FEATURE_UPDATES,
     "quorum-*": NO_KRAFT,

@@ -27,7 +27,11 @@ async def test_old_segments_and_deleted_topics_leave_the_disk(
         running_broker(zookeeper, tmp_path, config=config) as broker,
         KafkaClient(broker.bootstrap) as client,
     ):
-        limits = {"segment.bytes": "20000", "retention.bytes": "40000", "retention.ms": "-1"}
+        limits = {
+            "internal.segment.bytes": "20000",
+            "retention.bytes": "40000",
+            "retention.ms": "-1",
+        }
         await client.create_topics([NewTopic(name="t", partitions=1, configs=limits)])
         at = TopicPartition("t", 0)
         for _ in range(50):

@@ -16,6 +16,7 @@ from aiokafka.structs import TopicPartition as AioPartition
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as RdPartition
 
+from local_cluster.client.admin.configs import alter_topic_configs
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.client.reader import read_topic
@@ -32,9 +33,8 @@ FAST = {
     "log.cleaner.backoff.ms": "50",
     "log.cleaner.min.cleanable.ratio": "0.05",
     "offsets.topic.num.partitions": "1",
-    "offsets.topic.segment.bytes": "4000",
 }
-COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "6000"}
+COMPACTED = {"cleanup.policy": "compact", "internal.segment.bytes": "6000"}
 
 
 def rounds(broker: BrokerProcess, name: str) -> list[int]:
@@ -188,6 +188,11 @@ async def test_group_offsets_survive_the_compaction_of_their_topic(
 
         groups = ["a", "b", "c"]
         consumers = [await committing(group) for group in groups]
+        async with KafkaClient(broker.bootstrap) as client:
+            small = {"internal.segment.bytes": "4000"}
+            assert await alter_topic_configs(client, {"__consumer_offsets": small}) == {
+                "__consumer_offsets": None
+            }
         for index in range(150):
             for number, consumer in enumerate(consumers):
                 await consumer.commit({at: index * 10 + number})

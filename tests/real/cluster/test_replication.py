@@ -111,7 +111,7 @@ async def test_a_new_broker_and_a_long_absent_one_catch_up(zookeeper: str, tmp_p
         running_cluster(zookeeper, tmp_path) as brokers,
         KafkaClient(bootstrap(brokers)) as client,
     ):
-        configs = {"segment.bytes": "20000"}
+        configs = {"internal.segment.bytes": "20000"}
         await client.create_topics([NewTopic(name="t", partitions=1, configs=configs)])
         leader = await leader_of(brokers, client, "t")
         node_id = leader.settings.broker_id

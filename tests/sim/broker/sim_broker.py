@@ -16,6 +16,7 @@ from random import Random
 from typing import Any, Literal, TypeVar, cast
 
 from local_cluster.controller.member.control_plane import ControlPlane
+from local_cluster.controller.member.current_configs import CurrentConfigs
 from local_cluster.controller.model.encoded_topics import EncodedTopics
 from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.controller.zk.coordination import CoordinationUnavailable
@@ -212,6 +213,7 @@ class SimBroker(SimProcess):
         )
         self.offline_reporter = OfflineReporter(self.replicas, self.control_plane.announce_replicas)
         self.isr_proposer = IsrProposer(self.replicas, self.control_plane.propose_isr)
+        self.configs = CurrentConfigs(self.settings, self.metadata)
         self.groups = GroupCoordinator(cast(BrokerServices, self), new_uuid=self._new_uuid)
         self.replicas.add_leadership_listener(self.groups.on_leadership)
         self.producer_ids = ProducerIds(self.control_plane.allocate_producer_ids)

@@ -73,10 +73,11 @@ def test_what_was_dumped_is_loaded(tmp_path: Path) -> None:
             ],
         ),
         (
-            {"config/log.retention.hour": "1", "config/zzz": "1"},
+            {"config/log.retention.hour": "1", "config/num.io.threads": "9", "config/zzz": "1"},
             [
                 "config.log.retention.hour: unknown config; expected the name of a broker config; "
                 "did you mean 'log.retention.hours'?",
+                "config.num.io.threads: this broker does not use this config of Kafka; remove it",
                 "config.zzz: unknown config; expected the name of a broker config",
             ],
         ),

@@ -140,7 +140,7 @@ final class ConfigScenarios {
         return resource.name().equals("77") ? Here.kind(altered) : altered;
     }
 
-    private static String value(Here here, ConfigResource resource, String name) throws Exception {
+    static String value(Here here, ConfigResource resource, String name) throws Exception {
         ConfigEntry entry = here.admin().describeConfigs(List.of(resource)).all().get().get(resource).get(name);
         return entry == null ? "none" : entry.value();
     }

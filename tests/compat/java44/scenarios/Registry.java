@@ -9,6 +9,7 @@ final class Registry {
         TopicScenarios.register(this);
         PlacementScenarios.register(this);
         ConfigScenarios.register(this);
+        BrokerConfigScenarios.register(this);
         ClusterScenarios.register(this);
         SecurityScenarios.register(this);
         ProducerScenarios.register(this);

@@ -10,6 +10,7 @@ from inspect import isawaitable
 from typing import Any
 
 from local_cluster.clock import SystemClock
+from local_cluster.controller.member.current_configs import CurrentConfigs
 from local_cluster.controller.model.cluster_image import (
     OFFSETS_TOPIC,
     BrokerEndpoints,
@@ -196,6 +197,7 @@ class FakeBroker:
         self.control_plane = FakeControlPlane()
         listeners = {"PLAINTEXT": ("127.0.0.1", 9092), "OUTSIDE": ("kafka.example", 19092)}
         self.metadata = FakeMetadata()
+        self.configs = CurrentConfigs(self.settings, self.metadata)
         self.metadata.brokers = {BROKER_ID: BrokerEndpoints(BROKER_ID, None, listeners)}
         self.metadata.is_whole = True
         self.partitions = {index: FakeReplica() for index in range(partitions)}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from local_cluster.clock import SystemClock
+from local_cluster.controller.member.current_configs import CurrentConfigs
 from local_cluster.controller.model.cluster_image import (
     BrokerEndpoints,
     ClusterImage,
@@ -32,6 +33,7 @@ class Broker:
         self.settings = self.member.plane._settings
         self.control_plane = self.member.plane
         self.metadata: MetadataCache = self.member.cache
+        self.configs = CurrentConfigs(self.settings, self.metadata)
         self.encoded_topics = EncodedTopics(self.metadata)
         self.quotas = ClientQuotas({})
         self.clock = SystemClock()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from local_cluster.controller.member.current_configs import CurrentConfigs
 from local_cluster.controller.model import znode_paths
 from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.groups.consumer.group_configs import GroupConfigs
@@ -11,6 +12,7 @@ from local_cluster.groups.consumer.requests import ConsumerGroupLimits
 from local_cluster.kafka_configs.client_metrics import check_client_metrics
 from local_cluster.kafka_configs.groups import check_group_configs, number_in_use
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from tests.unit.local_cluster.controller.samples import SETTINGS
 
 SESSION = "consumer.session.timeout.ms"
 
@@ -86,9 +88,21 @@ def test_any_group_id_is_one_znode(name: str) -> None:
 def test_the_settings_of_a_group_follow_the_metadata() -> None:
     cache, limits = MetadataCache(), ConsumerGroupLimits()
     configs = GroupConfigs(limits, {}, cache)
-    assert configs.limits_of("etl") is limits
+    assert configs.limits_of("etl") == limits
     cache.entity_configs = {"groups/etl": {SESSION: "50000"}}
     assert configs.limits_of("etl").group_consumer_session_timeout_ms == 50_000
-    assert configs.limits_of("other") is limits
+    assert configs.limits_of("other") == limits
     cache.entity_configs = {"groups/etl": {SESSION: "51000"}}
     assert configs.limits_of("etl").group_consumer_session_timeout_ms == 51_000
+
+
+def test_the_assignment_interval_follows_the_brokers_dynamic_config() -> None:
+    cache, limits = MetadataCache(1), ConsumerGroupLimits()
+    configs = GroupConfigs(limits, CurrentConfigs(SETTINGS, cache), cache)
+    assert configs.limits_of("etl").group_consumer_assignment_interval_ms == 1_000
+    cache.entity_configs = {"groups/etl": {SESSION: "50000"}}
+    cache.broker_configs = {"<default>": {"group.consumer.assignment.interval.ms": "7"}}
+    for group in ("etl", "other"):
+        assert configs.limits_of(group).group_consumer_assignment_interval_ms == 7
+    cache.broker_configs = {}
+    assert configs.limits_of("etl").group_consumer_assignment_interval_ms == 1_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from local_cluster.controller.member.current_configs import CurrentConfigs
+from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.log.compaction.compaction_round import plan_round
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.directory.log_store import LogStore
@@ -46,7 +49,10 @@ class Replica:
     topic: str
     partition: int
     log: PartitionLog
-    high_watermark: int
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.log_end_offset
 
 
 class HandClock:
@@ -99,10 +105,14 @@ def filled(path: Path, files: OsFiles, clock: HandClock) -> LogStore:
 
 @asynccontextmanager
 async def compacting(
-    directories: LogStore, logs: list[PartitionLog], clock: HandClock
+    directories: LogStore,
+    logs: list[PartitionLog],
+    clock: HandClock,
+    metadata: MetadataCache | None = None,
 ) -> AsyncIterator[LogCleaner]:
-    replicas = [Replica("t", log.partition, log, log.log_end_offset) for log in logs]
-    running = LogCleaner(SETTINGS, replicas, directories, clock)
+    replicas = [Replica("t", log.partition, log) for log in logs]
+    configs = CurrentConfigs(SETTINGS, metadata or MetadataCache(1))
+    running = LogCleaner(configs, replicas, directories, clock)
     running.start()
     try:
         yield running
@@ -159,3 +169,30 @@ async def test_only_a_log_whose_round_cannot_be_planned_is_skipped(
     async with compacting(directories, logs, clock):
         await until_compacted(directories, logs[1])
     assert asked.count(0) == 1
+
+
+async def test_limits_change_while_the_cleaner_runs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    clock, metadata = HandClock(), MetadataCache(1)
+    never = {"log.cleaner.backoff.ms": "3600000"}
+    metadata.broker_configs = {"1": never}
+    directories = filled(tmp_path, OsFiles(), clock)
+    logs = [directories.get_or_create("t", TOPIC_ID, each, CONFIG) for each in (0, 1)]
+    async with compacting(directories, logs[:1], clock, metadata) as cleaner:
+        metadata.broker_configs = {"1": {"log.cleaner.backoff.ms": "10"}}
+        cleaner.apply(Changes(broker_configs=True))
+        await until_compacted(directories, logs[0])
+        started = "the compactor runs with pid"
+        assert caplog.text.count(started) == 1
+        rate = "log.cleaner.io.max.bytes.per.second"
+        metadata.broker_configs = {"1": {rate: "1e9"}}
+        cleaner.apply(Changes(broker_configs=True))
+        cleaned = directories.cleaned_offset("t", 0)
+        for index in range(40):
+            put(logs[0], (b"k%d" % (index % 3), b"x" * 100))
+        async with asyncio.timeout(WAIT_SECONDS_MAX):
+            while directories.cleaned_offset("t", 0) == cleaned:
+                await asyncio.sleep(0.01)
+        assert caplog.text.count(started) == 2, "the rate is that of a new process"

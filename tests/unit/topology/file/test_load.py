@@ -208,7 +208,8 @@ links:
         ),
         (
             "  - {name: jfk, brokers: [{id: 1, port: 9}], topic_defaults: {config:"
-            " {retention.mss: 1, segment.bytes: few}}, config: {num.partition: 2}}\n",
+            " {retention.mss: 1, segment.bytes: few}}, config: {num.partition: 2,"
+            " num.io.threads: 9}}\n",
             [
                 "t.yaml:5:72: clusters[1].topic_defaults.config.retention.mss: the name of a"
                 " topic config; did you mean 'retention.ms'?",
@@ -216,6 +217,7 @@ links:
                 " type INT, not 'few'",
                 "t.yaml:5:121: clusters[1].config.num.partition: the name of a broker config;"
                 " did you mean 'num.partitions'?",
+                "t.yaml:5:139: clusters[1].config.num.io.threads: a config that our brokers use",
             ],
         ),
         (
@@ -226,7 +228,7 @@ links:
                 "t.yaml:5:98: clusters[1].config.delete.topic.enable: true or false, not 'no'",
                 "t.yaml:5:123: clusters[1].config.log.retention.hours: a whole number, not 'day'",
                 "t.yaml:5:147: clusters[1].config.log.segment.bytes: Value must be at least"
-                " 14, not '0'",
+                " 1048576, not '0'",
             ],
         ),
         (

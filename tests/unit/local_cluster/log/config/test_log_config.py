@@ -18,11 +18,12 @@ def test_the_defaults_of_the_dataclass_are_those_of_the_table() -> None:
 
 
 def test_every_default_is_valid() -> None:
-    assert [c.name for c in TOPIC_CONFIGS.values() if c.problem(c.default or "")] == []
+    shown = [config for config in TOPIC_CONFIGS.values() if not config.is_internal]
+    assert [config.name for config in shown if config.problem(config.default or "")] == []
 
 
 def test_topic_overrides_win_over_broker_configs_and_finer_units_over_coarser() -> None:
-    broker = {"log.retention.hours": "2", "log.segment.bytes": "1000"}
+    broker = {"log.retention.hours": "2", "log.segment.bytes": "2000000"}
     assert LogConfig.of({}, broker).retention_ms == 7_200_000
     broker["log.retention.minutes"] = "3"
     assert LogConfig.of({}, broker).retention_ms == 180_000
@@ -30,7 +31,7 @@ def test_topic_overrides_win_over_broker_configs_and_finer_units_over_coarser() 
     assert LogConfig.of({}, broker).retention_ms == 5
     config = LogConfig.of({"retention.ms": "-1"}, broker)
     assert config.retention_ms == -1
-    assert config.segment_bytes == 1000
+    assert config.segment_bytes == 2_000_000
 
 
 def test_policies_and_times() -> None:
@@ -61,7 +62,8 @@ def test_policies_and_times() -> None:
         ("no.such.config", "1"),
         ("retention.ms", "-2"),
         ("retention.ms", "soon"),
-        ("segment.bytes", "13"),
+        ("segment.bytes", "1048575"),
+        ("internal.segment.bytes", "13"),
         ("segment.bytes", str(1 << 31)),
         ("segment.ms", "0"),
         ("cleanup.policy", "compact,drop"),
@@ -95,10 +97,10 @@ def test_a_bad_broker_config_is_named() -> None:
 
 
 def test_describe_shows_the_source_of_each_value() -> None:
-    entries = {
-        entry.name: entry for entry in describe({"retention.ms": "7"}, {"log.retention.hours": "1"})
-    }
-    assert list(entries) == sorted(TOPIC_CONFIGS)
+    static = {"log.retention.hours": "1"}
+    sources = ((ConfigSource.STATIC_BROKER, static),)
+    entries = {entry.name: entry for entry in describe({"retention.ms": "7"}, sources)}
+    assert list(entries) == sorted(TOPIC_CONFIGS.keys() - {"internal.segment.bytes"})
     entry = entries["retention.ms"]
     assert (entry.value, entry.source, entry.is_default) == (
         "7",
@@ -131,3 +133,13 @@ def test_unknown_configs_of_an_outside_tool_are_ignored(
 ) -> None:
     config, names = stored_config(stored, {})
     assert (config.retention_ms, names) == (retention_ms, left_out)
+
+
+def test_the_internal_segment_size_wins_and_is_shown_only_where_it_is_set() -> None:
+    overrides = {"segment.bytes": "2000000", "internal.segment.bytes": "20"}
+    assert LogConfig.of(overrides).segment_bytes == 20
+    entries = {entry.name: entry for entry in describe(overrides, ())}
+    assert entries["segment.bytes"].value == "2000000"
+    assert entries["internal.segment.bytes"].synonyms == (
+        ("internal.segment.bytes", "20", ConfigSource.DYNAMIC_TOPIC),
+    )
