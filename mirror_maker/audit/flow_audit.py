@@ -267,8 +267,13 @@ class FlowAudit:
         self._written = self._made
 
     def compare_published(self, known: FlowVerdicts) -> None:
-        """Publish again if the topic does not say what was written last."""
-        if self._written is not None and known.progress != self._written:
+        """Publish again if the topic does not say what was written last.
+
+        A late write may change a finding only, if ours with a newer progress follows it.
+        """
+        if self._written is None:
+            return
+        if known.progress != self._written or self.tally.differs_from(known):
             self.publish_again(known)
 
     def publish_again(self, known: FlowVerdicts) -> None:

@@ -123,6 +123,17 @@ class FlowTally:
         self._records = dict(taken[:-1]) | self._records
         self.is_changed = True
 
+    def differs_from(self, known: FlowVerdicts) -> bool:
+        """Return whether the topic has other closed buckets or findings; False while some are
+        queued."""
+        if self._records:
+            return False
+        if known.findings != self._findings:
+            return True
+        # A bucket that grows again still has a record of its own, which the progress replaces.
+        closed = {at: each for at, each in known.closed.items() if at not in self._growing}
+        return closed != self._closed
+
     def publish_again(self, known: FlowVerdicts) -> None:
         """Publish again: the topic has `known` instead of what was published."""
         gone = [known.findings[place] for place in known.findings.keys() - self._findings.keys()]

@@ -27,6 +27,7 @@ SEEDS_FOR_VARIANTS = 3
 SEEDS_THAT_FOUND = {
     4730: "an opening of a former topic arrives late",
     5235: "a copied entry is written twice and then grows",
+    17216: "a former worker's finding arrives before a newer progress",
     10136: "two workers journal one loss, the shorter entry comes first",
 }
 ROOT = Path(__file__).parents[3]

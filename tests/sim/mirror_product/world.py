@@ -257,10 +257,11 @@ class ProductWorld:
                 link = self.link(name)
                 cluster = self.clusters[link.target]
                 auditor = process.links[name].auditor
+                state = process.links[name].map_store.state
                 audit = None if auditor is None else auditor.audit(at)
                 receipts = cluster.topics[receipts_topic_name(name)].partitions[0]
-                if audit is None:
-                    waiting.append(f"{name} {at}: no audit")
+                if audit is None or audit.flow != state.latest_flow(*at):
+                    waiting.append(f"{name} {at}: no audit of the present flow")
                 elif audit.receipts_next < receipts.log_end_offset:
                     waiting.append(f"{name} {at}: receipts are not read")
                 elif audit.check.waiting_receipts:

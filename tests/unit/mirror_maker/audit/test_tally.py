@@ -210,3 +210,27 @@ def test_records_that_somebody_else_wrote_are_replaced() -> None:
     topic.write(tally.take_records(progress))
     assert topic.known.buckets() == wanted
     assert [each.verdict for each in topic.known.findings.values()] == [Verdict.LOST]
+
+
+def test_what_was_written_does_not_differ_and_queued_records_are_not_compared() -> None:
+    tally, topic = new_tally(), Topic()
+    for at in range(2 * BUCKETS_GROWING_MAX):
+        tally.add(judged(Verdict.COMPLETE, 2 * at, at * BUCKET_MS), NOW_MS)
+    tally.add(judged(Verdict.LOST, 40, 0), NOW_MS)
+    assert not tally.differs_from(topic.known)
+    topic.write(tally.take_records(progress))
+    assert not tally.differs_from(topic.known)
+    tally.settle(lambda _: Verdict.EXPECTED_GAP)
+    assert not tally.differs_from(topic.known)
+
+
+def test_a_late_finding_of_somebody_else_is_noticed_behind_a_newer_progress() -> None:
+    tally, theirs, topic = new_tally(), new_tally(), Topic()
+    theirs.add(judged(Verdict.FOREIGN, 2, 0), NOW_MS)
+    topic.write(theirs.take_records(progress))
+    topic.write(tally.take_records(progress))
+    assert tally.differs_from(topic.known)
+    tally.publish_again(topic.known)
+    topic.write(tally.take_records(progress))
+    assert not topic.known.findings
+    assert not tally.differs_from(topic.known)
