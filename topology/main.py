@@ -43,6 +43,8 @@ from topology.records.consume_command import consume
 from topology.records.produce_command import produce
 from topology.rendering.command import render_app
 from topology.rights.acl_command import acl_app
+from topology.rights.quota_command import quota_app
+from topology.rights.user_command import user_app
 from topology.spark.command import spark_app
 from topology.version import show_version
 from topology.why.command import why
@@ -86,6 +88,8 @@ NOUNS: Final[dict[str, typer.Typer]] = {
     "topic": topic_app,
     "group": group_app,
     "acl": acl_app,
+    "user": user_app,
+    "quota": quota_app,
     "config": config_app,
     "broker": broker_app,
     "transaction": transaction_app,

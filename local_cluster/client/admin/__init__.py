@@ -1,1 +1,2 @@
-"""Admin calls: `acls`, `configs` of topics, `group_members`, `group_offsets`, `scram_users`."""
+"""Admin calls: `acls`, `client_quotas`, `configs` of topics, `group_members`, `group_offsets`,
+`scram_users`."""

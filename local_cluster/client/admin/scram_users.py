@@ -1,4 +1,4 @@
-"""Creates, changes and deletes SCRAM credentials (KIP-554)."""
+"""Describes, creates, changes and deletes SCRAM credentials (KIP-554)."""
 
 from __future__ import annotations
 
@@ -31,6 +31,24 @@ class ScramChange(NamedTuple):
 
     def __repr__(self) -> str:
         return f"ScramChange({self.name!r}, {self.mechanism!r})"
+
+
+async def describe_scram_users(client: ClusterCalls) -> dict[str, dict[str, int]]:
+    """Return the iterations by mechanism of every user, as the controller knows them.
+
+    A mechanism that is newer than these is its number. Raises KafkaError.
+    """
+    response = await client.call_controller(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, {"users": None})
+    if response.error_code:
+        raise KafkaError(response.error_code, response.error_message or "DescribeUserScram")
+    return {
+        entry.user: {
+            SCRAM_MECHANISMS.get(each.mechanism, str(each.mechanism)): int(each.iterations)
+            for each in entry.credential_infos
+        }
+        for entry in response.results
+        if not entry.error_code
+    }
 
 
 async def alter_scram_users(
