@@ -19,7 +19,6 @@ from topology.cli.command_line import (
     load_file,
     print_json,
 )
-from topology.model.scalars import LOOPBACK
 from topology.problems import DeployError, unknown_name
 
 render_app = typer.Typer(
@@ -29,6 +28,8 @@ render_app = typer.Typer(
 DEFAULT_PYTHON: Final = "/opt/heliograph/bin/python"
 DEFAULT_IMAGE: Final = "heliograph:latest"
 DEFAULT_DOMAIN: Final = "cluster.local"
+LOOPBACK: Final = "127.0.0.1"
+"""A second constant, because the command must not load the model of the file."""
 
 ImageOption = Annotated[str, typer.Option("--image", help="Image, built by the Containerfile.")]
 
