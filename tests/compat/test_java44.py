@@ -10,15 +10,10 @@ from tests.compat.java44 import comparing
 from tests.compat.java44.running import both_brokers, play
 
 # Two brokers and two JVMs; scenarios wait for each other on a busy machine.
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.oracle,
-    pytest.mark.long,
-    pytest.mark.timeout(1_200),
-]
+pytestmark = [pytest.mark.real, pytest.mark.oracle, pytest.mark.timeout(1_200)]
 
 
-@pytest.mark.parametrize("which", ["quick", "all"])
+@pytest.mark.parametrize("which", ["quick", pytest.param("all", marks=pytest.mark.long)])
 async def test_a_java_client_sees_no_difference(which: str, zookeeper: str, tmp_path: Path) -> None:
     async with both_brokers(zookeeper, tmp_path) as (kafka, ours):
         theirs, our = await play(kafka, which), await play(ours, which)

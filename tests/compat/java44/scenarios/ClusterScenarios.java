@@ -40,18 +40,18 @@ final class ClusterScenarios {
             Set.of(new RaftVoterEndpoint("CONTROLLER", "127.0.0.1", 1))).all()));
         all.add("quorum-voter-removed", here -> here.outcome(here.admin().removeRaftVoter(9, new Uuid(1, 2)).all()));
         all.add("broker-unregistered", here -> here.outcome(here.admin().unregisterBroker(77).all()));
-        all.add("telemetry-of-an-admin", here -> {
+        all.addSlow("telemetry-of-an-admin", here -> {
             Map<String, Object> configs = here.world.configs("enable.metrics.push", "true");
             Admin admin = here.keep(Admin.create(configs));
             return here.outcome(() -> admin.clientInstanceId(Duration.ofSeconds(5)).equals(Uuid.ZERO_UUID));
         });
-        all.add("telemetry-of-a-producer", here -> {
+        all.addSlow("telemetry-of-a-producer", here -> {
             String topic = here.topic(1);
             var producer = here.producer("enable.metrics.push", "true");
             producer.send(new org.apache.kafka.clients.producer.ProducerRecord<>(topic, "v")).get();
             return here.outcome(() -> producer.clientInstanceId(Duration.ofSeconds(5)).equals(Uuid.ZERO_UUID));
         });
-        all.add("telemetry-of-a-consumer", here -> {
+        all.addSlow("telemetry-of-a-consumer", here -> {
             var consumer = here.consumer("enable.metrics.push", "true", "group.id", here.name, "group.protocol", "consumer");
             consumer.subscribe(List.of(here.topic(1)));
             consumer.poll(Duration.ofMillis(100));

@@ -103,7 +103,7 @@ final class FencingScenarios {
             return List.of(offsets(here, topic, new ConsumerGroupMetadata(here.name, 3, "stranger", Optional.empty())),
                 offsets(here, topic, new ConsumerGroupMetadata(here.name + "-b")));
         });
-        all.add("txn-offsets-of-an-unknown-topic", here -> {
+        all.addSlow("txn-offsets-of-an-unknown-topic", here -> {
             var producer = TransactionScenarios.transactional(here, here.name, "max.block.ms", "1500");
             producer.beginTransaction();
             return Here.kind(here.failure(() -> producer.sendOffsetsToTransaction(

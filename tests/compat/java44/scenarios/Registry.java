@@ -29,7 +29,7 @@ final class Registry {
         if (scenarios.put(name, scenario) != null) throw new IllegalStateException(name + " is there twice");
     }
 
-    /** Adds a scenario that waits or computes for long. */
+    /** Adds a scenario that waits for more than 5 s: the normal suite leaves it out. */
     void addSlow(String name, Scenario scenario) {
         add(name, scenario);
         slow.add(name);

@@ -127,7 +127,7 @@ final class TransactionScenarios {
             var producer = here.producer("transactional.id", here.name, "transaction.timeout.ms", "999999999");
             return here.failure(producer::initTransactions);
         });
-        all.add("txn-without-begin", here -> {
+        all.addSlow("txn-without-begin", here -> {
             String topic = here.topic(1);
             var producer = transactional(here, here.name);
             return List.of(here.failure(() -> producer.send(new ProducerRecord<>(topic, "v"))), here.failure(producer::commitTransaction));
