@@ -21,6 +21,7 @@ from local_cluster.coordinator_runtime.partition_runtime import RequestStep
 from local_cluster.coordinator_runtime.ports import CoordinatorBroker
 from local_cluster.groups.consumer.assignors import ASSIGNORS
 from local_cluster.groups.consumer.group_configs import GroupConfigs
+from local_cluster.groups.consumer.heartbeat import validate
 from local_cluster.groups.consumer.requests import (
     ConsumerGroupLimits,
     DescribedConsumerGroup,
@@ -114,6 +115,7 @@ class GroupCoordinator:
         self, broker: CoordinatorBroker, *, new_uuid: Callable[[], uuid.UUID] = uuid.uuid4
     ) -> None:
         limits = read_limits(broker.settings)
+        self._consumer_limits = limits.consumer
         self._broker = broker
         self._new_uuid = new_uuid
         self._topic_deletions = TopicDeletions()
@@ -260,7 +262,13 @@ class GroupCoordinator:
         )
 
     def consumer_heartbeat(self, request: ConsumerHeartbeatRequest) -> Awaitable[HeartbeatResponse]:
-        """Handle ConsumerGroupHeartbeat."""
+        """Handle ConsumerGroupHeartbeat. An invalid one is refused by any broker."""
+        try:
+            validate(request, self._consumer_limits)
+        except KafkaError as error:
+            refused: asyncio.Future[HeartbeatResponse] = asyncio.get_running_loop().create_future()
+            refused.set_result(HeartbeatResponse(error.code, error.message))
+            return refused
         return self._submit(
             request.group_id, lambda shard, t, now: shard.consumer_heartbeat(t, request, now)
         )

@@ -31,7 +31,6 @@ from local_cluster.groups.classic.rebalance import (
 )
 from local_cluster.groups.classic.subscription import CONSUMER_PROTOCOL
 from local_cluster.groups.consumer import records as consumer_records
-from local_cluster.groups.consumer.heartbeat import validate
 from local_cluster.groups.consumer.model import JOIN_EPOCH
 from local_cluster.groups.consumer.requests import HeartbeatRequest as ConsumerHeartbeatRequest
 from local_cluster.groups.consumer.requests import HeartbeatResponse, LimitsOf
@@ -207,12 +206,8 @@ class GroupShard:
     def consumer_heartbeat(
         self, ticket: int, request: ConsumerHeartbeatRequest, now: Now
     ) -> Outcome:
-        """Handle ConsumerGroupHeartbeat."""
+        """Handle a valid ConsumerGroupHeartbeat."""
         state, outcome = self.state, Outcome()
-        try:
-            validate(request, state.limits.consumer)
-        except KafkaError as error:
-            return outcome.respond(ticket, HeartbeatResponse(error.code, error.message))
         group = state.classic_groups.get(request.group_id)
         if group is not None:
             if request.member_epoch != JOIN_EPOCH:

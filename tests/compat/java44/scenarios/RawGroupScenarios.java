@@ -76,7 +76,7 @@ final class RawGroupScenarios {
             return found;
         });
         all.add("raw-consumer-heartbeat-odd", here -> {
-            String topic = here.topic(1);
+            String topic = RawMigrationScenarios.coordinated(here, 1);
             List<Object> found = new ArrayList<>();
             for (var request : List.of(
                     heartbeat("", "m", 0).setSubscribedTopicNames(List.of(topic)),
@@ -96,7 +96,7 @@ final class RawGroupScenarios {
             return found;
         });
         all.add("raw-consumer-member-step-by-step", here -> {
-            String topic = here.topic(2);
+            String topic = RawMigrationScenarios.coordinated(here, 2);
             Raw raw = here.raw();
             List<Object> found = new ArrayList<>();
             var full = heartbeat(here.name, "m", 0).setSubscribedTopicNames(List.of(topic)).setTopicPartitions(List.of());

@@ -23,6 +23,7 @@ final class Registry {
         NetworkScenarios.register(this);
         RawClusterScenarios.register(this);
         RawGroupScenarios.register(this);
+        RawMigrationScenarios.register(this);
     }
 
     void add(String name, Scenario scenario) {

@@ -101,6 +101,15 @@ async def test_invalid_requests(broker: FakeBroker) -> None:
     assert broker.groups.list_groups()[1] == []
 
 
+async def test_an_invalid_request_is_invalid_at_any_broker() -> None:
+    broker = FakeBroker()  # no coordinator of any group
+    elsewhere = await join(broker)
+    assert (elsewhere.error_code, elsewhere.error_message) == (ErrorCode.not_coordinator, None)
+    refused = await join(broker, instance_id="")
+    assert refused.error_code is ErrorCode.invalid_request
+    assert refused.error_message == "InstanceId can't be empty."
+
+
 async def test_fenced_epochs(broker: FakeBroker) -> None:
     await join(broker)
     assert (await beat(broker, member_epoch=2)).error_code is ErrorCode.fenced_member_epoch
