@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help compile demo test test-pure lint types unit unit-every-python compat docs wheel \
 	bench bench-broker bench-quick bench-cluster bench-mirror bench-controller bench-migration bench-offsets-load mirror-proofs \
-	nemesis nemesis-table referee acl-oracle java-scenarios exactly-once simulate simulate-mirror lock clean
+	nemesis nemesis-table referee acl-oracle java-scenarios exactly-once materialize-kills simulate simulate-mirror lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -90,6 +90,9 @@ acl-oracle: $(STAMP)  ## 100,000 random questions to our ACLs and to Kafka's aut
 
 exactly-once: $(STAMP)  ## kill -9 in a loop under transactional producers, for some minutes
 	EXACTLY_ONCE_KILLS=$(or $(KILLS),60) $(BIN)/python -m pytest -s tests/real/broker/test_exactly_once.py
+
+materialize-kills: $(STAMP)  ## kill -9 of a job that keeps an Iceberg table, and of its catalogue
+	MATERIALIZE_KILLS=$(or $(KILLS),200) $(BIN)/python -m pytest -s --long tests/real/aggregate/test_iceberg_kills.py
 
 simulate: $(STAMP)  ## seeds of the simulated cluster, as JSON
 	$(BIN)/python -m tests.sim.cluster $(if $(SIM_SEED),,--seeds 0:$(or $(SEEDS),20000)) --jobs $(or $(JOBS),1)

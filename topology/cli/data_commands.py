@@ -5,6 +5,7 @@ Commands import what they need when they run, to keep start-up short.
 
 from __future__ import annotations
 
+import enum
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,6 +25,8 @@ from topology.cli.command_line import (
 )
 
 if TYPE_CHECKING:
+    from spark_global.cut.past import Past
+    from spark_global.views import Aggregate
     from topology.deployment.deployment import Deployment
 
 AggregateOption = Annotated[
@@ -68,8 +71,32 @@ def _milliseconds(time: datetime) -> int:
     return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
+AsOfOption = Annotated[
+    datetime | None,
+    typer.Option(
+        "--as-of",
+        metavar="TIME",
+        parser=_utc,
+        help="Answer as of this time (ISO 8601, UTC by default).",
+    ),
+]
+SinceOption = Annotated[
+    datetime | None,
+    typer.Option(
+        "--since", metavar="TIME", parser=_utc, help="With --as-of: only records since this time."
+    ),
+]
+
+
+class Engine(enum.StrEnum):
+    """What answers a query."""
+
+    spark = "spark"
+    duckdb = "duckdb"
+
+
 def sql(
-    query: Annotated[str, typer.Argument(help="Spark SQL over the views global_<topic>.")],
+    query: Annotated[str, typer.Argument(help="SQL over the views global_<topic>.")],
     deployment: Which = None,
     aggregate: AggregateOption = None,
     limit: Annotated[
@@ -78,34 +105,25 @@ def sql(
             "--limit", metavar="N", min=1, help="Rows to show; all of them are held in memory."
         ),
     ] = 10_000,
-    as_of: Annotated[
-        datetime | None,
-        typer.Option(
-            "--as-of",
-            metavar="TIME",
-            parser=_utc,
-            help="Answer as of this time (ISO 8601, UTC by default).",
-        ),
-    ] = None,
-    since: Annotated[
-        datetime | None,
-        typer.Option(
-            "--since",
-            metavar="TIME",
-            parser=_utc,
-            help="With --as-of: only records since this time.",
-        ),
-    ] = None,
+    as_of: AsOfOption = None,
+    since: SinceOption = None,
     allow_missing: Annotated[
         bool,
         typer.Option(
             "--allow-missing", help="With --as-of: leave out partitions without an exact answer."
         ),
     ] = False,
+    engine: Annotated[
+        Engine, typer.Option("--engine", help="duckdb: on the Iceberg tables of --catalog.")
+    ] = Engine.spark,
+    catalogue: Annotated[
+        str | None,
+        typer.Option("--catalog", help="With --engine duckdb: as for `spark materialize`."),
+    ] = None,
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
-    """Run Spark SQL over the global views of a running deployment.
+    """Run SQL over the global views of a running deployment, or over tables that are kept.
 
     With --as-of each partition is read to where its source ended at that time, rounded down to a
     sample of its mirror; standard error or the JSON says to which. The rows are the same whenever
@@ -114,29 +132,40 @@ def sql(
     If the result has more rows than --limit, standard error says so; with -o json, `is_cut` and
     `rows_left_out_min` say so.
     """
+    _check_times(as_of, since, allow_missing)
+    if (engine is Engine.duckdb) != (catalogue is not None):
+        fail("--engine duckdb and --catalog belong together", code=EXIT_USAGE)
+    if catalogue is not None:
+        if as_of is not None:
+            fail("--as-of is for --engine spark", code=EXIT_USAGE)
+        require_extra("duckdb")
+        from spark_global.iceberg.querying import run_duckdb
+
+        raise typer.Exit(run_duckdb(query, catalogue=catalogue, output=output.value, limit=limit))
+    running, cluster = running_aggregate(deployment, aggregate, state_dir)
+    require_extra("spark")
+    from spark_global.sql import run_sql
+    from topology.deployment.aggregate_view import aggregate_view
+
+    view = aggregate_view(running, cluster)
+    past = None if as_of is None else _past(view, as_of, since, allow_missing)
+    code = run_sql(query, aggregate=view, output=output.value, limit=limit, past=past)
+    raise typer.Exit(code)
+
+
+def _check_times(as_of: datetime | None, since: datetime | None, allow_missing: bool) -> None:
+    """End the command if the options of a past do not fit."""
     if as_of is None and (since is not None or allow_missing):
         fail("--since and --allow-missing need --as-of", code=EXIT_USAGE)
     if as_of is not None and since is not None and since >= as_of:
         fail("--since must be before --as-of", code=EXIT_USAGE)
-    running, cluster = running_aggregate(deployment, aggregate, state_dir)
-    require_extra("spark")
-    from spark_global.sql import run_sql
-    from spark_global.views import read_past
-    from topology.deployment.aggregate_view import aggregate_view
 
-    view = aggregate_view(running, cluster)
-    past = (
-        None
-        if as_of is None
-        else read_past(
-            view,
-            _milliseconds(as_of),
-            None if since is None else _milliseconds(since),
-            allow_missing=allow_missing,
-        )
-    )
-    code = run_sql(query, aggregate=view, output=output.value, limit=limit, past=past)
-    raise typer.Exit(code)
+
+def _past(view: Aggregate, as_of: datetime, since: datetime | None, allow_missing: bool) -> Past:
+    from spark_global.views import read_past
+
+    since_ms = None if since is None else _milliseconds(since)
+    return read_past(view, _milliseconds(as_of), since_ms, allow_missing=allow_missing)
 
 
 def running_aggregate(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -22,13 +22,24 @@ from topology.cli.command_line import (
 from topology.cli.data_commands import AggregateOption, running_aggregate
 from topology.problems import unknown_name
 
+MIB: Final = 1024 * 1024
+
 spark_app = typer.Typer(help="Global views as tables that others read.", no_args_is_help=True)
 
 
 class Format(enum.StrEnum):
-    """The format of the files of a table."""
+    """The format of a table."""
 
     parquet = "parquet"
+    iceberg = "iceberg"
+
+
+TableOption = Annotated[
+    str | None,
+    typer.Option(
+        "--table", metavar="NAMESPACE.NAME", help="Iceberg table; default: AGGREGATE.VIEW."
+    ),
+]
 
 
 @spark_app.command()
@@ -36,9 +47,17 @@ def materialize(
     view: Annotated[
         str, typer.Argument(help="global_<topic>, or a question such as global_<topic>_windows.")
     ],
-    path: Annotated[str, typer.Argument(help="Directory of the table, or a URI that Spark knows.")],
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH|CATALOG",
+            help="Directory of the table, or a URI that Spark knows. Iceberg: directory of a "
+            "SQLite catalogue, or the URI of a REST catalogue.",
+        ),
+    ],
     deployment: Which = None,
-    to: Annotated[Format, typer.Option("--to", help="Format of the files.")] = Format.parquet,
+    to: Annotated[Format, typer.Option("--to", help="Format of the table.")] = Format.parquet,
+    table: TableOption = None,
     aggregate: AggregateOption = None,
     trigger_seconds: Annotated[
         float, typer.Option("--trigger", min=0, help="Seconds between two batches.")
@@ -60,14 +79,35 @@ def materialize(
 ) -> None:
     """Keep a view as a table, exactly once, until Ctrl-C. The same command goes on after a stop.
 
-    The rows lie in PATH/datacenter=D/hour=YYYY-MM-DD-HH, the checkpoint in PATH/_checkpoint.
+    Parquet: the rows lie in PATH/datacenter=D/hour=YYYY-MM-DD-HH, the checkpoint in
+    PATH/_checkpoint. Iceberg: one table over all datacenters, which itself has all positions.
     """
+    if table is not None and to is not Format.iceberg:
+        fail("--table is for --to iceberg", code=EXIT_USAGE)
+    identifier = None if table is None else _identifier(table)
     running, cluster = running_aggregate(deployment, aggregate, state_dir)
     require_extra("spark")
-    from spark_global.materialize import Materialization, run_materializing
     from topology.deployment.aggregate_view import aggregate_view
 
-    assert to is Format.parquet, to
+    if to is Format.iceberg:
+        require_extra("iceberg")
+        from spark_global.iceberg.keeping import KeptTable, run_keeping
+
+        kept = KeptTable(
+            view=view,
+            catalogue=path,
+            identifier=identifier or (cluster, view),
+            trigger_seconds=trigger_seconds,
+            stops_at_end=once,
+            records_max=records_max,
+            group=group,
+        )
+        problem = run_keeping(aggregate_view(running, cluster), kept, master=master)
+        if problem is not None:
+            fail(problem)
+        return
+    from spark_global.materialize import Materialization, run_materializing
+
     wanted = Materialization(
         view=view,
         path=path,
@@ -80,6 +120,53 @@ def materialize(
     problem = run_materializing(aggregate_view(running, cluster), wanted, master=master)
     if problem is not None:
         fail(problem)
+
+
+@spark_app.command()
+def compact(
+    catalogue: Annotated[
+        str, typer.Argument(metavar="CATALOG", help="As for `materialize --to iceberg`.")
+    ],
+    table: Annotated[str, typer.Option("--table", metavar="NAMESPACE.NAME", help="Iceberg table.")],
+    files_min: Annotated[
+        int, typer.Option("--files-min", min=2, help="Small files of an hour that are worth it.")
+    ] = 4,
+    small_mib: Annotated[
+        int, typer.Option("--small", metavar="MIB", min=1, help="Size below which a file is small.")
+    ] = 64,
+    keep_hours: Annotated[
+        float,
+        typer.Option("--keep-hours", min=0, help="Hours that old snapshots and files are kept."),
+    ] = 168.0,
+    master: Annotated[str, typer.Option("--master", help="Spark master.")] = "local[*]",
+) -> None:
+    """Put the small files of an Iceberg table together, beside its running writer.
+
+    Old snapshots expire after --keep-hours, and then files that no snapshot has are deleted.
+    """
+    identifier = _identifier(table)
+    require_extra("iceberg")
+    from spark_global.iceberg.maintaining import Upkeep, run_upkeep
+
+    wanted = Upkeep(
+        catalogue=catalogue,
+        identifier=identifier,
+        files_min=files_min,
+        small_bytes=small_mib * MIB,
+        keep_hours=keep_hours,
+    )
+    problem, said = run_upkeep(wanted, master=master)
+    if problem is not None:
+        fail(problem)
+    typer.echo(said)
+
+
+def _identifier(text: str) -> tuple[str, ...]:
+    """Return the parts of a table's name; end the command if it has no namespace."""
+    parts = tuple(text.split("."))
+    if len(parts) < 2 or not all(parts):
+        fail(f"{text!r} names no table; write NAMESPACE.NAME", code=EXIT_USAGE)
+    return parts
 
 
 @spark_app.command("translate-checkpoint")

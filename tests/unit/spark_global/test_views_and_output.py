@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 from pyspark.sql import Row
 
-from spark_global.sql import explain_error, plain_value
+from spark_global.printing import plain_value
+from spark_global.sql import explain_error
 from spark_global.views import question_names, view_names
 
 

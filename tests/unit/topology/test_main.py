@@ -11,14 +11,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from spark_global.iceberg.small_files import GROUP_FILES_MIN, SMALL_BYTES
 from spark_global.materialize import LATE_SECONDS, TRIGGER_SECONDS
 from spark_global.session import LOCAL_MASTER
 from spark_global.sql import LIMIT_DEFAULT
+from topology import version
 from topology.cli.data_commands import sql
 from topology.deployment.state_dir import StateDir, default_state_root
 from topology.main import app
 from topology.model.topology import schema_text
-from topology.spark.command import materialize
+from topology.spark.command import MIB, compact, materialize
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 COMMANDS = (
@@ -220,3 +222,32 @@ def test_materialize_has_the_defaults_of_a_program() -> None:
         assert "nothing is deployed" in run("spark", *arguments).output
     done = run("spark", "materialize", "global_a", "a")
     assert (done.exit_code, "nothing is deployed" in done.output) == (1, True)
+
+
+def test_iceberg_options_that_do_not_fit_are_refused() -> None:
+    parameters = inspect.signature(compact).parameters
+    assert parameters["files_min"].default == GROUP_FILES_MIN
+    assert parameters["small_mib"].default * MIB == SMALL_BYTES
+    for arguments in (
+        ("spark", "materialize", "global_a", "a", "--table", "x.y"),
+        ("spark", "materialize", "global_a", "a", "--to", "iceberg", "--table", "no-namespace"),
+        ("spark", "compact", "a", "--table", "no-namespace"),
+        ("spark", "compact", "a"),
+        ("sql", "--engine", "duckdb", "SELECT 1"),
+        ("sql", "--catalog", "a", "SELECT 1"),
+        ("sql", "--engine", "duckdb", "--catalog", "a", "--as-of", "2026-01-01", "SELECT 1"),
+    ):
+        assert run(*arguments).exit_code == 2, arguments
+
+
+def test_duckdb_answers_without_a_deployment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("--engine", "duckdb", "--catalog", tmp_path / "tables", "-o", "json")
+    found = run("sql", *options, "SELECT 40 + 2 AS answer")
+    assert (found.exit_code, json.loads(found.stdout)["rows"]) == (0, [[42]])
+    found = run("sql", *options, "SELECT * FROM global_a")
+    assert (found.exit_code, "global_a does not exist" in found.stderr) == (1, True)
+    monkeypatch.setitem(version.EXTRAS, "duckdb", ("no_such_module",))
+    found = run("sql", *options, "SELECT 1")
+    assert (found.exit_code, "heliograph[duckdb]" in found.stderr) == (1, True)

@@ -1,0 +1,19 @@
+"""A view as one Iceberg table over all datacenters. The table is the only state of its writer.
+
+Reading order:
+
+    layout        columns, partitions and settings of a table
+    table_state   what a table and its snapshots say about their records (pure)
+    deciding      whether a batch may be committed (pure)
+    table_writer  takes a table over, and commits batches to it
+    sightings     until when the table is complete, per datacenter (pure)
+    statements    reads what the mirrors state about completeness
+    packing       which ranges one Spark task writes (pure)
+    file_writing  the Parquet files of a batch, written by Spark's tasks
+    keeping       the loop: plan, write, commit
+    small_files   which files are worth a compaction (pure)
+    compacting    rewrites small files beside a running writer
+    maintaining   `heliograph spark compact`: also old snapshots and files
+    catalogues    opens a catalogue
+    querying      `heliograph sql --engine duckdb`
+"""

@@ -1,0 +1,36 @@
+"""Opens a catalogue: a directory with SQLite, or the URI of an Iceberg REST catalogue.
+
+Other properties, such as credentials, come from pyiceberg's configuration of the catalogue
+`heliograph`: its file, or variables PYICEBERG_CATALOG__HELIOGRAPH__NAME. So no command line has a
+secret.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import RESTError
+from sqlalchemy.exc import SQLAlchemyError
+
+NAME: Final = "heliograph"
+"""The catalogue's name in pyiceberg's configuration, and in the rows of SQLite."""
+SQLITE_FILE: Final = "catalogue.db"
+
+UNREACHABLE: Final = (RESTError, SQLAlchemyError, OSError)
+"""What a catalogue raises that does not answer, or not in time. The outcome is unknown."""
+
+
+def open_catalogue(text: str) -> Catalog:
+    """Open a catalogue; a directory that does not exist is created. Raises `UNREACHABLE`."""
+    if text.startswith(("http://", "https://")):
+        return load_catalog(NAME, type="rest", uri=text)
+    directory = Path(text.removeprefix("file://")).absolute()
+    directory.mkdir(parents=True, exist_ok=True)
+    return load_catalog(
+        NAME,
+        type="sql",
+        uri=f"sqlite:///{directory / SQLITE_FILE}",
+        warehouse=directory.as_uri(),
+    )

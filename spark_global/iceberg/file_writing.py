@@ -1,0 +1,190 @@
+"""The Parquet files of a batch, written by Spark's tasks. Shell.
+
+A task reads its ranges from the leaders, and writes the rows itself: they never pass the JVM. Each
+file has rows of one datacenter and one hour, so that it belongs to one partition of the table.
+
+Guarantees: the driver gets the files of the successful attempt of each task, and commits only them.
+Every attempt writes files of its own; those of a failed attempt belong to no table.
+"""
+
+from __future__ import annotations
+
+import functools
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.io import load_file_io
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.table import Table
+from pyspark.sql import SparkSession
+
+from spark_global.iceberg.layout import SCHEMA
+from spark_global.iceberg.table_state import SourceRange
+from spark_global.source.reading import read_range
+from spark_global.source.rows import record_rows
+from spark_global.source.splits import PartitionRange
+
+BUFFERED_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Bytes of rows that a task holds; more become a row group each."""
+OPEN_FILES_MAX: Final = 32
+"""Files that a task has open: hours times datacenters. One more closes the least recently used."""
+COMPRESSION: Final = "zstd"
+_US_PER_HOUR: Final = 3_600_000_000
+
+_Key = tuple[str | None, int]
+"""Datacenter and hour since 1970."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileTarget:
+    """Where tasks write files, and with which columns."""
+
+    folder: str
+    """URI of the folder."""
+    schema: pa.Schema
+    """With the field ids of the table."""
+    io_properties: Mapping[str, str] = field(repr=False)
+    """What the files' storage needs, perhaps with secrets."""
+    fetch_bytes_max: int
+
+    @classmethod
+    def of(cls, table: Table, fetch_bytes_max: int) -> FileTarget:
+        """Return the target of a table; columns that others added stay null in new rows."""
+        names = [each.name for each in SCHEMA.fields]
+        return cls(
+            folder=table.location_provider().data_path,
+            schema=schema_to_pyarrow(table.schema().select(*names)),
+            io_properties=dict(table.io.properties),
+            fetch_bytes_max=fetch_bytes_max,
+        )
+
+
+class Written(NamedTuple):
+    """What a task has written."""
+
+    paths: list[str]
+    ranges: list[SourceRange]
+
+
+NOTHING_WRITTEN: Final = Written([], [])
+
+
+def write_files(
+    session: SparkSession, tasks: Sequence[Sequence[PartitionRange]], target: FileTarget
+) -> Written:
+    """Write the rows of all tasks; raises what Spark raises if one fails."""
+    if not tasks:
+        return NOTHING_WRITTEN
+    spread = session.sparkContext.parallelize(tasks, len(tasks))
+    done = spread.map(functools.partial(write_ranges, target=target)).collect()
+    return Written(
+        [path for each in done for path in each.paths],
+        [found for each in done for found in each.ranges],
+    )
+
+
+def write_ranges(ranges: Iterable[PartitionRange], target: FileTarget) -> Written:
+    """Write the rows of some ranges, as one task."""
+    files = HourFiles(target)
+    found: list[SourceRange] = []
+    for wanted in ranges:
+        for rows in read_range(wanted, record_rows, target.fetch_bytes_max):
+            if rows.num_rows:
+                files.add(wanted.origin.datacenter, rows)
+                found.append(_source_range(wanted, rows))
+    return Written(files.close(), found)
+
+
+class HourFiles:
+    """The open files of a task, least recently used first."""
+
+    def __init__(self, target: FileTarget) -> None:
+        self._target = target
+        self._io = load_file_io(dict(target.io_properties), target.folder)
+        self._open: dict[_Key, _OpenFile] = {}
+        self._paths: list[str] = []
+
+    def add(self, datacenter: str | None, rows: pa.RecordBatch) -> None:
+        """Add rows of one datacenter."""
+        for hour, part in _by_hour(rows):
+            key = datacenter, hour
+            file = self._open.pop(key, None) or self._create(datacenter)
+            self._open[key] = file
+            file.add(part)
+        while sum(each.buffered_bytes for each in self._open.values()) > BUFFERED_BYTES_MAX:
+            max(self._open.values(), key=lambda each: each.buffered_bytes).flush()
+
+    def close(self) -> list[str]:
+        """Close all files; return their paths."""
+        while self._open:
+            self._close_oldest()
+        return self._paths
+
+    def _create(self, datacenter: str | None) -> _OpenFile:
+        while len(self._open) >= OPEN_FILES_MAX:
+            self._close_oldest()
+        path = f"{self._target.folder}/{uuid.uuid4()}.parquet"
+        sink = self._io.new_output(path).create()
+        return _OpenFile(path, sink, self._target.schema)
+
+    def _close_oldest(self) -> None:
+        file = self._open.pop(next(iter(self._open)))
+        file.close()
+        self._paths.append(file.path)
+
+
+class _OpenFile:
+    """One Parquet file."""
+
+    def __init__(self, path: str, sink: pa.NativeFile, schema: pa.Schema) -> None:
+        self.path = path
+        self.buffered_bytes = 0
+        self._sink = sink
+        self._schema = schema
+        self._buffered: list[pa.RecordBatch] = []
+        self._writer = pq.ParquetWriter(sink, schema, compression=COMPRESSION)
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        self._buffered.append(rows)
+        self.buffered_bytes += rows.get_total_buffer_size()
+
+    def flush(self) -> None:
+        """Write what is buffered as a row group."""
+        if self._buffered:
+            rows = pa.Table.from_batches(self._buffered).select(self._schema.names)
+            self._writer.write_table(rows.cast(self._schema), row_group_size=rows.num_rows)
+            self._buffered, self.buffered_bytes = [], 0
+
+    def close(self) -> None:
+        self.flush()
+        self._writer.close()
+        self._sink.close()
+
+
+def _by_hour(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    hours = rows.column("timestamp").view(pa.int64()).to_numpy() // _US_PER_HOUR
+    distinct = np.unique(hours)
+    if len(distinct) == 1:
+        yield int(distinct[0]), rows
+        return
+    for hour in distinct:
+        yield int(hour), rows.filter(pa.array(hours == hour))
+
+
+def _source_range(wanted: PartitionRange, rows: pa.RecordBatch) -> SourceRange:
+    found = pc.min_max(rows.column("offset")).as_py()
+    first, last = found["min"], found["max"]
+    return SourceRange(
+        datacenter=wanted.origin.datacenter,
+        topic=wanted.origin.topic,
+        partition=wanted.partition,
+        first=first,
+        end=None if last is None else last + 1,
+        records=rows.num_rows,
+    )

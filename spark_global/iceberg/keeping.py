@@ -1,0 +1,248 @@
+"""Keeps a view as an Iceberg table: plan, write, commit. Shell.
+
+The table is the only state. Each batch begins at the positions in its properties, and its commit
+replaces them. So there is no checkpoint: a job that starts anywhere goes on where the table is. A
+batch that was not committed is planned again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from local_cluster.client.model import TopicPartition
+from local_cluster.wire.errors import KafkaError
+from spark_global.iceberg.catalogues import UNREACHABLE, open_catalogue
+from spark_global.iceberg.file_writing import (
+    NOTHING_WRITTEN,
+    FileTarget,
+    Written,
+    write_files,
+)
+from spark_global.iceberg.packing import pack_ranges
+from spark_global.iceberg.sightings import Sightings, Statements, sightings_of
+from spark_global.iceberg.statements import StatementReader
+from spark_global.iceberg.table_state import TableState
+from spark_global.iceberg.table_writer import (
+    Batch,
+    TableRefusedError,
+    TableWriter,
+    WriterReplacedError,
+)
+from spark_global.materialize import UnknownViewError
+from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
+from spark_global.source.options import ReadOptions
+from spark_global.sql import explain_error
+from spark_global.streaming.planner import Limits, StreamPlanner
+from spark_global.streaming.positions import CheckpointError, StreamPositions
+from spark_global.streaming.publishing import publish_positions
+from spark_global.views import Aggregate, global_topics, read_options, view_names
+
+STATE_SECONDS: Final = 60.0
+"""Seconds after which a table without new records gets its new `complete-through`."""
+
+Ends = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptTable:
+    """What to keep, and where."""
+
+    view: str
+    """`global_<topic>`."""
+    catalogue: str
+    """Directory with a SQLite catalogue, or URI of a REST catalogue."""
+    identifier: tuple[str, ...]
+    """Namespace and name of the table."""
+    trigger_seconds: float
+    stops_at_end: bool = False
+    """Stop when all that is there at the start is written."""
+    records_max: int | None = None
+    """Most offsets of one batch."""
+    group: str | None = None
+    """Consumer group under which lag tools see the job."""
+    state_seconds: float = STATE_SECONDS
+
+
+def run_keeping(
+    aggregate: Aggregate, wanted: KeptTable, *, master: str = LOCAL_MASTER
+) -> str | None:
+    """Keep a table until Ctrl-C or, with `stops_at_end`, its end; return what went wrong."""
+    try:
+        with open_session(master) as session:
+            try:
+                keep_table(session, aggregate, wanted)
+            except (PySparkException, *REFUSALS) as error:
+                return f"{wanted.view} of {aggregate.name}: {explain_error(error)}"
+    except SparkStartError as error:
+        return str(error)
+    return None
+
+
+REFUSALS: Final = (
+    CheckpointError,
+    KafkaError,
+    TableRefusedError,
+    UnknownViewError,
+    WriterReplacedError,
+    *UNREACHABLE,
+)
+"""What ends a job with a message."""
+
+
+def keep_table(session: SparkSession, aggregate: Aggregate, wanted: KeptTable) -> TableState:
+    """Keep a table; return its last state. Raises PySparkException and `REFUSALS`."""
+    options = replace(
+        read_options(aggregate),
+        topic=_topic(aggregate, wanted.view),
+        max_records_per_trigger=wanted.records_max,
+        group=wanted.group,
+    )
+    writer = TableWriter(open_catalogue(wanted.catalogue), wanted.identifier, wanted.view)
+    writer.take_over()
+    with asyncio.Runner() as runner:
+        keeper = _Keeper(session, options, wanted, writer, runner)
+        try:
+            return keeper.run()
+        finally:
+            runner.run(keeper.close())
+
+
+class _Keeper:
+    """The loop of one job."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        options: ReadOptions,
+        wanted: KeptTable,
+        writer: TableWriter,
+        runner: asyncio.Runner,
+    ) -> None:
+        self._session = session
+        self._options = options
+        self._wanted = wanted
+        self._writer = writer
+        self._runner = runner
+        self._files = FileTarget.of(writer.table, options.fetch_bytes_max)
+        self._planner = StreamPlanner(options)
+        self._statements = StatementReader(options.maps)
+        self._sightings = Sightings()
+        self._state_since = time.monotonic()
+
+    async def close(self) -> None:
+        await self._planner.close()
+        await self._statements.close()
+
+    def run(self) -> TableState:
+        """Commit batches until the end, or until something raises."""
+        held = self._writer.state.positions
+        self._publish(held)
+        target = self._find_target() if self._wanted.stops_at_end else None
+        while True:
+            began = time.monotonic()
+            end = self._next_end(held, target)
+            if end != held:
+                self._commit(held, end, self._write(held, end))
+                held = end
+                self._publish(held)
+                if self._has_more(held, target):
+                    continue
+            if target is not None and not self._has_more(held, target):
+                self._commit(held, held)
+                return self._writer.state
+            if time.monotonic() - self._state_since >= self._wanted.state_seconds:
+                self._commit_news(held)
+            time.sleep(max(0.0, began + self._wanted.trigger_seconds - time.monotonic()))
+
+    def _find_target(self) -> Ends:
+        """Return where the job ends, and note what is complete there."""
+        self._runner.run(self._planner.known_ends())  # which links there are
+        statements = self._poll()
+        target = self._runner.run(self._planner.known_ends())
+        self._note(statements)
+        return target
+
+    def _next_end(self, held: StreamPositions, target: Ends | None) -> StreamPositions:
+        limits = Limits(records_max=self._options.max_records_per_trigger)
+        statements = self._poll()  # before the ends
+        end = self._runner.run(
+            self._planner.advance(held, limits, target, is_first_batch=not held.offsets)
+        )
+        self._note(statements)
+        return end
+
+    def _poll(self) -> Statements:
+        survey = self._planner.survey
+        links = () if survey is None else survey.options.links
+        names = [link.name for link in links if link.name is not None]
+        return self._runner.run(self._statements.poll(names))
+
+    def _note(self, statements: Statements) -> None:
+        """Note statements together with the ends that the planner has read after them."""
+        survey = self._planner.survey
+        assert survey is not None, "the planner has just looked"
+        partitions = {
+            name: sorted(survey.metadata.topics[name].partitions) for name in survey.topics
+        }
+        self._sightings.add(sightings_of(survey.topics, partitions, survey.stable_ends, statements))
+
+    def _write(self, start: StreamPositions, end: StreamPositions) -> Written:
+        splits = self._runner.run(self._planner.splits(start, end))
+        tasks = pack_ranges(
+            [each.range for each in splits],
+            self._session.sparkContext.defaultParallelism,
+            self._options.split_records_max,
+        )
+        return write_files(self._session, tasks, self._files)
+
+    def _commit(
+        self, start: StreamPositions, end: StreamPositions, written: Written = NOTHING_WRITTEN
+    ) -> None:
+        self._writer.commit(
+            Batch(
+                start=start,
+                end=end,
+                paths=written.paths,
+                ranges=written.ranges,
+                complete=self._sightings.reached(end),
+            )
+        )
+        self._state_since = time.monotonic()
+
+    def _commit_news(self, held: StreamPositions) -> None:
+        """Commit new times of a table that gets no records."""
+        before = self._writer.state.complete
+        if before != {**before, **self._sightings.reached(held)}:
+            self._commit(held, held)
+        self._state_since = time.monotonic()
+
+    def _has_more(self, held: StreamPositions, target: Ends | None) -> bool:
+        """Return whether there is something to read before the target, by the last survey."""
+        survey = self._planner.survey
+        assert survey is not None, "the planner has just looked"
+        ends = survey.known_ends if target is None else target
+        return any(held.offsets.get(at, -1) < end for at, end in ends.items())
+
+    def _publish(self, positions: StreamPositions) -> None:
+        if self._options.group is not None:
+            publishing = publish_positions(self._options.cluster, self._options.group, positions)
+            self._runner.run(publishing)
+
+
+def _topic(aggregate: Aggregate, view: str) -> str:
+    topics = view_names(global_topics(aggregate))
+    if view in topics:
+        return topics[view]
+    near = difflib.get_close_matches(view, topics, n=1)
+    raise UnknownViewError(
+        f"{aggregate.name} has no view {view} that an Iceberg table can keep: only global_<topic>"
+        + (f"; did you mean {near[0]}?" if near else "")
+    )

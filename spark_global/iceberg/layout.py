@@ -1,0 +1,64 @@
+"""Columns, partitions and settings of a table.
+
+The columns are those of the table `records`. All of them are optional, so that a later version can
+add columns to an existing table. Old rows have nulls there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import TableProperties
+from pyiceberg.transforms import HourTransform, IdentityTransform
+from pyiceberg.types import (
+    BinaryType,
+    IntegerType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestamptzType,
+)
+
+_HEADER: Final = StructType(
+    NestedField(12, "key", StringType()),
+    NestedField(13, "value", BinaryType()),
+)
+SCHEMA: Final = Schema(
+    NestedField(1, "datacenter", StringType(), doc="where the record was produced"),
+    NestedField(2, "topic", StringType(), doc="topic at the source"),
+    NestedField(3, "partition", IntegerType(), doc="partition, the same on both sides"),
+    NestedField(4, "offset", LongType(), doc="offset at the source; null if no offset map has it"),
+    NestedField(5, "aggregate_topic", StringType(), doc="topic on the aggregate"),
+    NestedField(6, "aggregate_offset", LongType(), doc="offset on the aggregate"),
+    NestedField(7, "timestamp", TimestamptzType(), doc="timestamp of the record"),
+    NestedField(8, "key", BinaryType(), doc="key as produced"),
+    NestedField(9, "value", BinaryType(), doc="value as produced; null is a tombstone"),
+    NestedField(
+        10,
+        "headers",
+        ListType(element_id=11, element_type=_HEADER, element_required=False),
+        doc="headers as produced, in order",
+    ),
+)
+PARTITIONS: Final = PartitionSpec(
+    PartitionField(source_id=1, field_id=1000, transform=IdentityTransform(), name="datacenter"),
+    PartitionField(source_id=7, field_id=1001, transform=HourTransform(), name="hour"),
+)
+
+RETRIES: Final = TableProperties.COMMIT_NUM_RETRIES
+NO_RETRIES: Final = "0"
+"""A retry of pyiceberg rebases a commit on a table that nobody has checked."""
+
+SETTINGS: Final = {
+    RETRIES: NO_RETRIES,
+    # One manifest per batch would make each plan slower and slower.
+    TableProperties.MANIFEST_MERGE_ENABLED: "true",
+    TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED: "true",
+    TableProperties.METADATA_PREVIOUS_VERSIONS_MAX: "100",
+    TableProperties.DEFAULT_NAME_MAPPING: SCHEMA.name_mapping.model_dump_json(),
+}
+"""The properties of a new table."""

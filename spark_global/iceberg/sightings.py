@@ -1,0 +1,133 @@
+"""Until when a table is complete, per datacenter. Pure.
+
+A mirror states: every record that its source committed before T is on the aggregate, or left out.
+Whoever reads the ends of the aggregate after that statement sees ends behind all of these records.
+So a table whose positions have reached these ends is complete through T. A sighting is such a
+statement with the ends that were read after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from local_cluster.client.model import TopicPartition
+from mirror_maker.formats.completeness.replayed_topic import PartitionCompleteness
+from spark_global.iceberg.table_state import Through
+from spark_global.source.coverage import ReadTopic
+from spark_global.streaming.positions import StreamPositions
+
+SIGHTINGS_MAX: Final = 256
+"""Sightings of a job that catches up. If there are more, every second one is dropped."""
+
+Statements = Mapping[str, Mapping[tuple[str, int], PartitionCompleteness]]
+"""What is stated of each source topic and partition, by the name of the link."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """What was stated of a datacenter, and the ends that were read after that."""
+
+    stated: Through
+    ends: Mapping[TopicPartition, int]
+
+
+class Sightings:
+    """The sightings that matter for a table, oldest first."""
+
+    def __init__(self) -> None:
+        self._kept: list[Mapping[str, Sighting]] = []
+
+    def add(self, found: Mapping[str, Sighting]) -> None:
+        """Note the sightings of one moment, by datacenter."""
+        self._kept.append(found)
+        if len(self._kept) > SIGHTINGS_MAX:
+            self._kept = [*self._kept[:-1:2], self._kept[-1]]
+
+    def reached(self, positions: StreamPositions) -> dict[str, Through]:
+        """Return the newest statement about each datacenter that holds at these positions.
+
+        A datacenter whose sightings are all ahead of the positions is absent.
+        """
+        found: dict[str, Through] = {}
+        oldest_needed = 0
+        for index in reversed(range(len(self._kept))):
+            reached_here = 0
+            for datacenter, sighting in self._kept[index].items():
+                if not _has_reached(positions, sighting.ends):
+                    continue
+                reached_here += 1
+                found.setdefault(datacenter, sighting.stated)
+            if reached_here == len(self._kept[index]):
+                oldest_needed = index  # positions never go back: nothing older matters
+                break
+        del self._kept[:oldest_needed]
+        return found
+
+
+def sightings_of(
+    copies: Mapping[str, Sequence[ReadTopic]],
+    partitions: Mapping[str, Sequence[int]],
+    ends: Mapping[TopicPartition, int],
+    statements: Statements,
+) -> dict[str, Sighting]:
+    """Return a sighting of each datacenter about whose every partition there is a statement.
+
+    `copies` and `partitions` are by topic of the aggregate. `ends` has the last stable offset of
+    each partition that can be read. The statements must be older than the ends.
+    """
+    stated: dict[str, list[Through]] = {}
+    unknown: set[str] = set()
+    seen: dict[str, dict[TopicPartition, int]] = {}
+    for topic, origins in copies.items():
+        for each in origins:
+            datacenter = each.origin.datacenter
+            if datacenter is None:
+                continue
+            link = None if each.link is None else each.link.name
+            known = {
+                partition: found
+                for (name, partition), found in statements.get(link or "", {}).items()
+                if name == each.origin.topic
+            }
+            # Where links merge, only what its own link states belongs to a datacenter.
+            expected = set(known) if len(origins) > 1 else set(known) | set(partitions[topic])
+            places = [TopicPartition(topic, partition) for partition in sorted(expected)]
+            whole = bool(expected) and expected == set(known) and all(at in ends for at in places)
+            if not whole:
+                unknown.add(datacenter)
+                continue
+            stated.setdefault(datacenter, []).append(_through(known))
+            seen.setdefault(datacenter, {}).update({at: ends[at] for at in places})
+    return {
+        name: Sighting(stated=_least(found), ends=seen[name])
+        for name, found in sorted(stated.items())
+        if name not in unknown
+    }
+
+
+def _has_reached(positions: StreamPositions, ends: Mapping[TopicPartition, int]) -> bool:
+    return all(positions.offsets.get(at, -1) >= end for at, end in ends.items())
+
+
+def _through(known: Mapping[int, PartitionCompleteness]) -> Through:
+    return _least(
+        [
+            Through(each.complete_through_ms, each.proved_through_ms, each.gaps)
+            for each in known.values()
+        ]
+    )
+
+
+def _least(found: Sequence[Through]) -> Through:
+    return Through(
+        _least_or_none([each.through_ms for each in found]),
+        _least_or_none([each.proved_ms for each in found]),
+        sum(each.gaps for each in found),
+    )
+
+
+def _least_or_none(times: Sequence[int | None]) -> int | None:
+    known = [time for time in times if time is not None]
+    return min(known) if known and len(known) == len(times) else None

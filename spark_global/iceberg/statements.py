@@ -1,0 +1,95 @@
+"""Reads what the mirrors state about completeness, each time only what is new. Shell.
+
+A topic that cannot be read keeps what it has stated: a statement is about the past, so it stays
+true while there is no news.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import TopicPartition
+from local_cluster.client.reader import read_until
+from local_cluster.wire.constants import LATEST_TIMESTAMP
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from mirror_maker.formats.completeness.cut import READ_BACK_MS
+from mirror_maker.formats.completeness.replayed_topic import CompletenessTopic
+from mirror_maker.formats.completeness.statement import completeness_topic_name
+from spark_global.addresses import ClusterAddress
+from spark_global.iceberg.sightings import Statements
+
+log = logging.getLogger(__name__)
+_MS_PER_SECOND: Final = 1_000
+
+
+class StatementReader:
+    """Follows the completeness topics of a cluster; one call at a time."""
+
+    def __init__(self, cluster: ClusterAddress) -> None:
+        self._client = cluster.client()
+        self._followed: dict[str, _Followed] = {}
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def poll(self, links: Iterable[str]) -> Statements:
+        """Return what these links have stated so far; a link without a topic states nothing."""
+        for link in sorted(set(links)):
+            followed = self._followed.setdefault(link, _Followed(completeness_topic_name(link)))
+            try:
+                await followed.catch_up(self._client)
+            except KafkaError as error:
+                log.warning("%s cannot be read: %s", followed.topic, error)
+        return {
+            link: {(each.topic, each.partition): each for each in followed.replayed.partitions()}
+            for link, followed in self._followed.items()
+        }
+
+
+class _Followed:
+    """One completeness topic, and the next offset to read."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.replayed = CompletenessTopic()
+        self._topic_id: object = None
+        self._position: int | None = None
+
+    async def catch_up(self, client: KafkaClient) -> None:
+        """Read what was added. Raises KafkaError."""
+        metadata = await client.metadata()
+        found = metadata.topics.get(self.topic)
+        if found is None:
+            return
+        at = TopicPartition(self.topic, 0)
+        end = await _offset(client, at, LATEST_TIMESTAMP)
+        if found.topic_id != self._topic_id or end < (self._position or 0):
+            # Re-created or truncated: the rest of a run of statements could be missing.
+            self.replayed, self._topic_id, self._position = (
+                CompletenessTopic(),
+                found.topic_id,
+                None,
+            )
+        if self._position is None:
+            since_ms = round(time.time() * _MS_PER_SECOND) - READ_BACK_MS
+            first = await _offset(client, at, max(0, since_ms))
+            self._position = first if first >= 0 else end
+        leader = found.partitions[0].leader
+        if leader < 0:
+            raise KafkaError(ErrorCode.leader_not_available, str(at))
+        async for header, records in read_until(client, leader, at, self._position, end):
+            for record in records:
+                self.replayed.replay(record.key, record.value)
+            self._position = header.next_offset
+
+
+async def _offset(client: KafkaClient, at: TopicPartition, timestamp_ms: int) -> int:
+    """Return the first offset of a time, -1 if there is none. Raises KafkaError."""
+    listed = (await client.list_offsets({at: timestamp_ms}))[at]
+    if listed.error:
+        raise KafkaError(listed.error, f"ListOffsets of {at}")
+    return listed.offset

@@ -1,0 +1,145 @@
+"""`spark materialize --to iceberg`: rows, snapshots, compaction, readers without Spark."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyspark.sql import SparkSession
+
+from spark_global.iceberg.catalogues import open_catalogue
+from spark_global.iceberg.compacting import compact_table
+from spark_global.iceberg.keeping import KeptTable, keep_table
+from spark_global.iceberg.querying import run_duckdb
+from spark_global.iceberg.table_state import TableState, Through
+from spark_global.materialize import UnknownViewError
+from tests.support.aggregated import SHIFT, Aggregated
+from tests.support.cluster import running_broker
+from tests.support.iceberg_tables import row_counts
+from tests.support.rest_catalogue import RestCatalogue
+
+pytestmark = pytest.mark.real
+
+NAME = ("nyc", "global_h")
+
+
+@pytest.fixture(scope="module")
+def nyc(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aggregated]:
+    with asyncio.Runner() as runner:
+        context = running_broker(zookeeper, tmp_path_factory.mktemp("iceberg-broker"))
+        broker = runner.run(context.__aenter__())
+        try:
+            yield Aggregated(broker.bootstrap, runner)
+        finally:
+            runner.run(context.__aexit__(None, None, None))
+
+
+def kept(catalogue: str, view: str = "global_h", records_max: int | None = None) -> KeptTable:
+    return KeptTable(
+        view=view,
+        catalogue=catalogue,
+        identifier=("nyc", view),
+        trigger_seconds=0.05,
+        stops_at_end=True,
+        records_max=records_max,
+        group="keeper",
+    )
+
+
+def test_one_table_over_all_datacenters(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nyc.run(nyc.create("sfo.h"))
+    nyc.run(nyc.publish_map("sfo", "h", 20))
+    nyc.run(nyc.state_complete("sfo", "h", SHIFT + 20, 1_000_000_000_000))
+    nyc.run(nyc.copy("sfo.h", range(3_590, 3_610)))  # seconds of 1970, over the end of an hour
+    aggregate = nyc.aggregate("sfo")
+    place = str(tmp_path / "tables")
+    state = keep_table(spark, aggregate, kept(place, records_max=8))
+    assert state.complete == {"SFO": Through(1_000_000_000_000, 1_000_000_000_000, 0)}
+    assert nyc.run(nyc.committed("keeper")) == {"sfo.h-0": 20}
+
+    # A datacenter joins, and the job goes on where the table is.
+    nyc.run(nyc.create("sea.h"))
+    nyc.run(nyc.publish_map("sea", "h", 5))
+    nyc.run(nyc.copy("sea.h", range(5)))
+    nyc.run(nyc.copy("sfo.h", range(3_610, 3_615)))
+    nyc.run(nyc.publish_map("sfo", "h", 25))
+    keep_table(spark, aggregate, kept(place))
+    expected = Counter(
+        [("SFO", SHIFT + i, f"sfo.h {3_590 + i}".encode()) for i in range(25)]
+        + [("sea", SHIFT + i, f"sea.h {i}".encode()) for i in range(5)]
+    )
+    catalogue = open_catalogue(place)
+    table = catalogue.load_table(NAME)
+    assert row_counts(table) == expected
+    files = Counter[tuple[str, int]]()
+    for task in table.scan().plan_files():
+        files[task.file.partition[0], task.file.partition[1]] += task.file.record_count
+    assert files == {("SFO", 0): 10, ("SFO", 1): 15, ("sea", 0): 5}
+
+    # The snapshots say which offsets they add: together all of them, once.
+    said = [each.summary.additional_properties for each in table.snapshots() if each.summary]
+    spans = [
+        span
+        for each in said
+        for span in json.loads(each["heliograph.aggregate-offsets"]).get("sfo.h", {}).values()
+    ]
+    assert spans == [[0, 8], [8, 16], [16, 20], [20, 25]]
+    added = [entry for each in said for entry in json.loads(each["heliograph.source-offsets"])]
+    assert sum(entry["records"] for entry in added) == 30
+    assert [each["heliograph.kind"] for each in said].count("takeover") == 2
+
+    found = compact_table(spark, catalogue, NAME, files_min=2, small_bytes=1 << 20)
+    assert found.files_after == 2 and found.files_before > 2
+    table = catalogue.load_table(NAME)
+    assert row_counts(table) == expected
+    assert TableState.decode(table.properties).positions == state_of(place).positions
+
+    query = "SELECT datacenter, count(*) AS n FROM global_h GROUP BY datacenter ORDER BY 1"
+    assert run_duckdb(query, catalogue=place, output="json", limit=10) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["rows"] == [["SFO", 25], ["sea", 5]]
+    through = answer["complete_through"]["global_h"]["SFO"]["through_ms"]
+    assert through == 1_000_000_000_000
+    assert run_duckdb("SELECT nothing FROM global_h", catalogue=place, output="json", limit=1) == 1
+    assert 'Referenced column "nothing" not found' in capsys.readouterr().err
+
+    # As in docs/operations/iceberg.md.
+    outside = load_catalog("heliograph", type="sql", uri=f"sqlite:///{place}/catalogue.db")
+    rows = outside.load_table("nyc.global_h").scan(row_filter="datacenter = 'sea'").to_arrow()
+    assert sorted(rows["offset"].to_pylist()) == [SHIFT + i for i in range(5)]
+
+    with pytest.raises(UnknownViewError, match=r"only global_<topic>; did you mean global_h\?"):
+        keep_table(spark, aggregate, kept(place, view="global_hh"))
+
+
+def state_of(place: str) -> TableState:
+    return TableState.decode(open_catalogue(place).load_table(NAME).properties)
+
+
+def test_a_rest_catalogue_that_dies_in_commits(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path
+) -> None:
+    nyc.run(nyc.create("bos.r"))
+    server = RestCatalogue(tmp_path / "tables")
+    server.start()
+    try:
+        with server.restarted_whenever_dead():
+            for place, end in (("before", 20), ("after", 40)):
+                nyc.run(nyc.publish_map("bos", "r", end))
+                nyc.run(nyc.copy("bos.r", range(end - 20, end)))
+                server.die_at_next_commit(place)
+                keep_table(spark, nyc.aggregate("bos"), kept(server.uri, "global_r", 15))
+    finally:
+        server.stop()
+    assert server.deaths == 2
+    table = open_catalogue(str(tmp_path / "tables")).load_table(("nyc", "global_r"))
+    assert row_counts(table) == Counter(
+        ("BOS", SHIFT + i, f"bos.r {i}".encode()) for i in range(40)
+    )

@@ -1,0 +1,227 @@
+"""kill -9 of a job that keeps an Iceberg table, and of its catalogue, again and again.
+
+    producer -> two copies on an aggregate, with their maps
+    job      -> the table, by a REST catalogue or by SQLite itself
+
+Between two kills the job commits at least one batch, while records arrive. The kills:
+
+- the driver, its JVM and its workers, at any moment;
+- the same in the middle of a commit: its manifests are written, and the catalogue may not have it;
+- the catalogue in the middle of a commit, before it is applied or after it;
+- a driver that is stopped while a second one takes over, and then goes on: a zombie.
+
+Every tenth time small files are put together beside the job, and old snapshots expire. In the end
+the table has every record of the sources once, and nothing else.
+
+`make materialize-kills` runs it for longer (200 kills, or as KILLS says).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_global.iceberg.catalogues import open_catalogue
+from spark_global.iceberg.compacting import compact_table
+from spark_global.iceberg.keeping import keep_table
+from spark_global.iceberg.maintaining import expire_snapshots, referenced_files
+from spark_global.iceberg.table_state import TableState
+from tests.support.aggregated import SHIFT, Aggregated
+from tests.support.cluster import running_broker
+from tests.support.iceberg_job import NAMESPACE, SOURCES, aggregate_of, kept_table
+from tests.support.iceberg_tables import row_counts
+from tests.support.rest_catalogue import RestCatalogue
+from tests.support.spark_job import SparkJob
+
+KILLS = int(os.environ.get("MATERIALIZE_KILLS", "3"))
+SEED = int(os.environ.get("MATERIALIZE_SEED", "1"))
+KINDS = (
+    *("mid-commit", "catalogue after", "catalogue before", "driver", "catalogue after"),
+    *("mid-commit", "catalogue before", "zombie", "catalogue after", "mid-commit"),
+)
+"""In this order, again and again."""
+TOPIC = "k"
+RECORDS_PER_STEP = 120
+RECORDS_PER_BATCH = 30
+WAIT_SECONDS_MAX = 900.0
+
+pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(1_200 + 600 * KILLS)]
+
+
+@pytest.fixture(scope="module")
+def nyc(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aggregated]:
+    with asyncio.Runner() as runner:
+        context = running_broker(zookeeper, tmp_path_factory.mktemp("kills-broker"))
+        broker = runner.run(context.__aenter__())
+        try:
+            yield Aggregated(broker.bootstrap, runner)
+        finally:
+            runner.run(context.__aexit__(None, None, None))
+
+
+class Campaign:
+    """The job, its catalogue, and what the sources have."""
+
+    def __init__(self, nyc: Aggregated, directory: Path) -> None:
+        self.nyc = nyc
+        self.directory = directory
+        self.tables = directory / "tables"
+        self.name = NAMESPACE, f"global_{TOPIC}"
+        self.catalogue = open_catalogue(str(self.tables))
+        self.server = RestCatalogue(self.tables)
+        self.chance = random.Random(SEED)
+        self.done: Counter[str] = Counter()
+        self.records = 0
+        self._jobs = 0
+
+    def produce(self) -> None:
+        """Copy more records of each source."""
+        more = range(self.records, self.records + RECORDS_PER_STEP)
+        for source in SOURCES:
+            self.nyc.run(self.nyc.publish_map(source, TOPIC, more.stop))
+            self.nyc.run(self.nyc.copy(f"{source}.{TOPIC}", more))
+        self.records = more.stop
+
+    def start(self, *, by_rest: bool | None = None) -> SparkJob:
+        """Start a job, by one of the two ways to the catalogue."""
+        if by_rest is None:
+            by_rest = self.chance.random() < 0.5
+        self._jobs += 1
+        place = self.server.uri if by_rest else str(self.tables)
+        arguments = [self.nyc.bootstrap, TOPIC, place, str(RECORDS_PER_BATCH)]
+        log = self.directory / f"job-{self._jobs}.log"
+        return SparkJob("tests.support.iceberg_job", arguments, log)
+
+    def state(self) -> TableState | None:
+        if not self.catalogue.table_exists(self.name):
+            return None
+        return TableState.decode(self.catalogue.load_table(self.name).properties)
+
+    def wait_for_batch(self, job: SparkJob) -> None:
+        """Wait until this job has the table, and has committed a batch."""
+        _, read = self._progress()
+        self.produce()
+
+        def has_committed() -> bool:
+            assert job.process.poll() is None, job.log_file.read_text()[-3_000:]
+            return self._progress()[1] > read
+
+        wait_for(has_committed)
+
+    def wait_for_epoch(self, epoch: int) -> None:
+        wait_for(lambda: self._progress()[0] > epoch)
+
+    def _progress(self) -> tuple[int, int]:
+        state = self.state()
+        if state is None:
+            return 0, 0
+        epoch = 0 if state.writer is None else state.writer.epoch
+        return epoch, sum(state.positions.offsets.values())
+
+    def kill(self, kind: str, job: SparkJob) -> SparkJob:
+        """Kill once, and return the job that runs then."""
+        self.done[kind] += 1
+        match kind:
+            case "driver":
+                time.sleep(self.chance.random())
+                job.kill()
+                return self.start()
+            case "mid-commit":
+                self._kill_in_commit(job)
+                return self.start()
+            case "zombie":
+                return self._wake_zombie(job)
+        place = kind.split()[1]
+        if self.server.uri not in job.process.args:  # type: ignore[operator]
+            job.kill()
+            job = self.start(by_rest=True)
+        self.wait_for_batch(job)
+        self.server.die_at_next_commit(place)
+        self.produce()
+        wait_for(lambda: self.server.is_dead)
+        self.server.start()
+        return job
+
+    def _kill_in_commit(self, job: SparkJob) -> None:
+        """Kill a job when a commit has begun; count those whose commit did not happen."""
+        folder = self.tables / self.name[0] / self.name[1] / "metadata"
+        seen = set(folder.glob("*.avro"))
+        self.produce()
+        wait_for(lambda: set(folder.glob("*.avro")) - seen, pause=0.001)
+        time.sleep(self.chance.choice((0, 0, 0.005, 0.02, 0.05)))
+        job.kill()
+        written = {each.as_uri() for each in set(folder.glob("*.avro")) - seen}
+        if written - referenced_files(self.catalogue.load_table(self.name)):
+            self.done["commits cut short"] += 1
+
+    def _wake_zombie(self, job: SparkJob) -> SparkJob:
+        state = self.state()
+        assert state is not None and state.writer is not None
+        self.produce()
+        time.sleep(self.chance.random() / 4)
+        job.signal(signal.SIGSTOP)
+        successor = self.start()
+        self.wait_for_epoch(state.writer.epoch)
+        job.signal(signal.SIGCONT)
+        assert job.process.wait(WAIT_SECONDS_MAX) == 1
+        assert "another writer has taken it over" in job.log_file.read_text()
+        job.kill()  # what is left of its session
+        return successor
+
+
+def wait_for(is_done: Callable[[], object], pause: float = 0.05) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while not is_done():
+        assert time.monotonic() < deadline
+        time.sleep(pause)
+
+
+def test_kills_lose_nothing_and_double_nothing(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path
+) -> None:
+    for source in SOURCES:
+        nyc.run(nyc.create(f"{source}.{TOPIC}"))
+    campaign = Campaign(nyc, tmp_path)
+    campaign.produce()
+    campaign.server.start()
+    job = campaign.start()
+    try:
+        for index in range(KILLS):
+            campaign.wait_for_batch(job)
+            job = campaign.kill(KINDS[index % len(KINDS)], job)
+            if index % 10 == 9 or index + 1 == KILLS:
+                compact_table(
+                    spark, campaign.catalogue, campaign.name, files_min=2, small_bytes=1 << 20
+                )
+                table = campaign.catalogue.load_table(campaign.name)
+                expire_snapshots(table, datetime.now(UTC))
+                print(f"{index + 1} kills: {dict(campaign.done)}", flush=True)
+        campaign.produce()
+    finally:
+        job.kill()
+        campaign.server.stop()
+    wanted = kept_table(TOPIC, str(campaign.tables), RECORDS_PER_BATCH, once=True)
+    keep_table(spark, aggregate_of(nyc.bootstrap), wanted)
+    table = campaign.catalogue.load_table(campaign.name)
+    found = row_counts(table)
+    expected = Counter(
+        (source.upper(), SHIFT + i, f"{source}.{TOPIC} {i}".encode())
+        for source in SOURCES
+        for i in range(campaign.records)
+    )
+    doubled = sum(count - 1 for count in found.values())
+    print(
+        f"{KILLS} kills, {expected.total()} records: {(found - expected).total()} in the table "
+        f"and not in the sources, {(expected - found).total()} lost, {doubled} doubled"
+    )
+    assert found == expected

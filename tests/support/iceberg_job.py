@@ -1,0 +1,52 @@
+"""A Spark driver in a process of its own that keeps an Iceberg table until it is killed.
+
+python -m tests.support.iceberg_job BOOTSTRAP TOPIC CATALOG RECORDS_PER_BATCH
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from spark_global.iceberg.keeping import REFUSALS, KeptTable, keep_table
+from spark_global.links import MirrorLink
+from spark_global.session import SHORT_JOB, open_session
+from spark_global.views import Aggregate
+
+MASTER: Final = "local[2]"
+NAMESPACE: Final = "nyc"
+SOURCES: Final = ("ewr", "jfk")
+
+
+def aggregate_of(bootstrap: str) -> Aggregate:
+    """The aggregate of the job."""
+    links = tuple(
+        MirrorLink(name=f"{source}-nyc", source=source, datacenter=source.upper())
+        for source in SOURCES
+    )
+    return Aggregate(name="nyc", bootstrap=bootstrap, links=links)
+
+
+def kept_table(topic: str, catalogue: str, records_max: int, *, once: bool) -> KeptTable:
+    """What the job keeps."""
+    return KeptTable(
+        view=f"global_{topic}",
+        catalogue=catalogue,
+        identifier=(NAMESPACE, f"global_{topic}"),
+        trigger_seconds=0.05,
+        records_max=records_max,
+        stops_at_end=once,
+    )
+
+
+def main(bootstrap: str, topic: str, catalogue: str, records_max: str) -> None:
+    wanted = kept_table(topic, catalogue, int(records_max), once=False)
+    with open_session(MASTER, settings=SHORT_JOB) as session:
+        try:
+            keep_table(session, aggregate_of(bootstrap), wanted)
+        except REFUSALS as error:
+            sys.exit(f"{type(error).__name__}: {error}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,120 @@
+"""Until when a table is complete."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from local_cluster.client.model import TopicPartition
+from mirror_maker.formats.completeness.replayed_topic import PartitionCompleteness
+from mirror_maker.formats.completeness.statement import NO_HOLD
+from spark_global.iceberg.sightings import (
+    SIGHTINGS_MAX,
+    Sighting,
+    Sightings,
+    Statements,
+    sightings_of,
+)
+from spark_global.iceberg.table_state import Through
+from spark_global.links import MirrorLink
+from spark_global.source.coverage import ReadTopic
+from spark_global.source.splits import Origin
+from spark_global.streaming.positions import StreamPositions
+
+
+def copy(datacenter: str, topic: str) -> ReadTopic:
+    link = MirrorLink(source=datacenter, datacenter=datacenter, name=f"{datacenter}-nyc")
+    return ReadTopic(topic, Origin(datacenter, "a"), link)
+
+
+def stated(partition: int, through_ms: int | None, gaps: int = 0) -> PartitionCompleteness:
+    return PartitionCompleteness(
+        topic="a",
+        partition=partition,
+        topic_id=UUID(int=1),
+        generation=0,
+        position=0,
+        epoch=0,
+        sampled_ms=through_ms,
+        end=0,
+        complete_through_ms=through_ms,
+        proved_through_ms=None,
+        gaps=gaps,
+        hold=NO_HOLD,
+        worker_id="w",
+        written_ms=0,
+    )
+
+
+def of_link(link: str, *found: PartitionCompleteness) -> Statements:
+    return {link: {(each.topic, each.partition): each for each in found}}
+
+
+def at(topic: str, *ends: int) -> dict[TopicPartition, int]:
+    return {TopicPartition(topic, index): end for index, end in enumerate(ends)}
+
+
+def positions(offsets: dict[TopicPartition, int]) -> StreamPositions:
+    return StreamPositions(topic_ids={}, offsets=offsets)
+
+
+def test_a_datacenter_is_as_complete_as_its_least_partition() -> None:
+    copies = {"jfk.a": [copy("jfk", "jfk.a")]}
+    found = sightings_of(
+        copies,
+        {"jfk.a": [0, 1]},
+        at("jfk.a", 10, 20),
+        of_link("jfk-nyc", stated(0, 700, gaps=1), stated(1, 500, gaps=2)),
+    )
+    expected = Sighting(stated=Through(500, None, 3), ends=at("jfk.a", 10, 20))
+    assert found == {"jfk": expected}
+
+
+def test_a_partition_without_statement_or_end_leaves_its_datacenter_out() -> None:
+    copies = {"jfk.a": [copy("jfk", "jfk.a")], "lga.a": [copy("lga", "lga.a")]}
+    partitions = {"jfk.a": [0, 1], "lga.a": [0]}
+    whole = of_link("jfk-nyc", stated(0, 1), stated(1, 2))
+    ends = at("jfk.a", 10, 20) | at("lga.a", 5)
+    assert list(sightings_of(copies, partitions, ends, whole)) == ["jfk"]
+    assert not sightings_of(copies, partitions, ends, of_link("jfk-nyc", stated(0, 1)))
+    assert not sightings_of(copies, partitions, at("jfk.a", 10), whole)
+
+
+def test_where_links_merge_each_datacenter_has_the_partitions_of_its_link() -> None:
+    copies = {"a": [copy("jfk", "a"), copy("lga", "a")]}
+    statements = {
+        **of_link("jfk-nyc", stated(0, 7)),
+        **of_link("lga-nyc", stated(0, 9), stated(1, 8)),
+    }
+    found = sightings_of(copies, {"a": [0, 1]}, at("a", 10, 20), statements)
+    assert {name: each.stated.through_ms for name, each in found.items()} == {"jfk": 7, "lga": 8}
+    assert found["jfk"].ends == at("a", 10)
+
+
+def test_only_what_the_positions_have_reached_is_complete() -> None:
+    def seen(time_ms: int, jfk: int, lga: int) -> dict[str, Sighting]:
+        return {
+            "jfk": Sighting(stated=Through(time_ms, None, 0), ends=at("jfk.a", jfk)),
+            "lga": Sighting(stated=Through(time_ms + 1, None, 0), ends=at("lga.a", lga)),
+        }
+
+    sightings = Sightings()
+    for step in (seen(100, 10, 10), seen(200, 20, 20), seen(300, 30, 30)):
+        sightings.add(step)
+
+    def reached(jfk: int, lga: int) -> dict[str, int | None]:
+        found = sightings.reached(positions(at("jfk.a", jfk) | at("lga.a", lga)))
+        return {name: each.through_ms for name, each in found.items()}
+
+    assert sightings.reached(positions(at("jfk.a", 10))) == {"jfk": Through(100, None, 0)}
+    assert reached(9, 9) == {}
+    assert reached(10, 29) == {"jfk": 100, "lga": 201}
+    assert reached(25, 30) == {"jfk": 200, "lga": 301}
+    assert reached(30, 30) == {"jfk": 300, "lga": 301}
+
+
+def test_the_newest_sighting_is_never_dropped() -> None:
+    sightings = Sightings()
+    for end in range(3 * SIGHTINGS_MAX):
+        sightings.add({"jfk": Sighting(stated=Through(end, None, 0), ends=at("jfk.a", end))})
+    last = 3 * SIGHTINGS_MAX - 1
+    assert sightings.reached(positions(at("jfk.a", last))) == {"jfk": Through(last, None, 0)}
