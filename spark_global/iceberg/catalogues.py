@@ -22,12 +22,15 @@ UNREACHABLE: Final = (RESTError, SQLAlchemyError, OSError)
 """What a catalogue raises that does not answer, or not in time. The outcome is unknown."""
 
 
-def open_catalogue(text: str) -> Catalog:
-    """Open a catalogue; a directory that does not exist is created. Raises `UNREACHABLE`."""
+def open_catalogue(text: str, *, create: bool = False) -> Catalog:
+    """Open a catalogue. Raises `UNREACHABLE`, also if there is none and `create` is false."""
     if text.startswith(("http://", "https://")):
         return load_catalog(NAME, type="rest", uri=text)
     directory = Path(text.removeprefix("file://")).absolute()
-    directory.mkdir(parents=True, exist_ok=True)
+    if create:
+        directory.mkdir(parents=True, exist_ok=True)
+    elif not (directory / SQLITE_FILE).exists():
+        raise FileNotFoundError(f"{directory} has no {SQLITE_FILE}, so it is no catalogue")
     return load_catalog(
         NAME,
         type="sql",

@@ -36,7 +36,7 @@ from spark_global.iceberg.table_writer import (
     TableWriter,
     WriterReplacedError,
 )
-from spark_global.materialize import UnknownViewError
+from spark_global.materialize import Materialization, UnknownViewError
 from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
 from spark_global.source.options import ReadOptions
 from spark_global.sql import explain_error
@@ -69,6 +69,19 @@ class KeptTable:
     group: str | None = None
     """Consumer group under which lag tools see the job."""
     state_seconds: float = STATE_SECONDS
+
+
+def kept_as(wanted: Materialization, identifier: tuple[str, ...]) -> KeptTable:
+    """Return a view to keep as a table of the catalogue that `path` names."""
+    return KeptTable(
+        view=wanted.view,
+        catalogue=wanted.path,
+        identifier=identifier,
+        trigger_seconds=wanted.trigger_seconds,
+        stops_at_end=wanted.stops_at_end,
+        records_max=wanted.records_max,
+        group=wanted.group,
+    )
 
 
 def run_keeping(
@@ -105,7 +118,9 @@ def keep_table(session: SparkSession, aggregate: Aggregate, wanted: KeptTable) -
         max_records_per_trigger=wanted.records_max,
         group=wanted.group,
     )
-    writer = TableWriter(open_catalogue(wanted.catalogue), wanted.identifier, wanted.view)
+    writer = TableWriter(
+        open_catalogue(wanted.catalogue, create=True), wanted.identifier, wanted.view
+    )
     writer.take_over()
     with asyncio.Runner() as runner:
         keeper = _Keeper(session, options, wanted, writer, runner)

@@ -35,6 +35,8 @@ class Upkeep:
     files_min: int
     small_bytes: int
     keep_hours: float
+    keep_snapshots: int
+    """Most snapshots that are kept, however young they are."""
 
 
 def run_upkeep(wanted: Upkeep, *, master: str = LOCAL_MASTER) -> tuple[str | None, str]:
@@ -54,7 +56,9 @@ def run_upkeep(wanted: Upkeep, *, master: str = LOCAL_MASTER) -> tuple[str | Non
                 table = catalogue.load_table(wanted.identifier)
                 check_table(table)
                 now = datetime.now(UTC)
-                expired = expire_snapshots(table, now - timedelta(hours=wanted.keep_hours))
+                expired = expire_snapshots(
+                    table, now - timedelta(hours=wanted.keep_hours), wanted.keep_snapshots
+                )
                 hours = max(wanted.keep_hours, UNREFERENCED_HOURS_MIN)
                 table = catalogue.load_table(wanted.identifier)
                 deleted = delete_unreferenced(table, now - timedelta(hours=hours))
@@ -74,14 +78,19 @@ def run_upkeep(wanted: Upkeep, *, master: str = LOCAL_MASTER) -> tuple[str | Non
     )
 
 
-def expire_snapshots(table: Table, before: datetime) -> int:
-    """Expire the snapshots from before a time, except the newest; return how many they were."""
+def expire_snapshots(table: Table, before: datetime, keep_max: int) -> int:
+    """Expire old snapshots, and those beyond the newest `keep_max`; return how many they were.
+
+    The current snapshot stays.
+    """
     current = table.metadata.current_snapshot_id
     before_ms = round(before.timestamp() * 1_000)
+    snapshots = sorted(table.snapshots(), key=lambda each: each.sequence_number or 0)
+    surplus = max(0, len(snapshots) - keep_max)
     old = [
         each.snapshot_id
-        for each in table.snapshots()
-        if each.timestamp_ms < before_ms and each.snapshot_id != current
+        for index, each in enumerate(snapshots)
+        if (each.timestamp_ms < before_ms or index < surplus) and each.snapshot_id != current
     ]
     if old:
         table.maintenance.expire_snapshots().by_ids(old).commit()

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import logging
 import time
+import uuid
 from collections.abc import Iterable
 from typing import Final
 
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.model import TopicPartition
+from local_cluster.client.model import ClusterMetadata, TopicMetadata, TopicPartition
 from local_cluster.client.reader import read_until
+from local_cluster.records.batch import CorruptRecordError
 from local_cluster.wire.constants import LATEST_TIMESTAMP
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats.completeness.cut import READ_BACK_MS
 from mirror_maker.formats.completeness.replayed_topic import CompletenessTopic
 from mirror_maker.formats.completeness.statement import completeness_topic_name
+from mirror_maker.formats.fields import MapFormatError
 from spark_global.addresses import ClusterAddress
 from spark_global.iceberg.sightings import Statements
 
@@ -39,15 +42,26 @@ class StatementReader:
     async def poll(self, links: Iterable[str]) -> Statements:
         """Return what these links have stated so far; a link without a topic states nothing."""
         for link in sorted(set(links)):
-            followed = self._followed.setdefault(link, _Followed(completeness_topic_name(link)))
-            try:
-                await followed.catch_up(self._client)
-            except KafkaError as error:
-                log.warning("%s cannot be read: %s", followed.topic, error)
+            self._followed.setdefault(link, _Followed(completeness_topic_name(link)))
+        try:
+            metadata = await self._client.metadata()
+            for followed in self._followed.values():
+                await self._catch_up(followed, metadata)
+        except KafkaError as error:
+            log.warning("the completeness topics cannot be read: %s", error)
         return {
             link: {(each.topic, each.partition): each for each in followed.replayed.partitions()}
             for link, followed in self._followed.items()
         }
+
+    async def _catch_up(self, followed: _Followed, metadata: ClusterMetadata) -> None:
+        topic = metadata.topics.get(followed.topic)
+        if topic is None:
+            return
+        try:
+            await followed.catch_up(self._client, topic)
+        except (CorruptRecordError, KafkaError, MapFormatError) as error:
+            log.warning("%s cannot be read: %s", followed.topic, error)
 
 
 class _Followed:
@@ -56,15 +70,11 @@ class _Followed:
     def __init__(self, topic: str) -> None:
         self.topic = topic
         self.replayed = CompletenessTopic()
-        self._topic_id: object = None
+        self._topic_id: uuid.UUID | None = None
         self._position: int | None = None
 
-    async def catch_up(self, client: KafkaClient) -> None:
-        """Read what was added. Raises KafkaError."""
-        metadata = await client.metadata()
-        found = metadata.topics.get(self.topic)
-        if found is None:
-            return
+    async def catch_up(self, client: KafkaClient, found: TopicMetadata) -> None:
+        """Read what was added. Raises KafkaError, CorruptRecordError and MapFormatError."""
         at = TopicPartition(self.topic, 0)
         end = await _offset(client, at, LATEST_TIMESTAMP)
         if found.topic_id != self._topic_id or end < (self._position or 0):
@@ -78,10 +88,11 @@ class _Followed:
             since_ms = round(time.time() * _MS_PER_SECOND) - READ_BACK_MS
             first = await _offset(client, at, max(0, since_ms))
             self._position = first if first >= 0 else end
-        leader = found.partitions[0].leader
-        if leader < 0:
+        partition = found.partitions.get(0)
+        if partition is None or partition.leader < 0:
             raise KafkaError(ErrorCode.leader_not_available, str(at))
-        async for header, records in read_until(client, leader, at, self._position, end):
+        batches = read_until(client, partition.leader, at, self._position, end)
+        async for header, records in batches:
             for record in records:
                 self.replayed.replay(record.key, record.value)
             self._position = header.next_offset

@@ -110,7 +110,7 @@ class RestCatalogue:
 
 def serve(directory: Path, port: int) -> None:
     """Serve until the process is killed."""
-    catalogue = open_catalogue(str(directory))
+    catalogue = open_catalogue(str(directory), create=True)
     one_at_a_time = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):

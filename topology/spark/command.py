@@ -42,6 +42,24 @@ TableOption = Annotated[
 ]
 
 
+TriggerOption = Annotated[
+    float, typer.Option("--trigger", min=0, help="Seconds between two batches.")
+]
+OnceOption = Annotated[
+    bool, typer.Option("--once", help="Stop when all that is there now is written.")
+]
+LateOption = Annotated[
+    int, typer.Option("--late", min=0, help="Seconds that a window waits for late records.")
+]
+RecordsMaxOption = Annotated[
+    int | None, typer.Option("--records-max", min=1, help="Most records of one batch.")
+]
+GroupOption = Annotated[
+    str | None, typer.Option("--group", help="Consumer group that lag tools see.")
+]
+MasterOption = Annotated[str, typer.Option("--master", help="Spark master.")]
+
+
 @spark_app.command()
 def materialize(
     view: Annotated[
@@ -59,22 +77,12 @@ def materialize(
     to: Annotated[Format, typer.Option("--to", help="Format of the table.")] = Format.parquet,
     table: TableOption = None,
     aggregate: AggregateOption = None,
-    trigger_seconds: Annotated[
-        float, typer.Option("--trigger", min=0, help="Seconds between two batches.")
-    ] = 10.0,
-    once: Annotated[
-        bool, typer.Option("--once", help="Stop when all that is there now is written.")
-    ] = False,
-    late_seconds: Annotated[
-        int, typer.Option("--late", min=0, help="Seconds that a window waits for late records.")
-    ] = 600,
-    records_max: Annotated[
-        int | None, typer.Option("--records-max", min=1, help="Most records of one batch.")
-    ] = None,
-    group: Annotated[
-        str | None, typer.Option("--group", help="Consumer group that lag tools see.")
-    ] = None,
-    master: Annotated[str, typer.Option("--master", help="Spark master.")] = "local[*]",
+    trigger_seconds: TriggerOption = 10.0,
+    once: OnceOption = False,
+    late_seconds: LateOption = 600,
+    records_max: RecordsMaxOption = None,
+    group: GroupOption = None,
+    master: MasterOption = "local[*]",
     state_dir: StateDirOption = None,
 ) -> None:
     """Keep a view as a table, exactly once, until Ctrl-C. The same command goes on after a stop.
@@ -86,27 +94,9 @@ def materialize(
         fail("--table is for --to iceberg", code=EXIT_USAGE)
     identifier = None if table is None else _identifier(table)
     running, cluster = running_aggregate(deployment, aggregate, state_dir)
-    require_extra("spark")
-    from topology.deployment.aggregate_view import aggregate_view
-
-    if to is Format.iceberg:
-        require_extra("iceberg")
-        from spark_global.iceberg.keeping import KeptTable, run_keeping
-
-        kept = KeptTable(
-            view=view,
-            catalogue=path,
-            identifier=identifier or (cluster, view),
-            trigger_seconds=trigger_seconds,
-            stops_at_end=once,
-            records_max=records_max,
-            group=group,
-        )
-        problem = run_keeping(aggregate_view(running, cluster), kept, master=master)
-        if problem is not None:
-            fail(problem)
-        return
+    require_extra("iceberg" if to is Format.iceberg else "spark")
     from spark_global.materialize import Materialization, run_materializing
+    from topology.deployment.aggregate_view import aggregate_view
 
     wanted = Materialization(
         view=view,
@@ -117,7 +107,13 @@ def materialize(
         records_max=records_max,
         group=group,
     )
-    problem = run_materializing(aggregate_view(running, cluster), wanted, master=master)
+    if to is Format.iceberg:
+        from spark_global.iceberg.keeping import kept_as, run_keeping
+
+        kept = kept_as(wanted, identifier or (cluster, view))
+        problem = run_keeping(aggregate_view(running, cluster), kept, master=master)
+    else:
+        problem = run_materializing(aggregate_view(running, cluster), wanted, master=master)
     if problem is not None:
         fail(problem)
 
@@ -137,12 +133,15 @@ def compact(
     keep_hours: Annotated[
         float,
         typer.Option("--keep-hours", min=0, help="Hours that old snapshots and files are kept."),
-    ] = 168.0,
-    master: Annotated[str, typer.Option("--master", help="Spark master.")] = "local[*]",
+    ] = 24.0,
+    keep_snapshots: Annotated[
+        int, typer.Option("--keep-snapshots", min=1, help="Most snapshots that are kept.")
+    ] = 1_000,
+    master: MasterOption = "local[*]",
 ) -> None:
     """Put the small files of an Iceberg table together, beside its running writer.
 
-    Old snapshots expire after --keep-hours, and then files that no snapshot has are deleted.
+    Old snapshots expire. Then files that no snapshot has are deleted if they are a day old.
     """
     identifier = _identifier(table)
     require_extra("iceberg")
@@ -154,6 +153,7 @@ def compact(
         files_min=files_min,
         small_bytes=small_mib * MIB,
         keep_hours=keep_hours,
+        keep_snapshots=keep_snapshots,
     )
     problem, said = run_upkeep(wanted, master=master)
     if problem is not None:

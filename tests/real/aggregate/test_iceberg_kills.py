@@ -77,7 +77,7 @@ class Campaign:
         self.directory = directory
         self.tables = directory / "tables"
         self.name = NAMESPACE, f"global_{TOPIC}"
-        self.catalogue = open_catalogue(str(self.tables))
+        self.catalogue = open_catalogue(str(self.tables), create=True)
         self.server = RestCatalogue(self.tables)
         self.chance = random.Random(SEED)
         self.done: Counter[str] = Counter()
@@ -204,7 +204,7 @@ def test_kills_lose_nothing_and_double_nothing(
                     spark, campaign.catalogue, campaign.name, files_min=2, small_bytes=1 << 20
                 )
                 table = campaign.catalogue.load_table(campaign.name)
-                expire_snapshots(table, datetime.now(UTC))
+                expire_snapshots(table, datetime.now(UTC), 1)
                 print(f"{index + 1} kills: {dict(campaign.done)}", flush=True)
         campaign.produce()
     finally:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from spark_global.iceberg.catalogues import open_catalogue
 from spark_global.iceberg.small_files import GROUP_FILES_MIN, SMALL_BYTES
 from spark_global.materialize import LATE_SECONDS, TRIGGER_SECONDS
 from spark_global.session import LOCAL_MASTER
@@ -244,6 +245,10 @@ def test_duckdb_answers_without_a_deployment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = ("--engine", "duckdb", "--catalog", tmp_path / "tables", "-o", "json")
+    found = run("sql", *options, "SELECT 1")
+    assert (found.exit_code, "so it is no catalogue" in found.stderr) == (1, True)
+    assert not (tmp_path / "tables").exists()
+    open_catalogue(str(tmp_path / "tables"), create=True)
     found = run("sql", *options, "SELECT 40 + 2 AS answer")
     assert (found.exit_code, json.loads(found.stdout)["rows"]) == (0, [[42]])
     found = run("sql", *options, "SELECT * FROM global_a")

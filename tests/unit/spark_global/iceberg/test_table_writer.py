@@ -35,7 +35,7 @@ VIEW = "global_flights"
 
 @pytest.fixture
 def catalogue(tmp_path: Path) -> Catalog:
-    return open_catalogue(str(tmp_path / "tables"))
+    return open_catalogue(str(tmp_path / "tables"), create=True)
 
 
 @pytest.fixture
@@ -308,7 +308,9 @@ def test_expired_snapshots_lose_neither_rows_nor_state(
     far = EPOCH.replace(year=2100)
     assert delete_unreferenced(table, EPOCH) == 0, "nothing is that old"
     before = len(table.snapshots())
-    assert expire_snapshots(table, far) == before - 1
+    assert expire_snapshots(table, EPOCH, before - 1) == 1, "only the oldest"
+    table = catalogue.load_table(NAME)
+    assert expire_snapshots(table, far, before) == before - 2
     table = catalogue.load_table(NAME)
     assert len(table.snapshots()) == 1
     files = len(list((tmp_path / "tables").rglob("*.parquet")))
