@@ -60,7 +60,9 @@ class Aggregated:
         return Aggregate(name="nyc", bootstrap=self.bootstrap, links=links)
 
     async def create(self, topic: str, partitions: int = 1, cleanup: str = "delete") -> None:
-        new = NewTopic(name=topic, partitions=partitions, configs={"cleanup.policy": cleanup})
+        # The records are of 1970, so retention would delete them at its next check.
+        configs = {"cleanup.policy": cleanup, "retention.ms": "-1"}
+        new = NewTopic(name=topic, partitions=partitions, configs=configs)
         async with KafkaClient(self.bootstrap) as client:
             created = await client.create_topics([new])
             assert not any(created.values()), created

@@ -51,8 +51,8 @@ KINDS = (
 )
 """In this order, again and again."""
 TOPIC = "k"
-RECORDS_PER_STEP = 120
-RECORDS_PER_BATCH = 30
+RECORDS_PER_STEP = 60
+RECORDS_PER_BATCH = 20
 WAIT_SECONDS_MAX = 900.0
 
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(1_200 + 600 * KILLS)]
@@ -210,7 +210,7 @@ def test_kills_lose_nothing_and_double_nothing(
     finally:
         job.kill()
         campaign.server.stop()
-    wanted = kept_table(TOPIC, str(campaign.tables), RECORDS_PER_BATCH, once=True)
+    wanted = kept_table(TOPIC, str(campaign.tables), 10_000, once=True)
     keep_table(spark, aggregate_of(nyc.bootstrap), wanted)
     table = campaign.catalogue.load_table(campaign.name)
     found = row_counts(table)
