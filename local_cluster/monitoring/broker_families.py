@@ -158,6 +158,19 @@ def connection_families(broker: MonitoredBroker) -> Iterator[Family]:
     )
 
 
+def certificate_families(broker: MonitoredBroker) -> Iterator[Family]:
+    """Yield when certificates expire; nothing without TLS."""
+    if broker.certificates:
+        yield gauge(
+            "heliograph_certificate_expiry_timestamp_seconds",
+            "When the first certificate of the listener's chain expires.",
+            *(
+                Sample(each.expires_s, {"listener": name})
+                for name, each in broker.certificates.items()
+            ),
+        )
+
+
 def log_families(broker: MonitoredBroker) -> Iterator[Family]:
     """Yield LogManager, LogCleanerManager, and the state of the log directories."""
     store = broker.log_directories

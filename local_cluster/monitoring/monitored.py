@@ -16,6 +16,7 @@ from local_cluster.log.directory.log_store import LogStore
 from local_cluster.log.disk.cold_reads import ColdReads
 from local_cluster.replication.isr_proposer import IsrProposer
 from local_cluster.replication.replica_set import ReplicaSet
+from local_cluster.security.authentication.tls_contexts import TlsContexts
 from local_cluster.server.broker_rights import BrokerRights
 from local_cluster.server.log_cleaner import LogCleaner
 from local_cluster.settings import BrokerSettings
@@ -42,3 +43,5 @@ class MonitoredBroker:
     meters: RequestMeters
     listeners: Mapping[str, ListenerCounters]
     """By name of the listener."""
+    certificates: Mapping[str, TlsContexts]
+    """By name of the listener, if it has TLS."""

@@ -98,6 +98,7 @@ class Scraper:
             of_broker.replica_families(broker, replicas),
             of_broker.controller_families(broker, cluster),
             of_broker.connection_families(broker),
+            of_broker.certificate_families(broker),
             rights_families(broker),
             of_broker.log_families(broker),
             of_broker.throttle_families(broker.replicas.throttle, broker.clock.monotonic_ms()),

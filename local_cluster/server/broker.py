@@ -315,6 +315,7 @@ class Broker:
                 rights=self._rights,
                 meters=self._listeners.meters,
                 listeners=self._listeners.counters,
+                certificates=self._listeners.certificates,
             ),
             BrokerConnections(self, connect),
             None if port is None else bind(settings.http_host, port),

@@ -67,6 +67,11 @@ class Listeners:
         return {name: bound.getsockname()[1] for name, bound in self._sockets.items()}
 
     @property
+    def certificates(self) -> Mapping[str, TlsContexts]:
+        """The certificates of each listener with TLS."""
+        return self._tls
+
+    @property
     def are_open(self) -> bool:
         """Whether connections are accepted, or were."""
         return bool(self._servers)

@@ -10,7 +10,7 @@ Labels = Mapping[str, str]
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[a-zA-Z_:][a-zA-Z0-9_:]*|[0-9.]+[smhd]?|=~|!~|!=|[^\s]')
 _AGGREGATIONS = frozenset({"sum", "count", "min", "max", "avg"})
-_FUNCTIONS = frozenset({"rate", "increase", "histogram_quantile", *_AGGREGATIONS})
+_FUNCTIONS = frozenset({"rate", "increase", "histogram_quantile", "time", *_AGGREGATIONS})
 _OPERATORS = frozenset({"and", "or", "unless", "bool"})
 _GROUPINGS = frozenset({"by", "without", "on", "ignoring", "group_left", "group_right"})
 _MATCHES: Mapping[str, Callable[[str, str], bool]] = {

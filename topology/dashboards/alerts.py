@@ -103,6 +103,14 @@ ALERTS: Final = (
         "broker {{ $labels.broker }} of {{ $labels.cluster }} has no ZooKeeper",
     ),
     Alert(
+        "CertificateExpires",
+        "heliograph_certificate_expiry_timestamp_seconds - time() < 14 * 86400",
+        "1h",
+        "warning",
+        "a certificate of broker {{ $labels.broker }} of {{ $labels.cluster }} expires in "
+        "{{ $value | humanizeDuration }}",
+    ),
+    Alert(
         "GroupWithoutProgress",
         "sum by (cluster, consumergroup, topic) (kafka_consumergroup_lag) > 0 and "
         "sum by (cluster, consumergroup, topic) "
@@ -124,6 +132,13 @@ ALERTS: Final = (
         "10m",
         "warning",
         "link {{ $labels.link }} is more than 5 minutes behind",
+    ),
+    Alert(
+        "AuditFindings",
+        "sum by (link, verdict) (heliograph_audit_findings) > 0",
+        "0s",
+        "critical",
+        "the audit of link {{ $labels.link }} finds {{ $value }} batches {{ $labels.verdict }}",
     ),
     Alert(
         "ProbeRecordsLost",

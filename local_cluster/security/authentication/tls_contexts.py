@@ -48,6 +48,7 @@ class TlsContexts:
         self._states = self._file_states()
         try:
             self._context = load_context(settings)
+            self._expires_s = _expiry_s(settings)
         except SecurityError as error:
             raise SecurityError(f"listener {listener}: {error}") from error
 
@@ -58,10 +59,17 @@ class TlsContexts:
             self._states = states
             try:
                 self._context = load_context(self._settings)
+                self._expires_s = _expiry_s(self._settings)
                 log.info("listener %s: certificates loaded again", self._listener)
             except SecurityError as error:
                 log.error("listener %s keeps its certificates: %s", self._listener, error)
         return self._context
+
+    @property
+    def expires_s(self) -> float:
+        """When the first certificate of the newest chain expires, in seconds since 1970."""
+        self.newest()
+        return self._expires_s
 
     def _file_states(self) -> FileStates:
         return file_states(_files_of(self._settings))
@@ -122,6 +130,23 @@ def _load_keystore(context: ssl.SSLContext, settings: TlsSettings) -> None:
         file.write(b"".join([key, *(each.public_bytes(Encoding.PEM) for each in chain)]))
         file.flush()
         context.load_cert_chain(file.name, password=passing)
+
+
+def _expiry_s(settings: TlsSettings) -> float:
+    """Return when the first certificate of a keystore expires, in seconds since 1970.
+
+    Raises SecurityError that names the file.
+    """
+    with _naming(settings.keystore_file):
+        content = _read(settings.keystore_file)
+        if settings.keystore_type == "PEM":
+            chain = x509.load_pem_x509_certificates(content)
+        else:
+            password = read_secret(settings.keystore_password) if settings.keystore_password else ""
+            store = pkcs12.load_pkcs12(content, password.encode())
+            found = [*([store.cert] if store.cert else []), *store.additional_certs]
+            chain = [each.certificate for each in found]
+        return min(each.not_valid_after_utc.timestamp() for each in chain)
 
 
 def _authorities(settings: TlsSettings) -> str:

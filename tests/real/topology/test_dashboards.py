@@ -14,6 +14,7 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from tests.support import promql
+from tests.support.authority import Authority
 from tests.support.heliograph_command import HeliographCommand
 from tests.support.producing import produce_to
 from tests.support.quiet_ports import quiet_ports
@@ -27,7 +28,12 @@ TOPOLOGY = """\
 name: shown
 zookeepers: [{{name: zookeeper, port: {0}}}]
 clusters:
-  - {{name: jfk, brokers: [{{id: 1, port: {1}}}], http: {{base_port: {2}}}}}
+  - name: jfk
+    listeners:
+      - {{name: PLAIN, inter_broker: true}}
+      - {{name: TLS, security_protocol: SSL, tls: {{keystore_file: {5}}}}}
+    brokers: [{{id: 1, ports: {{PLAIN: {1}, TLS: {4}}}}}]
+    http: {{base_port: {2}}}
   - {{name: nyc, kind: aggregate, brokers: [{{id: 1, port: {3}}}]}}
 links:
   - {{source: jfk, target: nyc, topics: [flights]}}
@@ -120,7 +126,8 @@ async def use(bootstrap: str) -> None:
 
 
 def test_every_panel_and_every_alert_has_data(command: HeliographCommand, tmp_path: Path) -> None:
-    command.file.write_text(TOPOLOGY.format(*quiet_ports(4)))
+    keystore = Authority(tmp_path / "tls").issue("broker").pem
+    command.file.write_text(TOPOLOGY.format(*quiet_ports(5), keystore))
     status = command.up()
     asyncio.run(use(status["clusters"][0]["bootstrap"]))
     directory = tmp_path / "monitoring"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import ssl
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -15,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
+from cryptography.x509 import load_pem_x509_certificates
 
 from local_cluster.client.auth.security import Secret, SecurityError
 from local_cluster.security.authentication.listener_security import TlsSettings
@@ -97,3 +100,25 @@ def test_a_changed_file_is_loaded_again_and_a_broken_one_is_not(
     assert second is not first
     os.utime(made.pem, ns=(1, 1))
     assert contexts.newest() is not second
+
+
+@pytest.mark.parametrize("kind", ["PEM", "PKCS12"])
+def test_the_first_certificate_that_expires_counts_also_after_a_change(
+    kind: Literal["PEM", "PKCS12"], authority: Authority, password: Secret
+) -> None:
+    made = authority.issue("broker", age=timedelta(hours=3))
+    file = made.pem if kind == "PEM" else made.store
+    is_store = kind == "PKCS12"
+    contexts = TlsContexts(
+        "L",
+        TlsSettings(
+            keystore_file=str(file),
+            keystore_type=kind,
+            keystore_password=password if is_store else None,
+        ),
+    )
+    first = contexts.expires_s
+    own = load_pem_x509_certificates(made.certificate_pem.read_bytes())
+    assert first == min(each.not_valid_after_utc.timestamp() for each in own)
+    authority.issue("broker")
+    assert contexts.expires_s > first
