@@ -46,6 +46,7 @@ from topology.rights.acl_command import acl_app
 from topology.rights.quota_command import quota_app
 from topology.rights.user_command import user_app
 from topology.spark.command import spark_app
+from topology.top.command import top
 from topology.version import show_version
 from topology.why.command import why
 
@@ -78,7 +79,7 @@ COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     *(plan, up, status, down),
     *(backup, restore),
     *(produce, consume),
-    *(why, doctor, support_bundle),
+    *(top, why, doctor, support_bundle),
     *(dashboards, gaps, audit, completeness, rebalance, demo, sql),
 )
 for command in COMMANDS:

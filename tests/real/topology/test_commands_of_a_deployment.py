@@ -72,6 +72,20 @@ def consume(command: HeliographCommand, *arguments: str) -> list[dict[str, Any]]
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def test_top_shows_every_part_with_its_rates(command: HeliographCommand) -> None:
+    view = command.run("top", "--interval", "0.5")
+    assert view["state"] == "running" and view["problems"] == []
+    assert [each["name"] for each in view["clusters"]] == ["jfk", "ewr", "nyc"]
+    for cluster in view["clusters"]:
+        assert (cluster["brokers"], cluster["controller"], cluster["offline"]) == ("1/1", 1, 0)
+        assert cluster["bytes_in_per_s"] is not None
+    for broker in view["brokers"]:
+        assert broker["memory_bytes"] > 0 and broker["cpu_share"] is not None
+    assert {each["state"] for each in view["links"]} == {"running"}
+    assert all(each["records_per_s"] is not None for each in view["links"])
+    assert "heliograph-mirror-nyc" in {each["name"] for each in view["groups"]}
+
+
 def test_the_global_view_knows_the_datacenter_of_each_record(command: HeliographCommand) -> None:
     deadline_s = time.monotonic() + WAIT_S
     found: list[dict[str, Any]] = []
