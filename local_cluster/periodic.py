@@ -73,9 +73,10 @@ class Periodic:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def set_interval(self, interval_ms: int) -> None:
-        """Change the interval. It holds from a run that comes soon."""
-        self._interval_ms = interval_ms
-        self._is_due.set()
+        """Change the interval. Another one holds from a run that comes soon."""
+        if interval_ms != self._interval_ms:
+            self._interval_ms = interval_ms
+            self._is_due.set()
 
     def trigger(self) -> None:
         """Run soon, without waiting for the interval. A backoff is not shortened."""

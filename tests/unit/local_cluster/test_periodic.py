@@ -119,3 +119,12 @@ def test_a_failure_is_logged_when_it_is_new_and_when_it_ends(
     ]
     assert logged[0].getMessage().startswith("the work failed and is retried in 100 ms:")
     assert logged[2].getMessage() == "the work: success after 5 failed attempts"
+
+
+def test_another_interval_holds_from_a_run_that_comes_soon() -> None:
+    async def change(periodic: Periodic) -> None:
+        periodic.set_interval(1_000)
+        await asyncio.sleep(0.5)
+        periodic.set_interval(200)
+
+    assert run(Work(), until_ms=1_000, during=change) == [500, 700, 900]

@@ -27,6 +27,17 @@ final class BrokerConfigScenarios {
             return Here.fields("nothing", nothing, "for_all", forAll, "described", described, "for_one", forOne, "both", both,
                 "deleted", deleted, "after", places(here, ONE, INTERVAL));
         });
+        all.add("broker-config-of-groups", here -> {
+            String name = "group.consumer.assignment.interval.ms";
+            var group = new ConfigResource(Type.GROUP, here.name);
+            var set = ConfigScenarios.alter(here, ALL, name, "1", OpType.SET);
+            here.until(() -> places(here, ONE, name).startsWith("1 "));
+            var described = List.of(places(here, ONE, name), places(here, group, "consumer.assignment.interval.ms"));
+            ConfigScenarios.alter(here, group, "consumer.assignment.interval.ms", "2", OpType.SET);
+            here.until(() -> places(here, group, "consumer.assignment.interval.ms").startsWith("2 "));
+            var own = places(here, group, "consumer.assignment.interval.ms");
+            return Here.fields("set", set, "described", described, "own", own, "deleted", ConfigScenarios.alter(here, ALL, name, "", OpType.DELETE));
+        });
         all.add("broker-config-accepted", here -> validated(here, ONE, OpType.SET,
             "log.retention.ms=70000", "log.retention.ms=-1", "log.segment.bytes=1048576", "log.roll.ms=70000", "log.cleanup.policy=compact",
             "log.cleanup.policy=delete,compact", "log.cleaner.backoff.ms=100", "log.cleaner.dedupe.buffer.size=4000000",
