@@ -11,7 +11,7 @@ import asyncio
 import json
 import re
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,6 +22,7 @@ from kazoo.exceptions import NoNodeError
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.constants import ConfigResourceType
 from local_cluster.wire.errors import ErrorCode
 from tests.support.cluster import BrokerProcess, running_broker
 from tests.support.kafka_in_zookeeper_mode import (
@@ -171,25 +172,13 @@ async def _play(
     await eventually(lambda: all(znodes.state(topic) for topic in created))
     await eventually(lambda: znodes.state("orders", 1))
     seen["created"] = znodes.tree()
-    answer = await client.call(
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        {
-            "resources": [
-                {
-                    "resource_type": 2,
-                    "resource_name": "orders",
-                    "configs": [
-                        {"name": "cleanup.policy", "config_operation": 0, "value": "compact"},
-                        {"name": "retention.ms", "config_operation": 1, "value": None},
-                    ],
-                }
-            ],
-            "validate_only": False,
-        },
-        node_id=1,
-    )
-    assert answer.responses[0].error_code == ErrorCode.none
+    changes = {"cleanup.policy": "compact", "retention.ms": None}
+    await alter(client, ConfigResourceType.TOPIC, "orders", changes)
+    await alter(client, ConfigResourceType.BROKER, "1", {"message.max.bytes": "2000000"})
+    await alter(client, ConfigResourceType.BROKER, "", {"log.retention.ms": "3600000"})
     seen["configured"] = znodes.tree()
+    await alter(client, ConfigResourceType.BROKER, "", {"log.retention.ms": None})
+    seen["broker config deleted"] = znodes.tree()
     answer = await add_partition(client)
     assert answer.results[0].error_code == ErrorCode.none
     await eventually(lambda: znodes.state("orders", 2))
@@ -262,6 +251,20 @@ async def of_kafka(connect: str, directory: Path) -> dict[str, Tree]:
         return await play(connect, brokers, restart)
 
 
+async def alter(
+    client: KafkaClient, kind: ConfigResourceType, name: str, values: Mapping[str, str | None]
+) -> None:
+    """Set configs, or delete them (None), through broker 1."""
+    configs = [
+        {"name": config, "config_operation": int(value is None), "value": value}
+        for config, value in values.items()
+    ]
+    resource = {"resource_type": kind, "resource_name": name, "configs": configs}
+    fields = {"resources": [resource], "validate_only": False}
+    answer = await client.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, fields, node_id=1)
+    assert answer.responses[0].error_code == ErrorCode.none
+
+
 async def of_ours(connect: str, directory: Path) -> dict[str, Tree]:
     config = {"auto.leader.rebalance.enable": "false"}
     async with (
@@ -285,6 +288,7 @@ async def test_znodes_are_those_of_kafka_3_9_1(zookeeper: str, tmp_path: Path) -
         "/brokers/topics/orders/partitions/1/state",
         "/controller",
     }
+    assert kafkas["configured"].keys() >= {"/config/brokers/1", "/config/brokers/<default>"}
     assert ours.keys() == kafkas.keys()
     for step, tree in kafkas.items():
         assert ours[step] == tree, step
