@@ -123,10 +123,13 @@ class MigrationMachine(RuleBasedStateMachine):
     # -- rules ------------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.clients) < 4)
-    @rule(is_classic=st.booleans(), is_static=st.booleans())
-    def join(self, is_classic: bool, is_static: bool) -> None:
+    @rule(is_classic=st.booleans(), is_static=st.booleans(), is_replaced=st.booleans())
+    def join(self, is_classic: bool, is_static: bool, is_replaced: bool) -> None:
+        """`is_replaced`, here and below: the others hear of it from another coordinator."""
         instance = f"i{self.number()}" if is_static else None
         self.add(is_classic, instance)
+        if is_replaced:
+            self.replace_coordinator()
 
     @precondition(lambda self: self.clients)
     @rule(pick=st.integers(0, 99), times=st.integers(1, 6))
@@ -140,8 +143,8 @@ class MigrationMachine(RuleBasedStateMachine):
             self.tick(client)
 
     @precondition(lambda self: self.clients)
-    @rule(pick=st.integers(0, 99))
-    def leave(self, pick: int) -> None:
+    @rule(pick=st.integers(0, 99), is_replaced=st.booleans())
+    def leave(self, pick: int, is_replaced: bool) -> None:
         client = self.clients[pick % len(self.clients)]
         self.remove(client)
         if client.is_classic:
@@ -149,10 +152,12 @@ class MigrationMachine(RuleBasedStateMachine):
             self.ask(client, "leave", LeaveRequest(GROUP, (leaving,)))
         elif client.epoch > 0:
             self.ask(client, "beat", self.beat(client, -1))
+        if is_replaced:
+            self.replace_coordinator()
 
     @precondition(lambda self: self.clients)
-    @rule(pick=st.integers(0, 99), other=st.booleans())
-    def restart(self, pick: int, other: bool) -> None:
+    @rule(pick=st.integers(0, 99), other=st.booleans(), is_replaced=st.booleans())
+    def restart(self, pick: int, other: bool, is_replaced: bool) -> None:
         """The process goes, and one of the same or the other protocol takes its place."""
         client = self.clients[pick % len(self.clients)]
         self.remove(client)
@@ -163,6 +168,8 @@ class MigrationMachine(RuleBasedStateMachine):
             leaver = LeavingMember(client.member_id, None)
             self.ask(client, "leave", LeaveRequest(GROUP, (leaver,)))
         self.add(client.is_classic is not other, client.instance_id)
+        if is_replaced:
+            self.replace_coordinator()
 
     @precondition(lambda self: self.clients)
     @rule(pick=st.integers(0, 99))
