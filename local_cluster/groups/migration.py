@@ -109,7 +109,10 @@ def fill_from_classic(step: ConsumerStep, classic: ClassicGroup) -> None:
         step.set_current(member._replace(assigned=assigned))
         step.extend_session(member.member_id)
         # A member that waits for a response sends no heartbeats; it gets one with this step.
-        if member.member_id not in (*classic.awaiting_join, *classic.awaiting_sync):
+        waits = (
+            member.member_id in classic.awaiting_join or member.member_id in classic.awaiting_sync
+        )
+        if not waits:
             ends_ms = step.timers.deadline_ms(_key(SESSION, group, member))
             step.timers.bring_forward(_key(CONSUMER_SESSION, group, member), ends_ms)
 

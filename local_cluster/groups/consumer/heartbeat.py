@@ -105,7 +105,9 @@ def heartbeat(step: ConsumerStep, request: HeartbeatRequest) -> HeartbeatRespons
     regex = updated.topic_regex
     resolved = _resolve(step, request) if regex and regex not in group.regexes else None
     default_assignor = step.limits.group_consumer_assignors[0]
-    assignor = group.preferred_assignor(default_assignor)
+    # Counting all votes costs as much as the group has members: only if this member's changes.
+    changes_vote = updated.server_assignor != member.server_assignor
+    assignor = group.preferred_assignor(default_assignor) if changes_vote else None
 
     if replaced is not None:
         step.replace_member(replaced, member)
@@ -118,7 +120,7 @@ def heartbeat(step: ConsumerStep, request: HeartbeatRequest) -> HeartbeatRespons
     if regex_changed:
         step.remove_unused_regex(member.topic_regex)
     is_changed = names_changed or regex_changed
-    has_other_assignor = group.preferred_assignor(default_assignor) != assignor
+    has_other_assignor = changes_vote and group.preferred_assignor(default_assignor) != assignor
     if _refresh_regexes(step, request) or group.epoch == 0 or is_changed or has_other_assignor:
         step.bump_epoch()
     else:

@@ -44,7 +44,7 @@ class ConsumerStep:
         A static member that comes back takes the place of its former id.
         """
         group = self.group
-        if member_id in group.members or (instance_id in group.static_members):
+        if member_id in group.members or instance_id in group.static_members:
             return
         size_max = self.limits.group_consumer_max_size
         if len(group.members) >= size_max:
