@@ -30,6 +30,7 @@ from spark_global.source.data_source import FORMAT
 from spark_global.source.maps import load_maps
 from spark_global.source.options import ReadOptions
 from spark_global.source.tables import (
+    COMPLETENESS_TABLE,
     END_OFFSETS_TABLE,
     GROUPS_TABLE,
     OFFSET_MAP_TABLE,
@@ -44,6 +45,7 @@ BOOKKEEPING_VIEWS: Final[Mapping[str, str]] = {
     "heliograph_end_offsets": END_OFFSETS_TABLE,
     "heliograph_source_end_offsets": SOURCE_END_OFFSETS_TABLE,
     "heliograph_groups": GROUPS_TABLE,
+    "heliograph_completeness": COMPLETENESS_TABLE,
 }
 """The tables of the views that belong to no topic."""
 

@@ -3,6 +3,7 @@
 Reading order:
 
     past       one cut per topic, for all views of a query
+    statements reads what the mirrors state about completeness now
     samples    reads where the sources of each link ended, and what is compacted
     resolving  where sources ended, as offsets of the aggregate, or why not (pure)
     offsets    a cut: its offsets, its description, its text (pure)

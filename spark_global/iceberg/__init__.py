@@ -7,7 +7,6 @@ Reading order:
     deciding      whether a batch may be committed (pure)
     table_writer  takes a table over, and commits batches to it
     sightings     until when the table is complete, per datacenter (pure)
-    statements    reads what the mirrors state about completeness
     packing       which ranges one Spark task writes (pure)
     file_writing  the Parquet files of a batch, written by Spark's tasks
     keeping       the loop: plan, write, commit

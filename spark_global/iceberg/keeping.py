@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import KafkaError
+from spark_global.cut.statements import StatementReader, Statements
 from spark_global.iceberg.catalogues import UNREACHABLE, open_catalogue
 from spark_global.iceberg.file_writing import (
     NOTHING_WRITTEN,
@@ -27,8 +28,7 @@ from spark_global.iceberg.file_writing import (
     write_files,
 )
 from spark_global.iceberg.packing import pack_ranges
-from spark_global.iceberg.sightings import Sightings, Statements, sightings_of
-from spark_global.iceberg.statements import StatementReader
+from spark_global.iceberg.sightings import Sightings, sightings_of
 from spark_global.iceberg.table_state import TableState
 from spark_global.iceberg.table_writer import (
     Batch,

@@ -14,15 +14,13 @@ from typing import Final
 
 from local_cluster.client.model import TopicPartition
 from mirror_maker.formats.completeness.replayed_topic import PartitionCompleteness
+from spark_global.cut.statements import Statements
 from spark_global.iceberg.table_state import Through
 from spark_global.source.coverage import ReadTopic
 from spark_global.streaming.positions import StreamPositions
 
 SIGHTINGS_MAX: Final = 256
 """Sightings of a job that catches up. If there are more, every second one is dropped."""
-
-Statements = Mapping[str, Mapping[tuple[str, int], PartitionCompleteness]]
-"""What is stated of each source topic and partition, by the name of the link."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,9 +29,10 @@ from pyspark.sql.types import StructType
 
 from spark_global.source.coverage import ReadPlan
 from spark_global.source.options import ReadOptions, check_streamable, parse_options
-from spark_global.source.planning import plan_groups, plan_read
+from spark_global.source.planning import plan_completeness, plan_groups, plan_read
 from spark_global.source.reading import Rows, read_range
 from spark_global.source.rows import (
+    completeness_rows,
     end_offset_rows,
     fingerprint_rows,
     group_rows,
@@ -41,6 +42,7 @@ from spark_global.source.rows import (
 )
 from spark_global.source.splits import Split, split_ranges
 from spark_global.source.tables import (
+    COMPLETENESS_TABLE,
     END_OFFSETS_TABLE,
     FINGERPRINTS_TABLE,
     GROUPS_TABLE,
@@ -90,6 +92,9 @@ class HeliographReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         if self._options.table == GROUPS_TABLE:
             return [SmallTable(group_rows(asyncio.run(plan_groups(self._options))))]
+        if self._options.table == COMPLETENESS_TABLE:
+            statements = asyncio.run(plan_completeness(self._options))
+            return [SmallTable(completeness_rows(self._options.links, statements))]
         plan = asyncio.run(plan_read(self._options))
         small = self._small_table(plan)
         if small is not None:

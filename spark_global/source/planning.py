@@ -25,6 +25,7 @@ from spark_global.addresses import ClusterAddress
 from spark_global.cut.offsets import Cut
 from spark_global.cut.resolving import HeldLogs, Vectors, resolve_cut
 from spark_global.cut.samples import read_not_kept, read_vectors
+from spark_global.cut.statements import Statements, read_statements
 from spark_global.links import MirrorLink
 from spark_global.source.coverage import (
     PartitionEnds,
@@ -79,6 +80,26 @@ async def plan_read(options: ReadOptions) -> ReadPlan:
             ranges += [replace(one, start=max(one.start, first)) for one in here]
     within = [part for part in (cut_range(one, bounds) for one in ranges) if part is not None]
     return ReadPlan(topics, ends, {at: maps[at] for at in ends if at in maps}, within, sources)
+
+
+async def plan_completeness(options: ReadOptions) -> Statements:
+    """Return what the links state of the partitions that the options select. Raises KafkaError."""
+    wanted = options.bounds
+    links = {
+        link.name
+        for link in options.links
+        if link.name is not None
+        and (not wanted.datacenters or link.datacenter in wanted.datacenters)
+    }
+    return {
+        link: {
+            (topic, partition): found
+            for (topic, partition), found in stated.items()
+            if options.topic in (None, topic)
+            and (not wanted.partitions or partition in wanted.partitions)
+        }
+        for link, stated in (await read_statements(options.maps, links)).items()
+    }
 
 
 async def plan_cut(options: ReadOptions, vectors: Vectors) -> Cut:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pyarrow as pa
 
 from local_cluster.client.model import TopicPartition
+from mirror_maker.formats.completeness.statement import Hold, HoldKind
+from spark_global.cut.statements import Statements
+from spark_global.links import MirrorLink
 from spark_global.source.columns import (
     Int64s,
     RecordColumns,
@@ -19,6 +24,7 @@ from spark_global.source.provenance import UNKNOWN_OFFSET
 from spark_global.source.splits import PartitionRange
 from spark_global.source.tables import (
     AGGREGATE_SIDE,
+    COMPLETENESS,
     END_OFFSETS,
     FINGERPRINTS,
     GROUPS,
@@ -183,3 +189,42 @@ def _origin_fields(plan: ReadPlan, at: TopicPartition, link: str | None) -> dict
         "partition": at.partition,
         "aggregate_topic": at.topic,
     }
+
+
+def completeness_rows(links: Iterable[MirrorLink], statements: Statements) -> pa.RecordBatch:
+    """Return the table `completeness`: one row per link and source partition."""
+    rows = [
+        {
+            "link": link.name,
+            "datacenter": link.datacenter,
+            "topic": topic,
+            "partition": partition,
+            "complete_through": _time(found.complete_through_ms),
+            "proved_through": _time(found.proved_through_ms),
+            "gaps": found.gaps,
+            "position": found.position,
+            "source_end": found.end,
+            "sampled_at": _time(found.sampled_ms),
+            "held_by": _held_by(found.hold),
+            "worker": found.worker_id,
+            "stated_at": _time(found.written_ms),
+        }
+        for link in links
+        for (topic, partition), found in sorted(statements.get(link.name or "", {}).items())
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=COMPLETENESS)
+
+
+def _time(time_ms: int | None) -> int | None:
+    return None if time_ms is None else time_ms * _US_PER_MS
+
+
+def _held_by(hold: Hold) -> str | None:
+    match hold.kind:
+        case HoldKind.OPEN_TRANSACTION:
+            return "an open transaction" + (
+                f" of producer id {hold.producer_id}" if hold.producer_id >= 0 else ""
+            )
+        case HoldKind.STOPPED:
+            return f"its mirror has stopped it: {hold.state}"
+    return None

@@ -5,6 +5,7 @@
     offset_map    the runs that relate source offsets and aggregate offsets
     end_offsets   one row per partition: log start, end, and end of the map
     source_end_offsets  the same of the partitions at their sources
+    completeness  until when the copies of a link are complete, one row per source partition
     groups        committed offsets of consumer groups, on the aggregate and at the sources
 
 `datacenter`, `topic`, `partition` and `offset` are those of the source. `aggregate_topic` and
@@ -19,8 +20,10 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
+COMMENT: Final = "comment"
+"""Spark's key for the description of a column."""
 SOURCE_SIDE: Final = "source"
 AGGREGATE_SIDE: Final = "aggregate"
 
@@ -93,12 +96,63 @@ GROUPS: Final = pa.schema(
     ]
 )
 
+COMPLETENESS: Final = pa.schema(
+    [
+        pa.field("link", pa.string(), nullable=False),
+        *_ORIGIN,
+        pa.field("complete_through", TIMESTAMP),
+        pa.field("proved_through", TIMESTAMP),
+        pa.field("gaps", pa.int64(), nullable=False),
+        pa.field("position", pa.int64(), nullable=False),
+        pa.field("source_end", pa.int64()),
+        pa.field("sampled_at", TIMESTAMP),
+        pa.field("held_by", pa.string()),
+        pa.field("worker", pa.string(), nullable=False),
+        pa.field("stated_at", TIMESTAMP, nullable=False),
+    ]
+)
+
+DESCRIPTIONS: Final[Mapping[str, str]] = {
+    "link": "link that copies the partition",
+    "side": "source or aggregate",
+    "datacenter": "where the records were produced",
+    "topic": "topic at the source",
+    "partition": "partition, the same at the source and on the aggregate",
+    "offset": "offset at the source; null if no offset map has it",
+    "aggregate_topic": "topic on the aggregate",
+    "aggregate_offset": "offset on the aggregate",
+    "timestamp": "timestamp of the record",
+    "key": "key as produced",
+    "value": "value as produced; null is a tombstone",
+    "headers": "headers as produced, in order",
+    "past_map": "whether the offset map ends before the record",
+    "expired": "whether retention has deleted the counterpart on the other side",
+    "fingerprint": "hash of timestamp, key, value and headers",
+    "records": "records of the run, with consecutive offsets on both sides",
+    "log_start_offset": "first offset that the log has",
+    "last_stable_offset": "end of what read_committed returns",
+    "mapped_source_offset": "first source offset that the offset map does not have",
+    "group": "consumer group",
+    "committed_offset": "next offset that the group reads",
+    "complete_through": "every record that the source committed before is copied or left out",
+    "proved_through": "the same, and no later leader epoch can withdraw it",
+    "gaps": "entries of the journal: records that were left out",
+    "position": "next source offset to copy",
+    "source_end": "end of the source at sampled_at",
+    "sampled_at": "when the end of the source was asked for, by the worker's clock",
+    "held_by": "what holds the time back, if the worker knows it",
+    "worker": "mirror worker that states the row",
+    "stated_at": "when it was stated, by the worker's clock",
+}
+"""What each column is, in every table that has it. `DESCRIBE` shows it."""
+
 RECORDS_TABLE: Final = "records"
 FINGERPRINTS_TABLE: Final = "fingerprints"
 OFFSET_MAP_TABLE: Final = "offset_map"
 END_OFFSETS_TABLE: Final = "end_offsets"
 SOURCE_END_OFFSETS_TABLE: Final = "source_end_offsets"
 GROUPS_TABLE: Final = "groups"
+COMPLETENESS_TABLE: Final = "completeness"
 
 TABLES: Final[Mapping[str, pa.Schema]] = {
     RECORDS_TABLE: RECORDS,
@@ -107,9 +161,16 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
     END_OFFSETS_TABLE: END_OFFSETS,
     SOURCE_END_OFFSETS_TABLE: END_OFFSETS,
     GROUPS_TABLE: GROUPS,
+    COMPLETENESS_TABLE: COMPLETENESS,
 }
 
 
 def spark_schema(table: str) -> StructType:
-    """Return Spark's schema of a table."""
-    return from_arrow_schema(TABLES[table])
+    """Return Spark's schema of a table, with a comment for each column."""
+    plain = from_arrow_schema(TABLES[table])
+    return StructType(
+        [
+            StructField(each.name, each.dataType, each.nullable, {COMMENT: DESCRIPTIONS[each.name]})
+            for each in plain.fields
+        ]
+    )

@@ -18,6 +18,7 @@ from spark_global.iceberg.keeping import KeptTable, keep_table
 from spark_global.iceberg.querying import run_duckdb
 from spark_global.iceberg.table_state import TableState, Through
 from spark_global.materialize import UnknownViewError
+from spark_global.views import create_views
 from tests.support.aggregated import SHIFT, Aggregated
 from tests.support.cluster import running_broker
 from tests.support.iceberg_tables import row_counts
@@ -59,6 +60,12 @@ def test_one_table_over_all_datacenters(
     nyc.run(nyc.state_complete("sfo", "h", SHIFT + 20, 1_000_000_000_000))
     nyc.run(nyc.copy("sfo.h", range(3_590, 3_610)))  # seconds of 1970, over the end of an hour
     aggregate = nyc.aggregate("sfo")
+    asked = "SELECT datacenter, topic, position, complete_through FROM heliograph_completeness"
+    assert create_views(spark, aggregate, asked) == ["heliograph_completeness"]
+    stated = [tuple(row) for row in spark.sql(asked).collect()]
+    assert [row[:3] for row in stated] == [("SFO", "h", SHIFT + 20)]
+    described = {row[0]: row[2] for row in spark.sql("DESCRIBE heliograph_completeness").collect()}
+    assert described["position"] == "next source offset to copy"
     place = str(tmp_path / "tables")
     state = keep_table(spark, aggregate, kept(place, records_max=8))
     assert state.complete == {"SFO": Through(1_000_000_000_000, 1_000_000_000_000, 0)}

@@ -7,11 +7,11 @@ from uuid import UUID
 from local_cluster.client.model import TopicPartition
 from mirror_maker.formats.completeness.replayed_topic import PartitionCompleteness
 from mirror_maker.formats.completeness.statement import NO_HOLD
+from spark_global.cut.statements import Statements
 from spark_global.iceberg.sightings import (
     SIGHTINGS_MAX,
     Sighting,
     Sightings,
-    Statements,
     sightings_of,
 )
 from spark_global.iceberg.table_state import Through

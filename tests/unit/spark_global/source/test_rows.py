@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -11,13 +12,16 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.fingerprint import fingerprint
 from local_cluster.records.header import HEADER_BYTES, read_header
+from mirror_maker.formats.completeness.replayed_topic import PartitionCompleteness
+from mirror_maker.formats.completeness.statement import NO_HOLD, Hold, HoldKind
 from spark_global.addresses import ClusterAddress
+from spark_global.links import MirrorLink
 from spark_global.source.columns import RecordColumns
 from spark_global.source.decoding import decode_columns
 from spark_global.source.provenance import MapRuns
-from spark_global.source.rows import fingerprint_rows, record_rows
+from spark_global.source.rows import completeness_rows, fingerprint_rows, record_rows
 from spark_global.source.splits import Origin, PartitionRange
-from spark_global.source.tables import SOURCE_SIDE, TABLES, spark_schema
+from spark_global.source.tables import DESCRIPTIONS, SOURCE_SIDE, TABLES, spark_schema
 
 RECORDS = [NewRecord(1_000 + i, b"k", b"v%d" % i, (("n", None),) * i) for i in range(3)]
 RUNS = MapRuns.of([(500, 10, 2)], source_next=502, target_next=12)
@@ -109,3 +113,54 @@ def test_batches_have_the_declared_schema() -> None:
     assert record_rows(columns(), wanted()).schema == TABLES["records"]
     assert fingerprint_rows(columns(), wanted()).schema == TABLES["fingerprints"]
     assert pa.types.is_timestamp(record_rows(columns(), wanted()).schema.field("timestamp").type)
+
+
+def test_completeness_is_a_row_per_link_and_partition() -> None:
+    def stated(partition: int, hold: Hold) -> PartitionCompleteness:
+        return PartitionCompleteness(
+            topic="flights",
+            partition=partition,
+            topic_id=UUID(int=1),
+            generation=0,
+            position=10,
+            epoch=0,
+            sampled_ms=None,
+            end=None,
+            complete_through_ms=1_000,
+            proved_through_ms=None,
+            gaps=2,
+            hold=hold,
+            worker_id="w",
+            written_ms=2_000,
+        )
+
+    holds = [
+        NO_HOLD,
+        Hold(HoldKind.OPEN_TRANSACTION, 7),
+        Hold(HoldKind.OPEN_TRANSACTION),
+        Hold(HoldKind.STOPPED, state="failed"),
+    ]
+    found = {("flights", index): stated(index, hold) for index, hold in enumerate(holds)}
+    links = [
+        MirrorLink(source="jfk", datacenter="JFK", name="jfk-nyc"),
+        MirrorLink(source="lga", datacenter="LGA", name="lga-nyc"),
+    ]
+    rows = completeness_rows(links, {"jfk-nyc": found}).to_pylist()
+    assert [row["held_by"] for row in rows] == [
+        None,
+        "an open transaction of producer id 7",
+        "an open transaction",
+        "its mirror has stopped it: failed",
+    ]
+    first = rows[0]
+    assert (first["link"], first["datacenter"], first["gaps"]) == ("jfk-nyc", "JFK", 2)
+    assert first["complete_through"] == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+    assert (first["proved_through"], first["source_end"], first["sampled_at"]) == (None,) * 3
+
+
+def test_every_column_of_every_table_is_described() -> None:
+    for table, schema in TABLES.items():
+        fields = spark_schema(table).fields
+        assert [each.name for each in fields] == schema.names
+        assert all(each.metadata["comment"] for each in fields)
+    assert {name for schema in TABLES.values() for name in schema.names} == set(DESCRIPTIONS)

@@ -1,4 +1,4 @@
-"""Reads what the mirrors state about completeness, each time only what is new. Shell.
+"""Reads what the mirrors state about completeness: once, or each time only what is new. Shell.
 
 A topic that cannot be read keeps what it has stated: a statement is about the past, so it stays
 true while there is no news.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from local_cluster.client.client import KafkaClient
@@ -19,14 +19,32 @@ from local_cluster.records.batch import CorruptRecordError
 from local_cluster.wire.constants import LATEST_TIMESTAMP
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats.completeness.cut import READ_BACK_MS
-from mirror_maker.formats.completeness.replayed_topic import CompletenessTopic
+from mirror_maker.formats.completeness.replayed_topic import (
+    CompletenessTopic,
+    PartitionCompleteness,
+)
 from mirror_maker.formats.completeness.statement import completeness_topic_name
 from mirror_maker.formats.fields import MapFormatError
+from mirror_maker.formats.probe import is_probe_topic
 from spark_global.addresses import ClusterAddress
-from spark_global.iceberg.sightings import Statements
+
+Statements = Mapping[str, Mapping[tuple[str, int], PartitionCompleteness]]
+"""What is stated of each source topic and partition, by the name of the link."""
 
 log = logging.getLogger(__name__)
 _MS_PER_SECOND: Final = 1_000
+
+
+async def read_statements(cluster: ClusterAddress, links: Iterable[str]) -> Statements:
+    """Return what these links state now. Raises KafkaError and MapFormatError."""
+    followed = {link: _Followed(completeness_topic_name(link)) for link in links}
+    async with cluster.client() as client:
+        metadata = await client.metadata()
+        for each in followed.values():
+            topic = metadata.topics.get(each.topic)
+            if topic is not None:
+                await each.catch_up(client, topic)
+    return {link: each.stated() for link, each in followed.items()}
 
 
 class StatementReader:
@@ -49,10 +67,7 @@ class StatementReader:
                 await self._catch_up(followed, metadata)
         except KafkaError as error:
             log.warning("the completeness topics cannot be read: %s", error)
-        return {
-            link: {(each.topic, each.partition): each for each in followed.replayed.partitions()}
-            for link, followed in self._followed.items()
-        }
+        return {link: followed.stated() for link, followed in self._followed.items()}
 
     async def _catch_up(self, followed: _Followed, metadata: ClusterMetadata) -> None:
         topic = metadata.topics.get(followed.topic)
@@ -72,6 +87,13 @@ class _Followed:
         self.replayed = CompletenessTopic()
         self._topic_id: uuid.UUID | None = None
         self._position: int | None = None
+
+    def stated(self) -> Mapping[tuple[str, int], PartitionCompleteness]:
+        """Return what is stated, without the link's probe."""
+        found = self.replayed.partitions()
+        return {
+            (each.topic, each.partition): each for each in found if not is_probe_topic(each.topic)
+        }
 
     async def catch_up(self, client: KafkaClient, found: TopicMetadata) -> None:
         """Read what was added. Raises KafkaError, CorruptRecordError and MapFormatError."""
