@@ -207,7 +207,9 @@ class _Keeper:
         partitions = {
             name: sorted(survey.metadata.topics[name].partitions) for name in survey.topics
         }
-        self._sightings.add(sightings_of(survey.topics, partitions, survey.stable_ends, statements))
+        self._sightings.add(
+            sightings_of(survey.topics, partitions, survey.stable_ends, statements, survey.maps)
+        )
 
     def _write(self, start: StreamPositions, end: StreamPositions) -> Written:
         splits = self._runner.run(self._planner.splits(start, end))

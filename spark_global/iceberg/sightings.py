@@ -1,9 +1,12 @@
 """Until when a table is complete, per datacenter. Pure.
 
-A mirror states: every record that its source committed before T is on the aggregate, or left out.
-Whoever reads the ends of the aggregate after that statement sees ends behind all of these records.
-So a table whose positions have reached these ends is complete through T. A sighting is such a
-statement with the ends that were read after it.
+A mirror states: every record that its source committed before T is on the aggregate, or left out,
+and its copy has come to source offset P. The offset map has the end of the copies below P, so a
+table whose positions have reached that end is complete through T. If the map is behind P, the end
+is the last stable offset, read after the statement. A leader that was cut off could give a smaller
+one; then the map must be behind too.
+
+A sighting is such a statement with the ends to reach.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from mirror_maker.formats.completeness.replayed_topic import PartitionCompletene
 from spark_global.cut.statements import Statements
 from spark_global.iceberg.table_state import Through
 from spark_global.source.coverage import ReadTopic
+from spark_global.source.maps import MappedPartition, Maps
+from spark_global.source.provenance import MapRuns
 from spark_global.streaming.positions import StreamPositions
 
 SIGHTINGS_MAX: Final = 256
@@ -25,7 +30,7 @@ SIGHTINGS_MAX: Final = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
-    """What was stated of a datacenter, and the ends that were read after that."""
+    """What was stated of a datacenter, and the ends that a table must have reached."""
 
     stated: Through
     ends: Mapping[TopicPartition, int]
@@ -69,6 +74,7 @@ def sightings_of(
     partitions: Mapping[str, Sequence[int]],
     ends: Mapping[TopicPartition, int],
     statements: Statements,
+    maps: Maps,
 ) -> dict[str, Sighting]:
     """Return a sighting of each datacenter about whose every partition there is a statement.
 
@@ -97,12 +103,28 @@ def sightings_of(
                 unknown.add(datacenter)
                 continue
             stated.setdefault(datacenter, []).append(_through(known))
-            seen.setdefault(datacenter, {}).update({at: ends[at] for at in places})
+            to_reach = seen.setdefault(datacenter, {})
+            for at in places:
+                runs = _runs(maps.get(at, ()), link, each.origin.topic)
+                end = _end(known[at.partition], runs, ends[at])
+                to_reach[at] = max(end, to_reach.get(at, 0))
     return {
         name: Sighting(stated=_least(found), ends=seen[name])
         for name, found in sorted(stated.items())
         if name not in unknown
     }
+
+
+def _runs(maps: Sequence[MappedPartition], link: str | None, topic: str) -> MapRuns | None:
+    found = (each.runs for each in maps if (each.link, each.source_topic) == (link, topic))
+    return next(found, None)
+
+
+def _end(found: PartitionCompleteness, runs: MapRuns | None, stable_end: int) -> int:
+    """Return the end of the copies that a statement is about."""
+    if runs is None or runs.source_next < found.position:
+        return stable_end
+    return runs.targets_before(found.position)
 
 
 def _has_reached(positions: StreamPositions, ends: Mapping[TopicPartition, int]) -> bool:

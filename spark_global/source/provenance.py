@@ -113,6 +113,16 @@ class MapRuns:
             self.target_next,
         )
 
+    def targets_before(self, source: int) -> int:
+        """Return the target offset right behind the mapped records with source offsets < `source`.
+
+        Without such a record it is 0.
+        """
+        at = int(np.searchsorted(self.sources, source, side="left")) - 1
+        if at < 0:
+            return 0
+        return int(self.targets[at] + min(int(self.counts[at]), source - int(self.sources[at])))
+
     def targets_from(self, source: int) -> int:
         """Return the smallest target offset of a mapped record with a source offset >= `source`.
 

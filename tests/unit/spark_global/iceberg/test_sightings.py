@@ -17,6 +17,8 @@ from spark_global.iceberg.sightings import (
 from spark_global.iceberg.table_state import Through
 from spark_global.links import MirrorLink
 from spark_global.source.coverage import ReadTopic
+from spark_global.source.maps import MappedPartition
+from spark_global.source.provenance import MapRuns
 from spark_global.source.splits import Origin
 from spark_global.streaming.positions import StreamPositions
 
@@ -26,13 +28,15 @@ def copy(datacenter: str, topic: str) -> ReadTopic:
     return ReadTopic(topic, Origin(datacenter, "a"), link)
 
 
-def stated(partition: int, through_ms: int | None, gaps: int = 0) -> PartitionCompleteness:
+def stated(
+    partition: int, through_ms: int | None, gaps: int = 0, position: int = 0
+) -> PartitionCompleteness:
     return PartitionCompleteness(
         topic="a",
         partition=partition,
         topic_id=UUID(int=1),
         generation=0,
-        position=0,
+        position=position,
         epoch=0,
         sampled_ms=through_ms,
         end=0,
@@ -64,6 +68,7 @@ def test_a_datacenter_is_as_complete_as_its_least_partition() -> None:
         {"jfk.a": [0, 1]},
         at("jfk.a", 10, 20),
         of_link("jfk-nyc", stated(0, 700, gaps=1), stated(1, 500, gaps=2)),
+        {},
     )
     expected = Sighting(stated=Through(500, None, 3), ends=at("jfk.a", 10, 20))
     assert found == {"jfk": expected}
@@ -74,9 +79,9 @@ def test_a_partition_without_statement_or_end_leaves_its_datacenter_out() -> Non
     partitions = {"jfk.a": [0, 1], "lga.a": [0]}
     whole = of_link("jfk-nyc", stated(0, 1), stated(1, 2))
     ends = at("jfk.a", 10, 20) | at("lga.a", 5)
-    assert list(sightings_of(copies, partitions, ends, whole)) == ["jfk"]
-    assert not sightings_of(copies, partitions, ends, of_link("jfk-nyc", stated(0, 1)))
-    assert not sightings_of(copies, partitions, at("jfk.a", 10), whole)
+    assert list(sightings_of(copies, partitions, ends, whole, {})) == ["jfk"]
+    assert not sightings_of(copies, partitions, ends, of_link("jfk-nyc", stated(0, 1)), {})
+    assert not sightings_of(copies, partitions, at("jfk.a", 10), whole, {})
 
 
 def test_where_links_merge_each_datacenter_has_the_partitions_of_its_link() -> None:
@@ -85,9 +90,34 @@ def test_where_links_merge_each_datacenter_has_the_partitions_of_its_link() -> N
         **of_link("jfk-nyc", stated(0, 7)),
         **of_link("lga-nyc", stated(0, 9), stated(1, 8)),
     }
-    found = sightings_of(copies, {"a": [0, 1]}, at("a", 10, 20), statements)
+    found = sightings_of(copies, {"a": [0, 1]}, at("a", 10, 20), statements, {})
     assert {name: each.stated.through_ms for name, each in found.items()} == {"jfk": 7, "lga": 8}
     assert found["jfk"].ends == at("a", 10)
+
+
+def test_the_map_says_where_the_copies_of_a_statement_end() -> None:
+    """The last stable offset may come from a leader that was cut off."""
+    place = TopicPartition("jfk.a", 0)
+    runs = MapRuns.of([(100, 0, 10), (120, 10, 10)], source_next=140)
+
+    def end(position: int, link: str = "jfk-nyc") -> int:
+        mapped = MappedPartition(
+            link=link, source_topic="a", aggregate_topic="jfk.a", partition=0, runs=runs
+        )
+        found = sightings_of(
+            {"jfk.a": [copy("jfk", "jfk.a")]},
+            {"jfk.a": [0]},
+            {place: 7},
+            of_link("jfk-nyc", stated(0, 500, position=position)),
+            {place: [mapped]},
+        )
+        return found["jfk"].ends[place]
+
+    assert [end(position) for position in (100, 105, 110, 120, 125, 130, 140)] == [
+        *(0, 5, 10, 10, 15, 20, 20)
+    ]
+    assert end(141) == 7, "the map is behind"
+    assert end(140, link="other") == 7, "the map of another link says nothing"
 
 
 def test_only_what_the_positions_have_reached_is_complete() -> None:
