@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
+from local_cluster.address_limits import parse_overrides
 from local_cluster.kafka_configs.definition import ConfigType
 from local_cluster.kafka_configs.table import kafka_configs
 from local_cluster.log.config.topic_configs import TOPIC_CONFIGS
@@ -32,6 +33,7 @@ _INTEGERS: Final = frozenset(
         "add.partitions.to.txn.retry.backoff.max.ms",
         "add.partitions.to.txn.retry.backoff.ms",
         "connection.failed.authentication.delay.ms",
+        "connections.max.idle.ms",
         "connections.max.reauth.ms",
         "controller.quota.window.num",
         "controller.quota.window.size.seconds",
@@ -58,6 +60,9 @@ _INTEGERS: Final = frozenset(
         "log.cleaner.backoff.ms",
         "log.cleaner.dedupe.buffer.size",
         "log.retention.check.interval.ms",
+        "max.connection.creation.rate",
+        "max.connections",
+        "max.connections.per.ip",
         "max.incremental.fetch.session.cache.slots",
         "num.partitions",
         "offset.metadata.max.bytes",
@@ -103,6 +108,7 @@ _TEXTS: Final = frozenset(
         "authorizer.class.name",
         "group.consumer.assignors",
         "group.consumer.migration.policy",
+        "max.connections.per.ip.overrides",
         "replica.selector.class",
         "super.users",
     }
@@ -195,6 +201,12 @@ def _find_wrong_type(name: str, value: str) -> str | None:
         named = [each for each in value.split(";") if each.strip()]
         is_valid = all(re.fullmatch(r"\s*[^:\s]+:\S.*", each) for each in named)
         return None if is_valid else "principals such as User:alice, with semicolons between them"
+    if name == "max.connections.per.ip.overrides":
+        try:
+            parse_overrides(value)
+        except ValueError:
+            return "addresses with numbers such as 10.0.0.1:100,::1:200"
+        return None
     if name in _TEXTS:
         text = kafka_configs("broker").get(name)
         return None if text is None else text.problem(value)

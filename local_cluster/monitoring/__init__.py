@@ -7,6 +7,7 @@ Reading order:
     sliced               how long work yields to other callbacks
     broker_families      metrics of the broker as a whole
     rights_families      ACLs and denials
+    quota_families       clients with quotas, and how long they wait (pure)
     partition_rows, topic_rows, group_rows, request_rows    metrics with many label values
     end_offsets          high watermarks at other brokers, for the lag of groups
     loop_monitor         delay and idle time of the event loop

@@ -156,6 +156,15 @@ def connection_families(broker: MonitoredBroker) -> Iterator[Family]:
         "SASL authentications that failed.",
         *(Sample(each.refused, at[name]) for name, each in counts),
     )
+    yield counter(
+        "heliograph_limited_connections_total",
+        "Connections that a limit refused.",
+        *(
+            Sample(count, {"listener": name, "limit": limit})
+            for name, each in counts
+            for limit, count in each.limited.items()
+        ),
+    )
 
 
 def certificate_families(broker: MonitoredBroker) -> Iterator[Family]:

@@ -14,6 +14,7 @@ from local_cluster.fetch_sessions.session_cache import FetchSessionCache
 from local_cluster.groups.coordinator import GroupCoordinator
 from local_cluster.log.directory.log_store import LogStore
 from local_cluster.log.disk.cold_reads import ColdReads
+from local_cluster.quotas.client_quotas import ClientQuotas
 from local_cluster.replication.isr_proposer import IsrProposer
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.security.authentication.tls_contexts import TlsContexts
@@ -45,3 +46,4 @@ class MonitoredBroker:
     """By name of the listener."""
     certificates: Mapping[str, TlsContexts]
     """By name of the listener, if it has TLS."""
+    quotas: ClientQuotas

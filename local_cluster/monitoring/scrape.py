@@ -22,6 +22,7 @@ from local_cluster.monitoring.loop_monitor import LoopMonitor
 from local_cluster.monitoring.monitored import MonitoredBroker
 from local_cluster.monitoring.partition_rows import Row
 from local_cluster.monitoring.process_stats import process_families
+from local_cluster.monitoring.quota_families import quota_families
 from local_cluster.monitoring.request_rows import RecentTimes
 from local_cluster.monitoring.rights_families import rights_families
 from local_cluster.monitoring.sliced import Slices
@@ -100,6 +101,7 @@ class Scraper:
             of_broker.connection_families(broker),
             of_broker.certificate_families(broker),
             rights_families(broker),
+            quota_families(broker.quotas, broker.clock.monotonic_ms()),
             of_broker.log_families(broker),
             of_broker.throttle_families(broker.replicas.throttle, broker.clock.monotonic_ms()),
             of_broker.transaction_families(transactions),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Final, Generic, TypeVar
 
 from local_cluster.quotas.limits import Quotas, Share, find_limit
+from local_cluster.quotas.windowed_rate import WindowedRate
 
 METERS_MAX: Final = 10_000
 CLIENTS_MAX: Final = 20_000
@@ -23,7 +24,7 @@ Record = TypeVar("Record")
 class Meter(Generic[Record]):
     """What the clients of one share did, and their quota."""
 
-    __slots__ = ("limit", "record", "share", "throttle_ms_total", "throttles", "used_ms")
+    __slots__ = ("_counts", "_sums", "limit", "record", "share", "throttles", "used_ms")
 
     def __init__(self, share: Share, limit: float, record: Record) -> None:
         self.share = share
@@ -32,12 +33,19 @@ class Meter(Generic[Record]):
         self.used_ms = 0
         self.throttles = 0
         """How often a client had to wait."""
-        self.throttle_ms_total = 0
+        self._sums, self._counts = WindowedRate(), WindowedRate()
 
-    def throttled(self, throttle_ms: int) -> None:
+    def throttled(self, throttle_ms: int, now_ms: int) -> None:
         """Count a client that has to wait."""
         self.throttles += 1
-        self.throttle_ms_total += throttle_ms
+        self._sums.record(throttle_ms, now_ms)
+        self._counts.record(1, now_ms)
+
+    def throttle_ms_average(self, now_ms: int) -> float:
+        """Return the average wait of the last eleven seconds; 0 if nobody had to wait."""
+        count = self._counts.rate(now_ms)
+        # Both were recorded together, so their rates are over the same time.
+        return self._sums.rate(now_ms) / count if count else 0.0
 
 
 class ClientMeters(Generic[Record]):

@@ -72,5 +72,5 @@ class ClientRates:
         if self._wait_ms_max is not None:
             wait_ms = min(wait_ms, self._wait_ms_max)
         if wait_ms:
-            meter.throttled(wait_ms)
+            meter.throttled(wait_ms, now_ms)
         return wait_ms

@@ -56,9 +56,10 @@ class MutationCharge:
 
     def throttle_ms(self) -> int:
         """Return how long the client has to wait from now on; 0 if it need not."""
-        throttle_ms = max(0, self._until_ms - self._now_ms())
+        now_ms = self._now_ms()
+        throttle_ms = max(0, self._until_ms - now_ms)
         if throttle_ms and self._meter is not None:
-            self._meter.throttled(throttle_ms)
+            self._meter.throttled(throttle_ms, now_ms)
         return throttle_ms
 
 

@@ -40,9 +40,9 @@ class QuotaStore:
     """The quotas of one cluster, as one broker follows them."""
 
     def __init__(
-        self, coordination: Coordination, on_quotas: Callable[[Mapping[Entity, Values]], None]
+        self, coordination: Coordination, *on_quotas: Callable[[Mapping[Entity, Values]], None]
     ) -> None:
-        """`on_quotas` gets all quotas after each change."""
+        """Each of `on_quotas` gets all quotas after each change."""
         self._coordination = coordination
         self._on_quotas = on_quotas
         self._values: dict[str, tuple[Entity, Values]] = {}
@@ -100,7 +100,8 @@ class QuotaStore:
             raise
         if self._values != before:
             self.quotas = dict(self._values.values())
-            self._on_quotas(self.quotas)
+            for each in self._on_quotas:
+                each(self.quotas)
 
     async def _read_entity(self, path: str) -> None:
         znode = await self._coordination.read(path, watch=True)

@@ -4,6 +4,7 @@ Reading order:
 
     broker               the process: what it is made of, start and stop
     listeners            its sockets, and the connections that they accept
+    accept               which connections are accepted, and how many
     connection           one client connection
     request_dispatch     decodes a request and calls its handler
     request_time         how long handlers take, for the quota of it

@@ -141,7 +141,8 @@ class Broker:
         self.scram_users = UserStore(self.control_plane.coordination)
         self.control_plane.follow_znodes(self.scram_users)
         self.quotas = ClientQuotas(settings.config, settings.broker_principals)
-        self.quota_store = QuotaStore(self.control_plane.coordination, self.quotas.set_quotas)
+        set_quotas = (self.quotas.set_quotas, self._listeners.admission.set_quotas)
+        self.quota_store = QuotaStore(self.control_plane.coordination, *set_quotas)
         self.control_plane.follow_znodes(self.quota_store)
         self._strays = StrayReplicas(
             self.log_directories,
@@ -233,7 +234,7 @@ class Broker:
         await self.quota_store.start()
         # Before the listeners: without a complete image of the ACLs nobody is served.
         await self._rights.start()
-        await self._listeners.open(self, self.cold_reads)
+        self._listeners.open(self, self.cold_reads)
         # Before the controller's first image clients would see an empty cluster.
         await self.control_plane.wait_informed(FIRST_IMAGE_WAIT_MS_MAX)
         self._housekeeping.start()
@@ -316,6 +317,7 @@ class Broker:
                 meters=self._listeners.meters,
                 listeners=self._listeners.counters,
                 certificates=self._listeners.certificates,
+                quotas=self.quotas,
             ),
             BrokerConnections(self, connect),
             None if port is None else bind(settings.http_host, port),

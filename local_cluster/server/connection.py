@@ -111,7 +111,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._request_rates = dispatcher.request_time.rates
         self._now_ns = 0
         """By `time.perf_counter_ns`, read once per turn and once per request."""
-        self._arrived_ns = 0
+        self.last_active_ns = 0
+        """When requests arrived last, by `time.perf_counter_ns`."""
         self._cold_reads = cold_reads
         self._send_buffer_bytes = settings.send_buffer_bytes
         self._on_open = on_open
@@ -139,6 +140,11 @@ class ClientConnection(asyncio.BufferedProtocol):
     def is_closing(self) -> bool:
         return self._closing
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a response is awaited or not yet sent."""
+        return bool(self._slots) or self._mute.is_on or not (self._outbox and self._outbox.is_empty)
+
     def set_frame_bytes_max(self, frame_bytes_max: int) -> None:
         """Take larger frames from a client that has proved who it is."""
         self._receiver.frame_bytes_max = frame_bytes_max
@@ -165,6 +171,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         self._client_host = peer[0] if peer else ""
         self._counters.opened += 1
+        self.last_active_ns = time.perf_counter_ns()
         self._on_open(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -209,7 +216,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._now_ns = time.perf_counter_ns()
         try:
             if nbytes:
-                self._arrived_ns = self._now_ns
+                self.last_active_ns = self._now_ns
                 self._requests.extend(self._receiver.received(nbytes))
             while self._requests and not self._closing:
                 if (
@@ -236,7 +243,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         slot = _Slot()
         self._slots.append(slot)
         began_ns = slot.began_ns = self._now_ns
-        slot.queue_ns = began_ns - self._arrived_ns
+        slot.queue_ns = began_ns - self.last_active_ns
         context, reply = self._dispatcher.dispatch(
             frame, self._client_host, self._id, self._principal
         )
@@ -387,10 +394,6 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.close()
 
-    def refuse(self, reason: str) -> None:
-        """Close because the client may not stay."""
+    def shut_down(self, reason: str = "the broker stops") -> None:
+        """Close: the broker stops, or the client may not stay."""
         self._close(reason)
-
-    def shut_down(self) -> None:
-        """Close because the broker stops."""
-        self._close("the broker stops")

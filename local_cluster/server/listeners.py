@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, Protocol
@@ -17,6 +18,9 @@ from local_cluster.security.authentication.distinguished_name import subject_of
 from local_cluster.security.authentication.listener_security import SaslSettings
 from local_cluster.security.authentication.principal_rules import PrincipalRules
 from local_cluster.security.authentication.tls_contexts import TlsContexts
+from local_cluster.server.accept.acceptor import Acceptor
+from local_cluster.server.accept.admission import Admission
+from local_cluster.server.accept.limits import ConnectionLimits
 from local_cluster.server.connection import ClientConnection, ConnectionSettings
 from local_cluster.server.request_dispatch import ANONYMOUS, RequestDispatcher
 from local_cluster.server.secure.credentials import Credentials
@@ -24,7 +28,9 @@ from local_cluster.server.secure.sasl_session import FRAME_BYTES_MAX, SaslSessio
 from local_cluster.server.secure.tls_connection import TlsConnection
 from local_cluster.settings import BrokerSettings, Listener
 
-LISTEN_BACKLOG: Final = 512
+IDLE_SWEEP_MS_MAX: Final = 10_000
+"""Time between two searches for idle connections."""
+IDLE_SWEEP_MS_MIN: Final = 100
 FAILURE_DELAY_MS: Final = 100
 """Kafka's default of connection.failed.authentication.delay.ms."""
 
@@ -58,8 +64,15 @@ class Listeners:
         self.meters = RequestMeters()
         self.counters = {each: ListenerCounters(self.meters) for each in self._sockets}
         """By name of the listener."""
-        self._servers: list[asyncio.Server] = []
+        protects = len(settings.listeners) > 1
+        self._protected = settings.inter_broker_listener if protects else None
+        self.admission = Admission(ConnectionLimits.of(settings.config), self._protected)
+        """Counts connections, and knows the limits of them."""
+        self._acceptors: list[Acceptor] = []
         self._connections: set[ClientConnection | TlsConnection] = set()
+        self._places: dict[asyncio.BufferedProtocol, tuple[str, str]] = {}
+        """Listener and address of each admitted connection."""
+        self._idle_sweep: asyncio.TimerHandle | None = None
 
     @property
     def ports(self) -> Mapping[str, int]:
@@ -74,16 +87,30 @@ class Listeners:
     @property
     def are_open(self) -> bool:
         """Whether connections are accepted, or were."""
-        return bool(self._servers)
+        return bool(self._acceptors)
 
-    async def open(self, services: BrokerServices, cold_reads: ColdReads) -> None:
+    def open(self, services: BrokerServices, cold_reads: ColdReads) -> None:
         """Accept connections, and hand their requests to the handlers."""
-        loop = asyncio.get_running_loop()
         for name, bound in self._sockets.items():
             connect = self._connections_of(self._listeners[name], services, cold_reads)
-            accept = self._over_tls(name, connect, cold_reads) if name in self._tls else connect
-            server = await loop.create_server(accept, sock=bound, backlog=LISTEN_BACKLOG)
-            self._servers.append(server)
+            make = self._over_tls(name, connect, cold_reads) if name in self._tls else connect
+            acceptor = Acceptor(
+                name,
+                bound,
+                self.admission,
+                partial(self._admitted, name, make),
+                self._ended,
+                self.counters[name],
+            )
+            acceptor.start()
+            self._acceptors.append(acceptor)
+        self._close_idle()
+
+    def set_limits(self, limits: ConnectionLimits) -> None:
+        """Change the limits. Open connections above a new limit stay."""
+        self.admission.limits = limits
+        for acceptor in self._acceptors:
+            acceptor.resume()
 
     def _connections_of(
         self, listener: Listener, services: BrokerServices, cold_reads: ColdReads
@@ -100,7 +127,7 @@ class Listeners:
                 cold_reads,
                 self._settings,
                 on_open=self._connections.add,
-                on_close=self._connections.discard,
+                on_close=self._closed,
                 principal=principal,
             )
 
@@ -130,7 +157,7 @@ class Listeners:
 
             def closed(connection: ClientConnection) -> None:
                 session.end()
-                self._connections.discard(connection)
+                self._closed(connection)
 
             connection = ClientConnection(
                 session,
@@ -141,7 +168,7 @@ class Listeners:
             )
             session.begin(
                 partial(connection.set_frame_bytes_max, self._settings.frame_bytes_max),
-                connection.refuse,
+                connection.shut_down,
             )
             return connection
 
@@ -162,17 +189,67 @@ class Listeners:
                 lambda session: connect(_principal_of(session, rules)),
                 failure_delay_ms=self._failure_delay_ms,
                 on_open=self._connections.add,
-                on_close=self._connections.discard,
+                on_close=self._closed,
             )
 
         return accept
 
     def close(self) -> None:
         """Accept no more connections, and close the open ones."""
-        for server in self._servers:
-            server.close()
+        if self._idle_sweep is not None:
+            self._idle_sweep.cancel()
+        for acceptor in self._acceptors:
+            acceptor.close()
         for connection in tuple(self._connections):
             connection.shut_down()
+
+    # -- limits -----------------------------------------------------------------------------
+
+    def _admitted(
+        self, listener: str, make: Callable[[], ClientConnection | TlsConnection], address: str
+    ) -> ClientConnection | TlsConnection:
+        connection = make()
+        self._places[connection] = (listener, address)
+        if self.admission.excess:
+            self._close_oldest()
+        return connection
+
+    def _ended(self, connection: asyncio.BufferedProtocol) -> None:
+        """Release the place of a connection. The inner one of TLS has none."""
+        place = self._places.pop(connection, None)
+        if place is not None:
+            self.admission.release(place[1])
+            for acceptor in self._acceptors:
+                acceptor.resume()
+
+    def _closed(self, connection: ClientConnection | TlsConnection) -> None:
+        self._connections.discard(connection)
+        self._ended(connection)
+
+    def _close_oldest(self) -> None:
+        """Make room for brokers: close the unprotected connection that was used least recently."""
+        others = [
+            each
+            for each in self._connections
+            if not each.is_closing
+            and self._places.get(each, (self._protected, ""))[0] != self._protected
+        ]
+        if others:
+            oldest = min(others, key=lambda each: each.last_active_ns)
+            oldest.shut_down("a broker needs its place (max.connections)")
+
+    def _close_idle(self) -> None:
+        """Close idle connections, and come back later."""
+        idle_ms = self.admission.limits.idle_ms_max
+        sweep_ms = IDLE_SWEEP_MS_MAX
+        if idle_ms >= 0:
+            sweep_ms = min(max(idle_ms // 4, IDLE_SWEEP_MS_MIN), IDLE_SWEEP_MS_MAX)
+            before_ns = time.perf_counter_ns() - idle_ms * 1_000_000
+            for connection in tuple(self._connections):
+                if not connection.is_busy and connection.last_active_ns < before_ns:
+                    connection.shut_down(f"idle for {idle_ms} ms (connections.max.idle.ms)")
+        loop = asyncio.get_running_loop()
+        self._idle_sweep = loop.call_later(sweep_ms / 1000, self._close_idle)
 
 
 def _principal_of(session: ssl.SSLObject, rules: PrincipalRules) -> str:

@@ -105,10 +105,24 @@ class TlsConnection(asyncio.BufferedProtocol):
             self._outbox.close()
         self._on_close(self)
 
-    def shut_down(self) -> None:
-        """Close because the broker stops."""
+    @property
+    def is_closing(self) -> bool:
+        return self._inner is not None and self._inner.is_closing
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a response is not yet sent, or the handshake is not done."""
+        return self._inner is None or self._inner.is_busy
+
+    @property
+    def last_active_ns(self) -> int:
+        """When requests arrived last, by `time.perf_counter_ns`; 0 before any."""
+        return 0 if self._inner is None else self._inner.last_active_ns
+
+    def shut_down(self, reason: str = "the broker stops") -> None:
+        """Close: the broker stops, or the client may not stay."""
         if self._inner is not None:
-            self._inner.shut_down()
+            self._inner.shut_down(reason)
         else:
             self._end()
 

@@ -1,0 +1,58 @@
+"""The limits of client connections, by Kafka's configs. Pure.
+
+Every reader takes them from one object, so that replacing it changes them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from local_cluster.address_limits import parse_overrides
+from local_cluster.quotas.windowed_rate import WINDOW_MS_DEFAULT, WINDOWS_DEFAULT
+
+UNLIMITED: Final = (1 << 31) - 1
+IDLE_MS_MAX_DEFAULT: Final = 600_000
+"""Kafka's default of connections.max.idle.ms."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimits:
+    """The limits of one broker."""
+
+    connections_max: int = UNLIMITED
+    """max.connections: open connections of all listeners."""
+    per_address_max: int = UNLIMITED
+    """max.connections.per.ip."""
+    overrides: Mapping[str, int] = field(default_factory=dict)
+    """max.connections.per.ip.overrides, by address."""
+    creations_per_second_max: int = UNLIMITED
+    """max.connection.creation.rate: new connections of all listeners."""
+    idle_ms_max: int = IDLE_MS_MAX_DEFAULT
+    """connections.max.idle.ms; below 0 there is no limit."""
+    windows: int = WINDOWS_DEFAULT
+    """quota.window.num: windows of every rate of new connections."""
+    window_ms: int = WINDOW_MS_DEFAULT
+    """quota.window.size.seconds, in ms: also the longest wait above a rate."""
+
+    @staticmethod
+    def of(config: Mapping[str, str]) -> ConnectionLimits:
+        """Take the limits from valid broker configs."""
+
+        def number(name: str, default: int) -> int:
+            return int(config.get(name, default))
+
+        return ConnectionLimits(
+            connections_max=number("max.connections", UNLIMITED),
+            per_address_max=number("max.connections.per.ip", UNLIMITED),
+            overrides=parse_overrides(config.get("max.connections.per.ip.overrides", "")),
+            creations_per_second_max=number("max.connection.creation.rate", UNLIMITED),
+            idle_ms_max=number("connections.max.idle.ms", IDLE_MS_MAX_DEFAULT),
+            windows=number("quota.window.num", WINDOWS_DEFAULT),
+            window_ms=number("quota.window.size.seconds", WINDOW_MS_DEFAULT // 1000) * 1000,
+        )
+
+    def of_address(self, address: str) -> int:
+        """Return how many connections an address may have."""
+        return self.overrides.get(address, self.per_address_max)

@@ -1,0 +1,120 @@
+"""Limits of connections on a real broker: addresses, quotas, idle time, places of brokers."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from pathlib import Path
+
+import pytest
+
+from local_cluster.client.admin.client_quotas import QuotaChange, alter_client_quotas
+from local_cluster.client.client import KafkaClient
+from local_cluster.settings import Listener
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.quiet_ports import quiet_port
+from tests.support.scraping import scrape
+
+pytestmark = pytest.mark.real
+
+WAIT_S = 60.0
+
+
+class Client:
+    """A connection from one address of the loopback."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @staticmethod
+    async def connect(port: int, address: str) -> Client:
+        return Client(*await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0)))
+
+    async def is_served(self) -> bool:
+        """Send ApiVersions v0; return whether it is answered before the connection ends."""
+        try:
+            self._writer.write(struct.pack(">ihhih", 12, 18, 0, 7, 2) + b"tt")
+            async with asyncio.timeout(WAIT_S):
+                return len(await self._reader.read(4)) > 0
+        except ConnectionError:
+            return False
+
+    async def has_ended(self) -> bool:
+        """Wait for the end of the connection; what arrives before does not count."""
+        try:
+            async with asyncio.timeout(WAIT_S):
+                await self._reader.read()
+        except ConnectionError:
+            return True
+        return True
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+async def until_served(port: int, address: str) -> Client:
+    """Connect again until a connection is served: the end of others takes time to be seen."""
+    async with asyncio.timeout(WAIT_S):
+        while True:
+            client = await Client.connect(port, address)
+            if await client.is_served():
+                return client
+
+
+async def test_addresses_quotas_and_idle_time(zookeeper: str, tmp_path: Path) -> None:
+    config = {
+        "max.connections.per.ip.overrides": "127.0.0.2:2",
+        "connections.max.idle.ms": "1500",
+    }
+    async with running_broker(zookeeper, tmp_path, config=config, http_port=0) as broker:
+        one, two = [await Client.connect(broker.port, "127.0.0.2") for _ in range(2)]
+        assert await one.is_served() and await two.is_served()
+        three = await Client.connect(broker.port, "127.0.0.2")
+        assert not await three.is_served()
+        one.close()
+        await until_served(broker.port, "127.0.0.2")
+        assert await two.has_ended(), "nobody uses it"
+
+        async with KafkaClient(broker.bootstrap) as client:
+            change = QuotaChange((("ip", "127.0.0.3"),), "connection_creation_rate", 1.0)
+            assert await alter_client_quotas(client, [change]) == [None]
+        served = 0
+        while await (await Client.connect(broker.port, "127.0.0.3")).is_served():
+            served += 1
+        assert served >= 10, "ten seconds' worth may come at once"
+        found = await asyncio.to_thread(scrape, broker.http_url)
+        refused = [
+            found.sum("heliograph_limited_connections_total", limit=limit)
+            for limit in ("per_ip", "ip_rate")
+        ]
+        assert all(count >= 1 for count in refused)
+        assert "(max.connections.per.ip)" in broker.log_text()
+        assert "(connections.max.idle.ms)" in broker.log_text()
+
+
+async def test_brokers_get_a_place_where_clients_are_too_many(
+    zookeeper: str, tmp_path: Path
+) -> None:
+    port = quiet_port()
+    clients = Listener(name="CLIENTS", host="127.0.0.1", port=port)
+    config = {"max.connections": "3"}
+    async with running_broker(zookeeper, tmp_path, config=config, listeners=[clients]) as broker:
+        waiting = [await Client.connect(port, "127.0.0.4") for _ in range(5)]
+        served = [asyncio.create_task(each.is_served()) for each in waiting]
+        done, pending = await asyncio.wait(served, timeout=1.0)
+        assert len(done) <= 3 and len(pending) >= 2, "the others wait in the backlog"
+        await served_by_the_listener_of_brokers(broker)
+        for client, task in zip(waiting, served, strict=True):
+            if task in done:
+                client.close()
+        assert all(await asyncio.gather(*pending)), "nobody was refused"
+
+
+async def served_by_the_listener_of_brokers(broker: BrokerProcess) -> None:
+    """Three connections of brokers are served, and clients are closed for them."""
+    brokers = [await Client.connect(broker.port, "127.0.0.5") for _ in range(3)]
+    assert all([await each.is_served() for each in brokers])
+    assert "a broker needs its place (max.connections)" in broker.log_text()
+    for each in brokers:
+        each.close()
