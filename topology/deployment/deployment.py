@@ -156,6 +156,17 @@ class Deployment:
     part: Part | None = None
     """The part that `up` was told to run; None if the host's addresses decided."""
 
+    @property
+    def all_secrets(self) -> list[Secret]:
+        """The place of every secret, of clusters and of HTTP ports."""
+        of_clusters = (secret for cluster in self.clusters for secret in cluster.secrets)
+        return [*of_clusters, *self.http_secrets]
+
+    @property
+    def all_key_files(self) -> list[str]:
+        """Every file with a private key that has no other use."""
+        return [*(path for each in self.clusters for path in each.key_files), *self.http_key_files]
+
     def daemon(self, key: str) -> Daemon:
         """Return the daemon with this key, of this host or another one. Raises KeyError."""
         for daemon in (*self.daemons, *self.elsewhere):

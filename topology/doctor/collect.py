@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from local_cluster.client.auth.credentials import read_secret
-from local_cluster.client.auth.security import Secret, SecurityError
+from local_cluster.client.auth.security import SecurityError
 from topology.deployment.deployment import ClusterView, Deployment
 from topology.deployment.render import render
 from topology.deployment.state_dir import StateDir
@@ -84,15 +84,9 @@ def _readable(paths: Iterable[str]) -> Iterator[str]:
             yield path
 
 
-def _secrets(deployment: Deployment) -> Iterator[Secret]:
-    yield from (secret for cluster in deployment.clusters for secret in cluster.secrets)
-    yield from deployment.http_secrets
-
-
 def _secret_files(deployment: Deployment) -> Iterator[str]:
-    yield from (secret.file for secret in _secrets(deployment) if secret.file is not None)
-    yield from (path for cluster in deployment.clusters for path in cluster.key_files)
-    yield from deployment.http_key_files
+    yield from (secret.file for secret in deployment.all_secrets if secret.file is not None)
+    yield from deployment.all_key_files
 
 
 def secret_values(deployment: Deployment) -> set[str]:
@@ -101,7 +95,7 @@ def secret_values(deployment: Deployment) -> set[str]:
     A file may hold several tokens, so each line is a secret too.
     """
     found = set[str]()
-    for secret in _secrets(deployment):
+    for secret in deployment.all_secrets:
         try:
             text = read_secret(secret)
         except SecurityError:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from local_cluster.client.auth.security import Secret
-from topology.deployment.deployment import ClusterView, Daemon, Deployment
+from topology.deployment.deployment import Daemon, Deployment
 
 MODULES: Final = {"broker": "local_cluster", "mirror": "mirror_maker", "aggregator": "aggregator"}
 
@@ -35,14 +34,10 @@ def log_dirs_of(daemon: Daemon) -> tuple[str, ...]:
 
 def secret_variables(deployment: Deployment) -> list[str]:
     """Return the environment variables that hold secrets, sorted."""
-    return sorted({each.env for each in _secrets(deployment.clusters) if each.env is not None})
+    return sorted({each.env for each in deployment.all_secrets if each.env is not None})
 
 
 def secret_files(deployment: Deployment) -> list[str]:
     """Return the files that hold secrets or private keys, sorted."""
-    found = {each.file for each in _secrets(deployment.clusters) if each.file is not None}
-    return sorted(found | {file for each in deployment.clusters for file in each.key_files})
-
-
-def _secrets(clusters: tuple[ClusterView, ...]) -> list[Secret]:
-    return [secret for each in clusters for secret in each.secrets]
+    found = {each.file for each in deployment.all_secrets if each.file is not None}
+    return sorted({*found, *deployment.all_key_files})

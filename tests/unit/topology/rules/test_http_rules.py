@@ -23,6 +23,7 @@ from topology.deployment.render import render
 from topology.deployment.state_dir import StateDir
 from topology.file.load import parse_topology
 from topology.problems import InvalidTopology
+from topology.rendering.processes import secret_files, secret_variables
 
 CLUSTERS = """\
 clusters:
@@ -117,6 +118,9 @@ def test_every_daemon_gets_the_places_of_the_secrets(tmp_path: Path) -> None:
     assert asking.workers_security.token == deployment.http.token == token
     assert asking.workers_security.tls.uses_tls
     assert deployment.http_secrets == (token,)
+    assert secret_files(deployment) == [str(tmp_path / "token")]
+    by_variable = deployed(tmp_path, text_of(SECURED.replace("{file: token}", "{env: TOKEN}")))
+    assert secret_variables(by_variable) == ["TOKEN"]
     text = encode_deployment(deployment)
     assert "never-in-settings" not in text
     assert decode_deployment(text) == deployment
