@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import uuid
 from pathlib import Path
 
 import pytest
 
 from local_cluster.client.admin.client_quotas import QuotaChange, alter_client_quotas
 from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import NewTopic, TopicPartition
+from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.settings import Listener
 from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.producing import produce_to
 from tests.support.quiet_ports import quiet_port
 from tests.support.scraping import scrape
 
@@ -118,3 +122,24 @@ async def served_by_the_listener_of_brokers(broker: BrokerProcess) -> None:
     assert "a broker needs its place (max.connections)" in broker.log_text()
     for each in brokers:
         each.close()
+
+
+@pytest.mark.long
+async def test_brokers_among_themselves_do_not_notice_idle_connections(
+    zookeeper: str, tmp_path: Path
+) -> None:
+    config = {"connections.max.idle.ms": "1000", "min.insync.replicas": "2"}
+    where = f"{zookeeper}/t{uuid.uuid4().hex[:8]}"
+    async with (
+        running_broker(where, tmp_path, broker_id=1, config=config) as broker,
+        running_broker(where, tmp_path, broker_id=2, config=config),
+        KafkaClient(broker.bootstrap) as client,
+    ):
+        for number in range(3):
+            closed = broker.log_text().count("(connections.max.idle.ms)")
+            while broker.log_text().count("(connections.max.idle.ms)") < closed + 2:
+                await asyncio.sleep(0.1)
+            topic = NewTopic(name=f"t{number}", partitions=1, replication_factor=2)
+            await client.create_topics([topic])
+            batch = encode_batch([NewRecord(1, None, b"v")])
+            await produce_to(client, TopicPartition(topic.name, 0), batch)
