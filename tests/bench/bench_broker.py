@@ -8,7 +8,7 @@ Prints Markdown with every figure of both, their ratio, what is wanted and wheth
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from tests.bench import (
 )
 from tests.bench.bench import Bench, progress
 from tests.bench.command import chosen, kafka_version, main
-from tests.bench.model import Row, Sample, Scale, Work
+from tests.bench.model import Row, Sample, Scale, Side, Work
 from tests.bench.report import Report
 from tests.bench.rows_process import IDLE, START, start_and_idle
 from tests.bench.run import run_works, warm_up
@@ -50,8 +50,17 @@ def rows(scale: Scale) -> list[Row]:
     ]
 
 
-async def measure(directory: Path, scale: Scale, parts: Sequence[str], command: str) -> Report:
-    """Start the systems, warm them up, do the works in turn."""
+async def measure(
+    directory: Path,
+    scale: Scale,
+    parts: Sequence[str],
+    command: str,
+    sides: Mapping[str, Collection[Side]] | None = None,
+) -> Report:
+    """Start the systems, warm them up, do the works in turn.
+
+    `sides` names the sides of each row, where not all of them are wanted.
+    """
     say = progress()
     bench = Bench(scale, directory, java_tools.write_payload(directory / "payload.txt"))
     chosen_rows = chosen(rows(scale), parts)
@@ -79,7 +88,7 @@ async def measure(directory: Path, scale: Scale, parts: Sequence[str], command: 
                 systems.append(system)
             for system in systems:
                 warmed[system.side] = await warm_up(bench, system, say)
-            samples += await run_works(bench, systems, works, say)
+            samples += await run_works(bench, systems, works, say, sides)
     return Report(
         "Our broker and Apache Kafka",
         [command],

@@ -23,8 +23,8 @@ COMMITTED: Final = Path(__file__).parents[2] / "docs/benchmarks/quick.json"
 
 async def measure(directory: Path, parts: Sequence[str], command: str) -> list[quick.Judged]:
     """Measure the rows of the ratios; `parts` is not used."""
-    rows = list(dict.fromkeys(ratio.row for ratio in quick.RATIOS))
-    report = await bench_broker.measure(directory, quick.SCALE, rows, command)
+    sides = quick.sides_of_rows()
+    report = await bench_broker.measure(directory, quick.SCALE, list(sides), command, sides)
     committed = json.loads(COMMITTED.read_text()) if COMMITTED.exists() else {}
     return list(quick.judge(report.samples, committed))
 

@@ -80,6 +80,14 @@ RATIOS: Final = (
 )
 
 
+def sides_of_rows() -> dict[str, set[Side]]:
+    """Return the sides that the ratios of each row need, in the order of RATIOS."""
+    found: dict[str, set[Side]] = {}
+    for ratio in RATIOS:
+        found.setdefault(ratio.row, set()).update((ratio.ours, ratio.rival))
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A ratio that was measured, and the committed one."""

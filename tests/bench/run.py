@@ -6,12 +6,12 @@ systems that wait for their turn are idle; what idling costs is a row of the tab
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from tests.bench import raw_frames, raw_loops
 from tests.bench.bench import Bench
-from tests.bench.model import FIGURES, Sample, Work
+from tests.bench.model import FIGURES, Sample, Side, Work
 from tests.bench.rows_raw import CONNECTIONS, IN_FLIGHT
 from tests.bench.systems import System
 
@@ -51,14 +51,23 @@ async def warm_up(bench: Bench, system: System, say: Callable[[str], None]) -> i
 
 
 async def run_works(
-    bench: Bench, systems: Sequence[System], works: Sequence[Work], say: Callable[[str], None]
+    bench: Bench,
+    systems: Sequence[System],
+    works: Sequence[Work],
+    say: Callable[[str], None],
+    sides: Mapping[str, Collection[Side]] | None = None,
 ) -> list[Sample]:
-    """Every work on every system it is for, as often as it wants."""
+    """Every work on every system it is for, as often as it wants.
+
+    `sides` names the sides of each row, where not all of them are wanted.
+    """
     samples: list[Sample] = []
     for number, work in enumerate(works, 1):
         for repeat in range(work.repeats or bench.scale.repeats):
             for system in systems:
                 if system.side in work.left_out:
+                    continue
+                if sides is not None and system.side not in sides.get(work.name, ()):
                     continue
                 figures = await work.measure(bench, system)
                 samples.append(Sample(work.name, system.side, figures))

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tests.bench import bench_broker, quick
-from tests.bench.model import CPU_PER_GB, MB_PER_SECOND, Sample
+from tests.bench.model import (
+    CPU_PER_GB,
+    KAFKA,
+    KAFKA_FSYNC,
+    MB_PER_SECOND,
+    OURS,
+    OURS_FSYNC,
+    Sample,
+)
 from tests.bench.quick import Judged, Ratio
 
 
@@ -47,3 +55,10 @@ def test_ratios_are_of_medians_and_of_their_sides() -> None:
 def test_every_ratio_names_a_row_of_the_bench() -> None:
     rows = {row.name for row in bench_broker.rows(quick.SCALE)}
     assert {ratio.row for ratio in quick.RATIOS} <= rows
+
+
+def test_only_the_sides_of_the_ratios_are_measured() -> None:
+    sides = quick.sides_of_rows()
+    assert list(sides) == list(dict.fromkeys(ratio.row for ratio in quick.RATIOS))
+    assert sides["raw-fetch-1m"] == {OURS, KAFKA}
+    assert sides["raw-single-64"] == {OURS, KAFKA, OURS_FSYNC, KAFKA_FSYNC}
