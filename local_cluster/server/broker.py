@@ -172,6 +172,7 @@ class Broker:
                 "groups": self.groups.on_metadata_changes,
                 "replicas": self.replicas.apply,
                 "broker configs": AppliedConfigs(self.configs, self.metadata, self.replicas).apply,
+                "connection limits": self._listeners.limits_of(self.configs),
                 "stray replicas": self._strays.apply,
                 "moves between log directories": self.log_dir_moves.apply,
                 "log cleaner": self._log_cleaner.apply,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, Protocol
 
+from local_cluster.controller.model.metadata_cache import Changes
 from local_cluster.counters.listener import ListenerCounters
 from local_cluster.counters.requests import RequestMeters
 from local_cluster.handlers.services import BrokerServices
@@ -106,9 +107,20 @@ class Listeners:
             self._acceptors.append(acceptor)
         self._close_idle()
 
+    def limits_of(self, configs: Mapping[str, str]) -> Callable[[Changes], None]:
+        """Return what applies the limits of changed broker configs."""
+
+        def apply(changes: Changes) -> None:
+            if changes.broker_configs:
+                self.set_limits(ConnectionLimits.of(configs))
+
+        return apply
+
     def set_limits(self, limits: ConnectionLimits) -> None:
-        """Change the limits. Open connections above a new limit stay."""
+        """Change the limits. As in Kafka, what exceeds max.connections is closed."""
         self.admission.limits = limits
+        for _ in range(self.admission.excess):
+            self._close_oldest()
         for acceptor in self._acceptors:
             acceptor.resume()
 
@@ -227,7 +239,7 @@ class Listeners:
         self._ended(connection)
 
     def _close_oldest(self) -> None:
-        """Make room for brokers: close the unprotected connection that was used least recently."""
+        """Close the unprotected connection that was used least recently."""
         others = [
             each
             for each in self._connections
@@ -236,7 +248,7 @@ class Listeners:
         ]
         if others:
             oldest = min(others, key=lambda each: each.last_active_ns)
-            oldest.shut_down("a broker needs its place (max.connections)")
+            oldest.shut_down("another connection needs its place (max.connections)")
 
     def _close_idle(self) -> None:
         """Close idle connections, and come back later."""

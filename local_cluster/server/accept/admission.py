@@ -44,7 +44,7 @@ class Admission:
     def __init__(self, limits: ConnectionLimits, protected: str | None = None) -> None:
         """`protected` is the protected listener, if there is one."""
         self.limits = limits
-        """Replace it to change the limits. Open connections above a new limit stay."""
+        """Replace it to change the limits."""
         self._protected = protected
         self._by_address: dict[str, int] = {}
         self.open_connections = 0

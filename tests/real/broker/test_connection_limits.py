@@ -14,6 +14,7 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.settings import Listener
+from local_cluster.wire.api import ApiKey
 from tests.support.cluster import BrokerProcess, running_broker
 from tests.support.producing import produce_to
 from tests.support.quiet_ports import quiet_port
@@ -57,6 +58,18 @@ class Client:
         self._writer.close()
 
 
+async def set_broker_config(client: KafkaClient, name: str, value: str) -> None:
+    """Change a config of all brokers while they run."""
+    resource = {
+        "resource_type": 4,
+        "resource_name": "",
+        "configs": [{"name": name, "config_operation": 0, "value": value}],
+    }
+    fields = {"resources": [resource], "validate_only": False}
+    response = await client.call_controller(ApiKey.INCREMENTAL_ALTER_CONFIGS, fields)
+    assert [each.error_code for each in response.responses] == [0], response
+
+
 async def until_served(port: int, address: str) -> Client:
     """Connect again until a connection is served: the end of others takes time to be seen."""
     async with asyncio.timeout(WAIT_S):
@@ -67,11 +80,13 @@ async def until_served(port: int, address: str) -> Client:
 
 
 async def test_addresses_quotas_and_idle_time(zookeeper: str, tmp_path: Path) -> None:
-    config = {
-        "max.connections.per.ip.overrides": "127.0.0.2:2",
-        "connections.max.idle.ms": "1500",
-    }
+    config = {"connections.max.idle.ms": "1500"}
     async with running_broker(zookeeper, tmp_path, config=config, http_port=0) as broker:
+        async with KafkaClient(broker.bootstrap) as client:
+            override = ("max.connections.per.ip.overrides", "127.0.0.2:2")
+            await set_broker_config(client, *override)
+            while f"{override[0]} is {override[1]}" not in broker.log_text():
+                await asyncio.sleep(0.02)
         one, two = [await Client.connect(broker.port, "127.0.0.2") for _ in range(2)]
         assert await one.is_served() and await two.is_served()
         three = await Client.connect(broker.port, "127.0.0.2")
@@ -119,7 +134,7 @@ async def served_by_the_listener_of_brokers(broker: BrokerProcess) -> None:
     """Three connections of brokers are served, and clients are closed for them."""
     brokers = [await Client.connect(broker.port, "127.0.0.5") for _ in range(3)]
     assert all([await each.is_served() for each in brokers])
-    assert "a broker needs its place (max.connections)" in broker.log_text()
+    assert "another connection needs its place (max.connections)" in broker.log_text()
     for each in brokers:
         each.close()
 
