@@ -18,6 +18,7 @@ OLDER_MIRROR: Final = OlderCode(
 )
 """The last commit before the journal got entries of other kinds than gaps, and links got receipts
 and verdicts."""
+_NEWER: Final = ("http_security",)
 _NEWER_LIMITS: Final = ("audit_cpu_share", "completeness_ms")
 _NEWER_LINK: Final = ("probe", "completeness_retention_ms")
 _NEWER_POLICIES: Final = ("foreign",)
@@ -26,6 +27,8 @@ _NEWER_POLICIES: Final = ("foreign",)
 def older_settings(settings: MirrorSettings) -> bytes:
     """As the older version reads them; it refuses names that it does not know."""
     document: dict[str, Any] = json.loads(dump_settings(settings))
+    for name in _NEWER:
+        document.pop(name)
     for name in _NEWER_LIMITS:
         document["limits"].pop(name)
     for link in document["links"]:
