@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
 from local_cluster.client.auth.credentials import read_secret
 from local_cluster.client.auth.file_states import FileStates, file_states
 from local_cluster.client.auth.security import Secret, SecurityError
-from local_cluster.security.authentication.listener_security import TlsSettings
+from local_cluster.security.authentication.listener_security import StoreType, TlsSettings
 
 STORE_BYTES_MAX: Final = 4 * 1024 * 1024
 _VERIFY_MODES: Final = {
@@ -138,30 +138,30 @@ def _expiry_s(settings: TlsSettings) -> float:
     Raises SecurityError that names the file.
     """
     with _naming(settings.keystore_file):
-        content = _read(settings.keystore_file)
-        if settings.keystore_type == "PEM":
-            chain = x509.load_pem_x509_certificates(content)
-        else:
-            password = read_secret(settings.keystore_password) if settings.keystore_password else ""
-            store = pkcs12.load_pkcs12(content, password.encode())
-            found = [*([store.cert] if store.cert else []), *store.additional_certs]
-            chain = [each.certificate for each in found]
+        chain = _certificates(
+            settings.keystore_file, settings.keystore_type, settings.keystore_password
+        )
         return min(each.not_valid_after_utc.timestamp() for each in chain)
 
 
 def _authorities(settings: TlsSettings) -> str:
     assert settings.truststore_file is not None
-    content = _read(settings.truststore_file)
-    if settings.truststore_type == "PEM":
-        certificates = x509.load_pem_x509_certificates(content)
-    else:
-        password = read_secret(settings.truststore_password) if settings.truststore_password else ""
-        store = pkcs12.load_pkcs12(content, password.encode())
-        found = [*store.additional_certs, *([store.cert] if store.cert else [])]
-        certificates = [each.certificate for each in found]
+    certificates = _certificates(
+        settings.truststore_file, settings.truststore_type, settings.truststore_password
+    )
     if not certificates:
         raise ValueError("the truststore has no certificate")
     return "".join(each.public_bytes(Encoding.PEM).decode() for each in certificates)
+
+
+def _certificates(path: str, kind: StoreType, password: Secret | None) -> list[x509.Certificate]:
+    """Return every certificate of a PEM file or a PKCS12 store."""
+    content = _read(path)
+    if kind == "PEM":
+        return x509.load_pem_x509_certificates(content)
+    store = pkcs12.load_pkcs12(content, (read_secret(password) if password else "").encode())
+    found = [*store.additional_certs, *([store.cert] if store.cert else [])]
+    return [each.certificate for each in found]
 
 
 def _read(path: str) -> bytes:
