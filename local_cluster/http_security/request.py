@@ -10,6 +10,7 @@ import time
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from local_cluster.client.auth.security import SecurityError
 from local_cluster.http_security.credentials import HttpCredentials
 
 RESPONSE_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -29,6 +30,21 @@ class HttpFailure(Exception):
 
 class NoHttpResponse(HttpFailure):
     """The peer sends something that is no HTTP response."""
+
+
+def get_or_none(
+    credentials: HttpCredentials,
+    url: str,
+    *,
+    timeout_s: float,
+    bytes_max: int = RESPONSE_BYTES_MAX,
+) -> bytes | None:
+    """Return the body of a GET; None without a usable response, or with another status than 200."""
+    try:
+        response = request(credentials, "GET", url, timeout_s=timeout_s, bytes_max=bytes_max)
+    except (OSError, HttpFailure, SecurityError, ValueError):
+        return None
+    return response.body if response.status == 200 else None
 
 
 def request(

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from local_cluster.client.auth.security import SecurityError
 from local_cluster.http_security.credentials import HttpCredentials
-from local_cluster.http_security.request import HttpFailure, request
+from local_cluster.http_security.request import get_or_none
 from local_cluster.http_security.settings import HttpClientSecurity
 from topology.deployment.deployment import Deployment
 from topology.status.document import row_url
@@ -119,10 +118,10 @@ def _fetch_all(security: HttpClientSecurity, urls: Iterable[str]) -> list[Any]:
     credentials = HttpCredentials(security)
 
     def fetch(url: str) -> Any:
+        body = get_or_none(credentials, url, timeout_s=REPORT_TIMEOUT_S)
         try:
-            response = request(credentials, "GET", url, timeout_s=REPORT_TIMEOUT_S)
-            return json.loads(response.body) if response.status == 200 else None
-        except (OSError, HttpFailure, SecurityError, ValueError):
+            return None if body is None else json.loads(body)
+        except ValueError:
             return None
 
     wanted = list(urls)

@@ -8,9 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
 
-from local_cluster.client.auth.security import SecurityError
 from local_cluster.http_security.credentials import HttpCredentials
-from local_cluster.http_security.request import HttpFailure, request
+from local_cluster.http_security.request import get_or_none
 from topology.deployment.deployment import read_deployment
 from topology.deployment.state_dir import StateDir
 from topology.status.observe import current_status
@@ -48,14 +47,10 @@ def _processes(status: Mapping[str, Any]) -> Iterator[tuple[str, Collection[str]
 
 def _scrape(credentials: HttpCredentials, url: str, names: Collection[str]) -> Samples | None:
     """Return the samples of a process; None if it does not answer with metrics."""
+    body = get_or_none(
+        credentials, f"{url}/metrics", timeout_s=SCRAPE_TIMEOUT_S, bytes_max=SCRAPE_BYTES_MAX
+    )
     try:
-        response = request(
-            credentials,
-            "GET",
-            f"{url}/metrics",
-            timeout_s=SCRAPE_TIMEOUT_S,
-            bytes_max=SCRAPE_BYTES_MAX,
-        )
-        return parse_samples(response.body.decode(), names) if response.status == 200 else None
-    except (OSError, HttpFailure, SecurityError, ValueError):
+        return None if body is None else parse_samples(body.decode(), names)
+    except ValueError:
         return None

@@ -43,6 +43,15 @@ def total(samples: Samples, name: str, labels: Mapping[str, str] | None = None) 
     return sum(values) if values else None
 
 
+def totals_by(samples: Samples, name: str, label: str) -> dict[str, float]:
+    """Return the sums of a metric's samples by the value of a label, in one pass."""
+    found: dict[str, float] = {}
+    for each in samples.get(name, ()):
+        value = each.labels.get(label, "")
+        found[value] = found.get(value, 0.0) + each.value
+    return found
+
+
 def _lines_of(text: str, names: frozenset[str]) -> Iterator[str]:
     for line in text.splitlines():
         if line.partition("{")[0].partition(" ")[0] in names:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from topology.top.samples import Samples, total
+from topology.top.samples import Samples, total, totals_by
 
 _TOPICS: Final = "kafka_server_brokertopicmetrics_"
 _REPLICAS: Final = "kafka_server_replicamanager_"
@@ -167,8 +167,20 @@ class _Rates:
         self, url: str | None, name: str, labels: Mapping[str, str] | None = None
     ) -> float | None:
         """Return the growth of a counter per second."""
-        later = self.value(url, name, labels)
         earlier = total(self._before.get(url or "", {}), name, labels)
+        return self._growth(earlier, self.value(url, name, labels))
+
+    def values_by(self, url: str | None, name: str, label: str) -> dict[str, float]:
+        """Return the sums by the value of a label."""
+        return totals_by(self.samples(url), name, label)
+
+    def rates_by(self, url: str | None, name: str, label: str) -> dict[str, float | None]:
+        """Return the growth per second by the value of a label."""
+        earlier = totals_by(self._before.get(url or "", {}), name, label)
+        later = self.values_by(url, name, label)
+        return {key: self._growth(earlier.get(key), value) for key, value in later.items()}
+
+    def _growth(self, earlier: float | None, later: float | None) -> float | None:
         if later is None or earlier is None or later < earlier or self._seconds <= 0:
             return None
         return (later - earlier) / self._seconds
@@ -245,21 +257,17 @@ def _groups(rates: _Rates) -> Iterator[GroupRow]:
     """Yield the groups of every cluster; its coordinator tells each."""
     for cluster in rates.status["clusters"]:
         for broker in cluster["brokers"] or ():
-            url = broker.get("url")
-            samples = rates.samples(url)
-            names = {
-                each.labels["consumergroup"]
-                for metric in ("members", "lag")
-                for each in samples.get(f"{_GROUP}{metric}", ())
-            }
-            for name in names:
-                of_group = {"consumergroup": name}
+            url, label = broker.get("url"), "consumergroup"
+            members = rates.values_by(url, f"{_GROUP}members", label)
+            lags = rates.values_by(url, f"{_GROUP}lag", label)
+            committed = rates.rates_by(url, f"{_GROUP}current_offset", label)
+            for name in members.keys() | lags.keys():
                 yield GroupRow(
                     cluster=cluster["name"],
                     name=name,
-                    members=_whole(rates.value(url, f"{_GROUP}members", of_group)),
-                    lag_records=_whole(rates.value(url, f"{_GROUP}lag", of_group)),
-                    committed_per_s=rates.rate(url, f"{_GROUP}current_offset", of_group),
+                    members=_whole(members.get(name)),
+                    lag_records=_whole(lags.get(name)),
+                    committed_per_s=committed.get(name),
                 )
 
 
