@@ -118,7 +118,7 @@ def kubernetes(
 
     Certificates must have the names of the pods, such as *.broker-NAME.NAMESPACE.svc.cluster.local.
     """
-    from topology.rendering.kubernetes import kubernetes_files, secret_commands
+    from topology.rendering.kubernetes import container_sets, kubernetes_files, secret_commands
     from topology.rendering.kubernetes_objects import Site
 
     topology = load_file(file)
@@ -138,11 +138,11 @@ def kubernetes(
         of_datacenter[datacenter] = domain
     default = of_datacenter.get("", DEFAULT_DOMAIN)
     try:
-        files = kubernetes_files(topology, site, lambda each: of_datacenter.get(each, default))
-        secrets = secret_commands(topology, site, lambda each: of_datacenter.get(each, default))
+        sets = container_sets(topology, site, lambda each: of_datacenter.get(each, default))
     except DeployError as error:
         fail(str(error), error.details)
-    _write_files(directory, files, output, {"commands": secrets})
+    secrets = {"commands": secret_commands(site, sets)}
+    _write_files(directory, kubernetes_files(site, sets), output, secrets)
 
 
 def _write_files(

@@ -16,20 +16,17 @@ from typing import Any, Final
 from topology.model import Topology
 from topology.model.scalars import LOOPBACK
 from topology.rendering.containers import (
-    CONFIGURATION,
     DATA,
-    OPEN_FILES_MAX,
     PYTHON,
     RIGHTS,
     SETTINGS,
-    STATE,
-    STOP_S,
     USER_ID,
     Container,
     containers_of,
     rendered,
 )
-from topology.rendering.placed import HTTP_PORT, Place, dns_label, placed
+from topology.rendering.placed import HTTP_PORT, Place, dns_label, free_port, placed
+from topology.rendering.processes import CONFIGURATION, OPEN_FILES_MAX, STATE, STOP_S
 from topology.rendering.yaml_text import yaml_text
 
 CHECK_INTERVAL_S: Final = 10
@@ -78,9 +75,8 @@ def _published(topology: Topology, here: Topology) -> dict[str, list[tuple[int, 
     for cluster in topology.clusters:
         if cluster.has_aggregator:
             wanted = (cluster.aggregator and cluster.aggregator.port) or HTTP_PORT
-            port = next(each for each in range(wanted, 1 << 16) if each not in taken)
-            taken.add(port)
-            found[Place("aggregator", cluster.name, 1, "").name] = [(port, HTTP_PORT)]
+            place = Place("aggregator", cluster.name, 1, "")
+            found[place.name] = [(free_port(wanted, taken), HTTP_PORT)]
     return found
 
 

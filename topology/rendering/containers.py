@@ -19,21 +19,15 @@ from topology.deployment.zookeeper import LOGGING_FILE
 from topology.model import Topology
 from topology.problems import DeployError
 from topology.rendering.placed import Place
-from topology.rendering.processes import MODULES, log_dirs_of
+from topology.rendering.processes import CONFIGURATION, MODULES, STATE, log_dirs_of
 
 PYTHON: Final = "/opt/heliograph/bin/python"
 """Interpreter of the image."""
-STATE: Final = "/var/lib/heliograph"
-"""State directory of the process. The image has its `data`, which belongs to USER_ID."""
 SETTINGS: Final = f"{STATE}/settings"
 DATA: Final = f"{STATE}/data"
-CONFIGURATION: Final = "/etc/heliograph"
-"""Where relative names of certificates and secrets start."""
+"""The image has this directory, which belongs to USER_ID."""
 USER_ID: Final = 10_001
 """User and group of the image."""
-STOP_S: Final = 60
-"""Longer than a broker needs to hand its partitions over."""
-OPEN_FILES_MAX: Final = 100_000
 NUMBER: Final = "{number}"
 RIGHTS: Final = "rights"
 """Role of the job that applies the users and ACLs of a cluster, and ends."""

@@ -17,7 +17,6 @@ from local_cluster.http_security.settings import missing_at
 from topology.model import Topology
 from topology.problems import DeployError
 from topology.rendering.containers import (
-    CONFIGURATION,
     RIGHTS,
     Container,
     containers_of,
@@ -44,24 +43,25 @@ from topology.rendering.placed import (
     dns_label,
     placed,
 )
+from topology.rendering.processes import CONFIGURATION
 from topology.rendering.yaml_text import yaml_text
 
 DomainOf = Callable[[str], str]
 """Returns the cluster domain of a datacenter's Kubernetes, such as cluster.local."""
 
 
-def kubernetes_files(topology: Topology, site: Site, domain: DomainOf) -> dict[str, str]:
-    """Return the text of each file by its path below the output directory. Raises DeployError."""
+def kubernetes_files(site: Site, sets: Iterable[ContainerSet]) -> dict[str, str]:
+    """Return the text of each file by its path below the output directory."""
     files: dict[str, str] = {}
     names: dict[str, list[str]] = {}
-    for each in container_sets(topology, site, domain):
+    for each in sets:
         place = each.first.place
         directory = dns_label(place.datacenter)
         names.setdefault(directory, []).append(f"{each.name}.yaml")
         files[f"{directory}/{each.name}.yaml"] = yaml_text(
-            f"{each.first.label} of {topology.name}; docs/operations/containers.md"
+            f"{each.first.label} of {site.deployment}; docs/operations/containers.md"
             if len(each.containers) == 1
-            else f"{place.role}s {place.of} of {topology.name}; docs/operations/containers.md",
+            else f"{place.role}s {place.of} of {site.deployment}; docs/operations/containers.md",
             *_objects(site, each),
         )
     for directory, resources in names.items():
@@ -77,10 +77,9 @@ def kubernetes_files(topology: Topology, site: Site, domain: DomainOf) -> dict[s
     return files
 
 
-def secret_commands(topology: Topology, site: Site, domain: DomainOf) -> list[str]:
+def secret_commands(site: Site, sets: Iterable[ContainerSet]) -> list[str]:
     """Return the commands that create the Secrets, with the names of files as the topology has
     them. The same Secrets serve every datacenter."""
-    sets = container_sets(topology, site, domain)
     containers = [one for each in sets for one in each.containers]
     paths = sorted({path for each in containers for path in each.files})
     names = [str(PurePosixPath(path).relative_to(CONFIGURATION)) for path in paths]

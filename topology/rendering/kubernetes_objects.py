@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from topology.rendering.containers import (
-    CONFIGURATION,
     PYTHON,
     SETTINGS,
-    STATE,
-    STOP_S,
     USER_ID,
     Container,
 )
 from topology.rendering.placed import dns_label
+from topology.rendering.processes import CONFIGURATION, STATE, STOP_S
 
 Object = dict[str, Any]
 

@@ -66,9 +66,7 @@ def placed(topology: Topology, address: AddressOf, outside: str | None = None) -
     """
     taken: set[int] = set()
     clusters = [
-        each
-        if each.effective_kind == "external"
-        else _cluster(each, address, _OutsidePorts(outside, taken))
+        each if each.effective_kind == "external" else _cluster(each, address, outside, taken)
         for each in topology.clusters
     ]
     zookeepers = [
@@ -86,16 +84,11 @@ def placed(topology: Topology, address: AddressOf, outside: str | None = None) -
     )
 
 
-class _OutsidePorts(NamedTuple):
-    """The address for clients outside, and the ports of it that brokers have."""
-
-    host: str | None
-    taken: set[int]
-
-    def free(self, wanted: int) -> int:
-        port = next(each for each in range(wanted, PORT_MAX + 1) if each not in self.taken)
-        self.taken.add(port)
-        return port
+def free_port(wanted: int, taken: set[int]) -> int:
+    """Return the first port from `wanted` on that is not taken, and add it to those."""
+    port = next(each for each in range(wanted, PORT_MAX + 1) if each not in taken)
+    taken.add(port)
+    return port
 
 
 def _datacenter_of(topology: Topology, server: ZooKeeperProcess) -> str:
@@ -116,7 +109,7 @@ def _zookeeper(server: ZooKeeperProcess, address: AddressOf, datacenter: str) ->
     return server.model_copy(update={"hosts": hosts, "nodes": 1, "port": ZOOKEEPER_PORT})
 
 
-def _cluster(cluster: Cluster, address: AddressOf, outside: _OutsidePorts) -> Cluster:
+def _cluster(cluster: Cluster, address: AddressOf, outside: str | None, taken: set[int]) -> Cluster:
     inner = cluster.inter_broker_listener.name
     listeners = [
         each.model_copy(update={"bind": ANY_ADDRESS, "advertised_host": None})
@@ -124,16 +117,14 @@ def _cluster(cluster: Cluster, address: AddressOf, outside: _OutsidePorts) -> Cl
     ]
     ports = {each.name: LISTENER_PORT + index for index, each in enumerate(listeners)}
     name = _free_name(set(ports))
-    if outside.host is not None:
-        listeners.append(
-            listeners[0].model_copy(update={"name": name, "advertised_host": outside.host})
-        )
+    if outside is not None:
+        listeners.append(listeners[0].model_copy(update={"name": name, "advertised_host": outside}))
     here = cluster.effective_datacenter
     brokers = []
     for broker in cluster.broker_list:
         own = dict(ports)
-        if outside.host is not None:
-            own[name] = outside.free(broker.ports[cluster.listeners[0].name])
+        if outside is not None:
+            own[name] = free_port(broker.ports[cluster.listeners[0].name], taken)
         brokers.append(
             Broker(
                 id=broker.id,

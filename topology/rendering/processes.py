@@ -12,6 +12,13 @@ from typing import Final
 
 from topology.deployment.deployment import Daemon, Deployment
 
+STATE: Final = "/var/lib/heliograph"
+"""Directory for all state: of every deployment of a host, or of the one process of a container."""
+CONFIGURATION: Final = "/etc/heliograph"
+"""Directory for certificates and secrets."""
+STOP_S: Final = 60
+"""Longer than a broker needs to hand its partitions over."""
+OPEN_FILES_MAX: Final = 100_000
 MODULES: Final = {"broker": "local_cluster", "mirror": "mirror_maker", "aggregator": "aggregator"}
 
 

@@ -16,18 +16,18 @@ from typing import Final
 
 from topology.deployment.deployment import Daemon, Deployment
 from topology.deployment.parts_of_hosts import hosts_of
-from topology.rendering.processes import command_of, log_dirs_of
+from topology.rendering.processes import (
+    CONFIGURATION,
+    OPEN_FILES_MAX,
+    STATE,
+    STOP_S,
+    command_of,
+    log_dirs_of,
+)
 
 UNITS: Final = "etc/systemd/system"
-STATE: Final = "/var/lib/heliograph"
-"""Directory of systemd's StateDirectory=heliograph."""
-CONFIGURATION: Final = "/etc/heliograph"
-"""Where relative names of certificates and secrets start, in a directory of the deployment."""
 USER: Final = "heliograph"
 WATCHDOG_S: Final = 30
-STOP_S: Final = 60
-"""Longer than a broker needs to hand its partitions over."""
-OPEN_FILES_MAX: Final = 100_000
 FENCED_EXIT_CODE: Final = 3
 """A mirror worker whose id another process has; a restart would fence that one (__main__.py)."""
 

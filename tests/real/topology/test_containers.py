@@ -17,14 +17,13 @@ from local_cluster.client.client import KafkaClient
 from topology.file.load import parse_topology
 from topology.rendering.compose import compose_files
 from topology.rendering.containers import (
-    CONFIGURATION,
     PYTHON,
-    STATE,
     Container,
     containers_of,
     rendered,
 )
 from topology.rendering.placed import ANY_ADDRESS, Place, placed
+from topology.rendering.processes import CONFIGURATION, STATE
 
 pytestmark = pytest.mark.real
 

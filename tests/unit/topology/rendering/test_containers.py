@@ -17,7 +17,7 @@ from topology.model import Topology
 from topology.problems import DeployError
 from topology.rendering.compose import compose_files
 from topology.rendering.containers import containers_of, rendered
-from topology.rendering.kubernetes import kubernetes_files, secret_commands
+from topology.rendering.kubernetes import container_sets, kubernetes_files, secret_commands
 from topology.rendering.kubernetes_objects import Site
 from topology.rendering.placed import placed
 
@@ -57,7 +57,8 @@ def documents(text: str) -> list[dict[str, Any]]:
 
 
 def manifests(text: str = TEXT) -> dict[str, list[dict[str, Any]]]:
-    files = kubernetes_files(topology(text), SITE, lambda each: f"{each or 'any'}.example")
+    sets = container_sets(topology(text), SITE, lambda each: f"{each or 'any'}.example")
+    files = kubernetes_files(SITE, sets)
     return {name: documents(content) for name, content in files.items()}
 
 
@@ -188,7 +189,8 @@ def test_explicit_racks_win_over_zones() -> None:
 
 
 def test_secrets_are_named_and_never_rendered() -> None:
-    commands = secret_commands(topology(), SITE, lambda _: "cluster.local")
+    sets = container_sets(topology(), SITE, lambda _: "cluster.local")
+    commands = secret_commands(SITE, sets)
     assert commands == [
         "kubectl -n bus create secret generic flights-1-files"
         " --from-file=secrets-ca.pem=secrets/ca.pem",
@@ -232,7 +234,7 @@ def test_what_kubernetes_cannot_express_is_refused(old: str, new: str, problem: 
         text = text[: text.index("    security:")]
         problem = "would both be called broker-ewr-1"
     with pytest.raises(DeployError, match=problem):
-        kubernetes_files(topology(text), SITE, lambda _: "cluster.local")
+        container_sets(topology(text), SITE, lambda _: "cluster.local")
 
 
 def test_probes_and_checks_use_tls_where_the_ports_have_it() -> None:
@@ -269,7 +271,8 @@ def test_manifests_follow_the_schemas_of_kubernetes(name: str) -> None:
     if name != "secure":
         accepted = shipped.http_security.model_copy(update={"allow_insecure": True})
         shipped = shipped.model_copy(update={"http_security": accepted})
-    for text in kubernetes_files(shipped, SITE, lambda _: "cluster.local").values():
+    sets = container_sets(shipped, SITE, lambda _: "cluster.local")
+    for text in kubernetes_files(SITE, sets).values():
         for document in documents(text):
             if document["kind"] != "Kustomization":
                 kubernetes_validate.validate(document, "1.34", strict=True)
