@@ -38,8 +38,7 @@ BUFFERS_MAX: Final = 256
 
 NO_OPTION: Final = 0
 _MSG_MORE: Final[int] = getattr(socket, "MSG_MORE", NO_OPTION)
-_TCP_CORK: Final[int] = getattr(socket, "TCP_CORK", NO_OPTION)
-"""Linux has both; elsewhere they are NO_OPTION."""
+"""Linux has it; elsewhere it is NO_OPTION."""
 
 
 class Outbox:
@@ -58,8 +57,6 @@ class Outbox:
         self._on_drained = on_drained
         self._on_broken = on_broken
         self._parts: deque[Part] = deque()
-        is_tcp = sock.family in (socket.AF_INET, socket.AF_INET6)
-        self._can_cork = _TCP_CORK != NO_OPTION and is_tcp
         self._warm: tuple[int, int] | None = None
         """(position, size) of the start of the head slice that was warm when it was looked up."""
         self._closed = False
@@ -93,15 +90,10 @@ class Outbox:
     def _send(self) -> None:
         """Send until all is sent, the socket is full, a range is cold, or the turn ends."""
         bytes_left = TURN_BYTES_MAX
-        is_corked = False
         try:
             while self._parts and bytes_left > 0:
                 head = self._parts[0]
                 if isinstance(head, LogSlice) and head.size_bytes >= SENDFILE_BYTES_MIN:
-                    if self._can_cork and not is_corked:
-                        # The few bytes after a slice would wake the peer once more.
-                        self._cork(True)
-                        is_corked = True
                     sent = self._send_slice(head, bytes_left)
                 else:
                     sent = self._send_buffers()
@@ -113,14 +105,7 @@ class Outbox:
         except OSError as error:
             self._break(error)
             return
-        finally:
-            if is_corked and not self._closed:
-                self._cork(False)
         self._waits.watch(bool(self._parts))
-
-    def _cork(self, is_corked: bool) -> None:
-        """Have the kernel hold back a TCP segment that is not full, or send it."""
-        self._socket.setsockopt(socket.IPPROTO_TCP, _TCP_CORK, is_corked)
 
     def _send_slice(self, piece: LogSlice, bytes_max: int) -> int | None:
         """Send from the head slice. Return None if it has to be loaded first."""
