@@ -10,6 +10,7 @@ Reading order:
     catalogue  questions over all datacenters
     audit      the exact audit, in SQL
     session    the Spark session and its settings
+    shipping   the archive of this package for executors
     sql        `heliograph sql`
     materialize  `heliograph spark materialize`
 """

@@ -9,6 +9,7 @@ over any number of kills and restarts. Other readers also see files of a batch t
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -111,11 +112,15 @@ def _rows(session: SparkSession, aggregate: Aggregate, wanted: Materialization) 
 
 
 def run_materializing(
-    aggregate: Aggregate, wanted: Materialization, *, master: str = LOCAL_MASTER
+    aggregate: Aggregate,
+    wanted: Materialization,
+    *,
+    master: str = LOCAL_MASTER,
+    conf: Mapping[str, str] | None = None,
 ) -> str | None:
     """Keep a view until Ctrl-C or, with `stops_at_end`, until its end; return what went wrong."""
     try:
-        with open_session(master) as session:
+        with open_session(master, settings=conf) as session:
             # The messages of errors must be read while the JVM lives, so inside the session.
             try:
                 query = start_materializing(session, aggregate, wanted)

@@ -1,8 +1,9 @@
 """The Spark session and all of its settings.
 
-The master is `local[*]` by default. Any other master needs one option, and this package on its
-executors. The error streams of the JVM and of the Python workers go to a file, so progress bars and
-JSON documents stay clean.
+The master is `local[*]` by default. To the executors of any other master the session ships this
+package as an archive of plain Python. Under `spark-submit` its options come before those here. The
+error streams of the JVM and of the local Python workers go to a file, so progress bars and JSON
+documents stay clean.
 """
 
 from __future__ import annotations
@@ -18,30 +19,39 @@ from pathlib import Path
 from typing import Final
 
 from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]
-from pyspark import SparkConf, SparkContext
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkConf, SparkContext, SparkFiles
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from spark_global.shipping import ARCHIVE_NAME, PACKAGE_ROOT, write_archive
 from spark_global.source.data_source import HeliographDataSource
 
 LOCAL_MASTER: Final = "local[*]"
 SHUFFLE_PARTITIONS_LOCAL: Final = 4
 DRIVER_MEMORY: Final = "2g"
 LOG_TAIL_BYTES: Final = 4_000
+_ERROR_LINES_MAX: Final = 2
+"""Of a Java exception; a stack follows."""
 _LOG_CONFIG: Final = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
-_PACKAGE_ROOT: Final = Path(__file__).parent.parent
+_MASTER: Final = "spark.master"
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""Variable that `spark-submit` sets for the driver that it starts."""
 _PANDAS_WARNING: Final = "PySpark does not yet fully support pandas"
 """A warning that is irrelevant here, because pandas is not used."""
 _one_at_a_time: Final = threading.Lock()
 
 
+def _java_options(*options: str) -> str:
+    # Where this package is an archive, the JVM could not read the file, and logs by its defaults.
+    log = [f"-Dlog4j2.configurationFile={_LOG_CONFIG.as_uri()}"] if _LOG_CONFIG.is_file() else []
+    return " ".join([*log, *options])
+
+
 SHORT_JOB: Final[Mapping[str, str]] = {
-    _JAVA_OPTIONS: (
-        f"-Dlog4j2.configurationFile={_LOG_CONFIG.as_uri()}"
-        " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    )
+    _JAVA_OPTIONS: _java_options("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 }
 """Settings of a job of seconds: the JVM's optimizing compiler would cost more than it saves."""
 
@@ -50,19 +60,24 @@ class SparkStartError(RuntimeError):
     """The JVM did not start; the message ends with its output."""
 
 
+def is_local(master: str) -> bool:
+    """Return whether the tasks of a master run in the driver's process."""
+    return master == "local" or master.startswith("local[")
+
+
 def spark_settings(master: str = LOCAL_MASTER) -> dict[str, str]:
     """Return Spark's configuration for a master."""
     settings = {
-        "spark.master": master,
+        _MASTER: master,
         "spark.app.name": "heliograph",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.adaptive.enabled": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_LOG_CONFIG.as_uri()}",
+        _JAVA_OPTIONS: _java_options(),
     }
-    if master.startswith("local"):
+    if is_local(master):
         settings |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
@@ -104,8 +119,7 @@ def start_session(
     with _one_at_a_time:
         active = SparkContext._active_spark_context
         if active is None:
-            conf = SparkConf().setAll([*(spark_settings(master) | dict(settings or {})).items()])
-            active = _start_context(conf, log_file)
+            active = _start_context(master, dict(settings or {}), log_file)
         session = SparkSession(active)
         session.dataSource.register(HeliographDataSource)
         return session
@@ -126,14 +140,10 @@ def stop_session(session: SparkSession) -> None:
         process.wait()
 
 
-def _start_context(conf: SparkConf, log_file: Path | None) -> SparkContext:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    if conf.get("spark.master", "").startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        # Workers import this package by name, and in a checkout it is not installed.
-        paths = [str(_PACKAGE_ROOT), os.environ.get("PYTHONPATH", "")]
-        os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+def _start_context(master: str, settings: dict[str, str], log_file: Path | None) -> SparkContext:
+    is_submitted = _SUBMITTED in os.environ
+    conf = SparkConf().setAll([*(spark_settings(master) | settings).items()])
+    _prepare_environment(may_choose_python=is_submitted or not is_local(master))
     if log_file is None:
         handle, name = tempfile.mkstemp(prefix="heliograph-spark-", suffix=".log")
         os.close(handle)
@@ -143,9 +153,50 @@ def _start_context(conf: SparkConf, log_file: Path | None) -> SparkContext:
             # PySpark has no types for this function.
             launch: Callable[..., JavaGateway] = launch_gateway
             gateway = launch(conf, popen_kwargs={"stdout": log, "stderr": log})
-        except (OSError, PySparkRuntimeError) as error:
+            if is_submitted:
+                conf = _submitted_conf(gateway, master, settings)
+            context = SparkContext(conf=conf, gateway=gateway)
+        except (OSError, PySparkRuntimeError, Py4JError) as error:
             tail = log_file.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
             raise SparkStartError(
-                f"Spark's JVM did not start (Java 17 is needed): {error}\n{tail}"
+                f"Spark did not start (it needs Java 17): {error}\n{tail}"
             ) from error
-    return SparkContext(conf=conf, gateway=gateway)
+    if not PACKAGE_ROOT.is_dir():
+        # It came by --py-files, which Spark 4.2 does not give to the driver's side of a stream.
+        context.environment["PYTHONPATH"] = str(PACKAGE_ROOT)
+    elif not is_local(str(context.master)):
+        _ship_package(context)
+    return context
+
+
+def _prepare_environment(*, may_choose_python: bool) -> None:
+    """Set what the JVM and local Python workers inherit."""
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if may_choose_python:
+        # Executors on other hosts may have their Python elsewhere.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    else:
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Local workers import this package by name, and in a checkout it is not installed.
+    paths = [str(PACKAGE_ROOT), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+
+
+def _submitted_conf(gateway: JavaGateway, master: str, settings: dict[str, str]) -> SparkConf:
+    """Return the settings of `spark-submit`, and of ours those that it does not set."""
+    conf = SparkConf(_jvm=gateway.jvm)
+    of_submit = conf.get(_MASTER) or master
+    for name, value in (spark_settings(of_submit) | settings).items():
+        conf.setIfMissing(name, value)
+    return conf
+
+
+def _ship_package(context: SparkContext) -> None:
+    """Give the executors the driver's version of this package."""
+    # Spark deletes this directory with the session.
+    directory = Path(SparkFiles.getRootDirectory()) / "shipped"
+    directory.mkdir()
+    archive = directory / ARCHIVE_NAME
+    write_archive(archive)
+    context.addPyFile(str(archive))

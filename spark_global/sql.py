@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pyspark.errors import PySparkException
@@ -30,6 +30,7 @@ def run_sql(
     limit: int = LIMIT_DEFAULT,
     past: Past | None = None,
     master: str = LOCAL_MASTER,
+    conf: Mapping[str, str] | None = None,
 ) -> int:
     """Run a query and print its rows, as a table or as JSON; return the exit code.
 
@@ -39,7 +40,7 @@ def run_sql(
     number is unknown, because only the whole query would return it.
     """
     try:
-        with open_session(master, settings=SHORT_JOB) as session:
+        with open_session(master, settings={**SHORT_JOB, **(conf or {})}) as session:
             # The messages of errors must be read while the JVM lives, so inside the session.
             try:
                 create_views(session, aggregate, query, past)

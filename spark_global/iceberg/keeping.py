@@ -85,11 +85,15 @@ def kept_as(wanted: Materialization, identifier: tuple[str, ...]) -> KeptTable:
 
 
 def run_keeping(
-    aggregate: Aggregate, wanted: KeptTable, *, master: str = LOCAL_MASTER
+    aggregate: Aggregate,
+    wanted: KeptTable,
+    *,
+    master: str = LOCAL_MASTER,
+    conf: Mapping[str, str] | None = None,
 ) -> str | None:
     """Keep a table until Ctrl-C or, with `stops_at_end`, its end; return what went wrong."""
     try:
-        with open_session(master) as session:
+        with open_session(master, settings=conf) as session:
             try:
                 keep_table(session, aggregate, wanted)
             except (PySparkException, *REFUSALS) as error:

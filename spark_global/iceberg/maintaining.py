@@ -6,6 +6,7 @@ snapshots are kept. So the files of a batch that is being written stay.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -39,11 +40,13 @@ class Upkeep:
     """Most snapshots that are kept, however young they are."""
 
 
-def run_upkeep(wanted: Upkeep, *, master: str = LOCAL_MASTER) -> tuple[str | None, str]:
+def run_upkeep(
+    wanted: Upkeep, *, master: str = LOCAL_MASTER, conf: Mapping[str, str] | None = None
+) -> tuple[str | None, str]:
     """Compact a table and clean it up; return what went wrong, and what was done."""
     name = ".".join(wanted.identifier)
     try:
-        with open_session(master, settings=SHORT_JOB) as session:
+        with open_session(master, settings={**SHORT_JOB, **(conf or {})}) as session:
             try:
                 catalogue = open_catalogue(wanted.catalogue)
                 found = compact_table(

@@ -5,6 +5,7 @@
     deployment_commands  plan, up, status, down
     completeness_command completeness
     data_commands        gaps, sql, demo
+    spark_options        --master, --conf
     show                 tables and progress on a terminal
 
 `mirror`, `audit` and `rebalance` have their commands in `topology/mirror/`, `topology/audit/` and

@@ -23,6 +23,7 @@ from topology.cli.command_line import (
     print_json,
     require_extra,
 )
+from topology.cli.spark_options import ConfOption, MasterOption, spark_conf
 
 if TYPE_CHECKING:
     from spark_global.cut.past import Past
@@ -120,6 +121,8 @@ def sql(
         str | None,
         typer.Option("--catalog", help="With --engine duckdb: as for `spark materialize`."),
     ] = None,
+    master: MasterOption = "local[*]",
+    conf: ConfOption = None,
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
@@ -133,6 +136,7 @@ def sql(
     `rows_left_out_min` say so.
     """
     _check_times(as_of, since, allow_missing)
+    settings = spark_conf(conf)
     if (engine is Engine.duckdb) != (catalogue is not None):
         fail("--engine duckdb and --catalog belong together", code=EXIT_USAGE)
     if catalogue is not None:
@@ -149,7 +153,15 @@ def sql(
 
     view = aggregate_view(running, cluster)
     past = None if as_of is None else _past(view, as_of, since, allow_missing)
-    code = run_sql(query, aggregate=view, output=output.value, limit=limit, past=past)
+    code = run_sql(
+        query,
+        aggregate=view,
+        output=output.value,
+        limit=limit,
+        past=past,
+        master=master,
+        conf=settings,
+    )
     raise typer.Exit(code)
 
 

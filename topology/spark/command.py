@@ -20,6 +20,7 @@ from topology.cli.command_line import (
     require_extra,
 )
 from topology.cli.data_commands import AggregateOption, running_aggregate
+from topology.cli.spark_options import ConfOption, MasterOption, spark_conf
 from topology.problems import unknown_name
 
 MIB: Final = 1024 * 1024
@@ -57,7 +58,6 @@ RecordsMaxOption = Annotated[
 GroupOption = Annotated[
     str | None, typer.Option("--group", help="Consumer group that lag tools see.")
 ]
-MasterOption = Annotated[str, typer.Option("--master", help="Spark master.")]
 
 
 @spark_app.command()
@@ -83,6 +83,7 @@ def materialize(
     records_max: RecordsMaxOption = None,
     group: GroupOption = None,
     master: MasterOption = "local[*]",
+    conf: ConfOption = None,
     state_dir: StateDirOption = None,
 ) -> None:
     """Keep a view as a table, exactly once, until Ctrl-C. The same command goes on after a stop.
@@ -93,6 +94,7 @@ def materialize(
     if table is not None and to is not Format.iceberg:
         fail("--table is for --to iceberg", code=EXIT_USAGE)
     identifier = None if table is None else _identifier(table)
+    settings = spark_conf(conf)
     running, cluster = running_aggregate(deployment, aggregate, state_dir)
     require_extra("iceberg" if to is Format.iceberg else "spark")
     from spark_global.materialize import Materialization, run_materializing
@@ -111,9 +113,10 @@ def materialize(
         from spark_global.iceberg.keeping import kept_as, run_keeping
 
         kept = kept_as(wanted, identifier or (cluster, view))
-        problem = run_keeping(aggregate_view(running, cluster), kept, master=master)
+        problem = run_keeping(aggregate_view(running, cluster), kept, master=master, conf=settings)
     else:
-        problem = run_materializing(aggregate_view(running, cluster), wanted, master=master)
+        view_of = aggregate_view(running, cluster)
+        problem = run_materializing(view_of, wanted, master=master, conf=settings)
     if problem is not None:
         fail(problem)
 
@@ -138,12 +141,14 @@ def compact(
         int, typer.Option("--keep-snapshots", min=1, help="Most snapshots that are kept.")
     ] = 1_000,
     master: MasterOption = "local[*]",
+    conf: ConfOption = None,
 ) -> None:
     """Put the small files of an Iceberg table together, beside its running writer.
 
     Old snapshots expire. Then files that no snapshot has are deleted if they are a day old.
     """
     identifier = _identifier(table)
+    settings = spark_conf(conf)
     require_extra("iceberg")
     from spark_global.iceberg.maintaining import Upkeep, run_upkeep
 
@@ -155,7 +160,7 @@ def compact(
         keep_hours=keep_hours,
         keep_snapshots=keep_snapshots,
     )
-    problem, said = run_upkeep(wanted, master=master)
+    problem, said = run_upkeep(wanted, master=master, conf=settings)
     if problem is not None:
         fail(problem)
     typer.echo(said)
@@ -167,6 +172,27 @@ def _identifier(text: str) -> tuple[str, ...]:
     if len(parts) < 2 or not all(parts):
         fail(f"{text!r} names no table; write NAMESPACE.NAME", code=EXIT_USAGE)
     return parts
+
+
+@spark_app.command()
+def package(
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write.")] = Path(
+        "heliograph.zip"
+    ),
+) -> None:
+    """Write the archive that `spark-submit --py-files` gives to executors.
+
+    It has the plain Python of the readers. What else the executors' Python needs is said.
+    """
+    require_extra("spark")
+    from spark_global.shipping import EXECUTOR_PACKAGES, ArchiveError, write_archive
+
+    try:
+        modules = write_archive(out)
+    except (ArchiveError, OSError) as error:
+        fail(f"{out}: {error}")
+    typer.echo(f"{out}: {modules} modules")
+    typer.echo(f"executors also need: pip install {' '.join(EXECUTOR_PACKAGES)}")
 
 
 @spark_app.command("translate-checkpoint")

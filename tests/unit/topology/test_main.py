@@ -6,6 +6,7 @@ import inspect
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -223,6 +224,27 @@ def test_materialize_has_the_defaults_of_a_program() -> None:
         assert "nothing is deployed" in run("spark", *arguments).output
     done = run("spark", "materialize", "global_a", "a")
     assert (done.exit_code, "nothing is deployed" in done.output) == (1, True)
+
+
+def test_every_command_with_a_session_takes_a_master_and_settings() -> None:
+    """The options' defaults are second constants, because the command must not load Spark."""
+    for command in (sql, materialize, compact):
+        assert inspect.signature(command).parameters["master"].default == LOCAL_MASTER
+    for wrong in ("x", "executor.memory=1g", "spark.master=local"):
+        for arguments in (
+            ("sql", "SELECT 1"),
+            ("spark", "materialize", "v", "p"),
+            ("spark", "compact", "c", "--table", "a.b"),
+        ):
+            done = run(*arguments, "--conf", wrong)
+            assert (done.exit_code, f"--conf {wrong}" in done.output) == (2, True)
+
+
+def test_package_writes_the_archive(tmp_path: Path) -> None:
+    done = run("spark", "package", "-o", str(tmp_path / "h.zip"))
+    assert (done.exit_code, "pip install cramjam" in done.output) == (0, True)
+    assert zipfile.is_zipfile(tmp_path / "h.zip")
+    assert run("spark", "package", "-o", str(tmp_path / "none" / "h.zip")).exit_code == 1
 
 
 def test_iceberg_options_that_do_not_fit_are_refused() -> None:
