@@ -11,6 +11,6 @@ Reading order:
     audit      the exact audit, in SQL
     session    the Spark session and its settings
     shipping   the archive of this package for executors
-    sql        `heliograph sql`
+    sql        `heliograph sql`, with prompt, progress and printing
     materialize  `heliograph spark materialize`
 """

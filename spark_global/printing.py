@@ -27,6 +27,8 @@ class Printed:
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     """At least one more than the limit if the result has more."""
+    rows_total: int | None = None
+    """Number of all rows of the result, if it was counted."""
     notes: Sequence[str] = ()
     """Lines for standard error, unless the output is JSON."""
     document: Mapping[str, object] = field(default_factory=dict)
@@ -36,7 +38,8 @@ class Printed:
 def print_rows(printed: Printed, output: str, limit: int, stream: TextIO) -> None:
     """Print the first `limit` rows to a stream, and notes to standard error."""
     plain = [[plain_value(value) for value in row] for row in printed.rows[:limit]]
-    left_out = len(printed.rows) - len(plain)
+    is_counted = printed.rows_total is not None
+    left_out = (printed.rows_total or len(printed.rows)) - len(plain)
     if output == "json":
         document = {
             "columns": list(printed.columns),
@@ -44,6 +47,7 @@ def print_rows(printed: Printed, output: str, limit: int, stream: TextIO) -> Non
             "limit": limit,
             "is_cut": left_out > 0,
             "rows_left_out_min": left_out,
+            "rows_left_out": left_out if is_counted or not left_out else None,
         } | dict(printed.document)
         stream.write(json.dumps(document) + "\n")
         return
@@ -53,9 +57,10 @@ def print_rows(printed: Printed, output: str, limit: int, stream: TextIO) -> Non
     Console(file=stream).print(table)
     notes = list(printed.notes)
     if left_out:
+        how_many = f"{left_out:,} more are" if is_counted else f"at least {left_out} more is"
         notes.append(
-            f"only the first {limit} rows are shown, at least {left_out} more is left out; "
-            "--limit N shows more"
+            f"only the first {limit} rows are shown, {how_many} left out; --limit N shows more"
+            + ("" if is_counted else ", --count counts them")
         )
     for note in notes:
         Console(stderr=True, highlight=False).print(note, markup=False, soft_wrap=True)

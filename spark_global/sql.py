@@ -1,18 +1,21 @@
-"""`heliograph sql`: runs one query over the global views, and prints a table or JSON."""
+"""`heliograph sql`: runs queries over the global views, and prints tables or JSON."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Row
+from pyspark.sql import SparkSession
 
 from local_cluster.wire.errors import KafkaError
 from spark_global.cut.offsets import CutRefusedError, cut_document, describe
 from spark_global.cut.past import Past
 from spark_global.printing import Printed, print_problem, print_rows
+from spark_global.progress import showing, tasks_of
 from spark_global.session import LOCAL_MASTER, SHORT_JOB, SparkStartError, open_session
 from spark_global.views import Aggregate, create_views
 
@@ -23,49 +26,89 @@ _TRACEBACK: Final = "Traceback (most recent call last)"
 
 
 def run_sql(
-    query: str,
+    query: str | Iterable[str],
     *,
     aggregate: Aggregate,
     output: str = "human",
     limit: int = LIMIT_DEFAULT,
+    counts_all: bool = False,
     past: Past | None = None,
     master: str = LOCAL_MASTER,
     conf: Mapping[str, str] | None = None,
+    goes_on: bool = False,
 ) -> int:
-    """Run a query and print its rows, as a table or as JSON; return the exit code.
+    """Run a query, or several in one session, and print their rows; return the exit code.
 
-    With a `past` the rows are those of its cut, which standard error or the JSON describes.
+    Each query has views of its own, so it reads the newest records. With a `past` its rows are
+    those of the cut, which standard error or the JSON describes. No query runs after a failed one,
+    unless `goes_on`; then Ctrl-C ends only the query that runs.
 
-    At most `limit` rows are printed. If there are more, standard error or the JSON says so. Their
-    number is unknown, because only the whole query would return it.
+    At most `limit` rows are printed. If there are more, standard error or the JSON says so. Only
+    with `counts_all` it says how many, because the whole query runs once more for that.
     """
+    asked = _Asked(aggregate, output, limit, counts_all, past)
+    code = 0
     try:
-        with open_session(master, settings={**SHORT_JOB, **(conf or {})}) as session:
-            # The messages of errors must be read while the JVM lives, so inside the session.
-            try:
-                create_views(session, aggregate, query, past)
-                frame = session.sql(query)
-                rows = frame.limit(limit + 1).collect() if frame.columns else []
-                print_rows(_printed(frame.columns, rows, past), output, limit, sys.stdout)
-            except (PySparkException, KafkaError, CutRefusedError) as error:
-                return _complain(aggregate, explain_error(error))
+        with _starting(master, {**SHORT_JOB, **(conf or {})}) as session:
+            for each in [query] if isinstance(query, str) else query:
+                code = _answer_or_complain(session, each, asked, goes_on=goes_on)
+                if code and not goes_on:
+                    return code
     except SparkStartError as error:
         return _complain(aggregate, str(error))
+    return 0 if goes_on else code
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """How to answer."""
+
+    aggregate: Aggregate
+    output: str
+    limit: int
+    counts_all: bool
+    past: Past | None
+
+
+@contextlib.contextmanager
+def _starting(master: str, settings: Mapping[str, str]) -> Iterator[SparkSession]:
+    with contextlib.ExitStack() as stack:
+        with showing("Spark starts"):
+            session = stack.enter_context(open_session(master, settings=settings))
+        yield session
+
+
+def _answer_or_complain(session: SparkSession, query: str, asked: _Asked, *, goes_on: bool) -> int:
+    # The messages of errors must be read while the JVM lives, so inside the session.
+    try:
+        _answer(session, query, asked)
+    except (PySparkException, KafkaError, CutRefusedError) as error:
+        return _complain(asked.aggregate, explain_error(error))
+    except KeyboardInterrupt:
+        if not goes_on:
+            raise
+        return _complain(asked.aggregate, "cancelled")
     return 0
+
+
+def _answer(session: SparkSession, query: str, asked: _Asked) -> None:
+    with showing("the query runs", tasks_of(session)):
+        create_views(session, asked.aggregate, query, asked.past)
+        frame = session.sql(query)
+        rows = frame.limit(asked.limit + 1).collect() if frame.columns else []
+        counts = asked.counts_all and len(rows) > asked.limit
+        rows_total = frame.count() if counts else None
+    printed = Printed(columns=frame.columns, rows=rows, rows_total=rows_total)
+    if asked.past is not None:
+        cut = asked.past.found()
+        document = {"as_of": cut_document(cut)}
+        printed = replace(printed, notes=describe(cut), document=document)
+    print_rows(printed, asked.output, asked.limit, sys.stdout)
 
 
 def _complain(aggregate: Aggregate, why: str) -> int:
     print_problem(f"sql on {aggregate.name}: {why}")
     return 1
-
-
-def _printed(columns: Sequence[str], rows: Sequence[Row], past: Past | None) -> Printed:
-    if past is None:
-        return Printed(columns=columns, rows=rows)
-    cut = past.found()
-    return Printed(
-        columns=columns, rows=rows, notes=describe(cut), document={"as_of": cut_document(cut)}
-    )
 
 
 def explain_error(error: Exception) -> str:

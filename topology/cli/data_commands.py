@@ -89,6 +89,21 @@ SinceOption = Annotated[
 ]
 
 
+QueryArgument = Annotated[
+    str, typer.Argument(help="SQL over the views global_<topic>; `-` reads queries from stdin.")
+]
+CountOption = Annotated[
+    bool,
+    typer.Option("--count", help="Say how many rows are left out; runs the query once more."),
+]
+IdleOption = Annotated[
+    float,
+    typer.Option(
+        "--idle", metavar="MINUTES", min=0.01, help="With `-`: end after so long without input."
+    ),
+]
+
+
 class Engine(enum.StrEnum):
     """What answers a query."""
 
@@ -97,7 +112,7 @@ class Engine(enum.StrEnum):
 
 
 def sql(
-    query: Annotated[str, typer.Argument(help="SQL over the views global_<topic>.")],
+    query: QueryArgument = "-",
     deployment: Which = None,
     aggregate: AggregateOption = None,
     limit: Annotated[
@@ -106,6 +121,8 @@ def sql(
             "--limit", metavar="N", min=1, help="Rows to show; all of them are held in memory."
         ),
     ] = 10_000,
+    count: CountOption = False,
+    idle_minutes: IdleOption = 60.0,
     as_of: AsOfOption = None,
     since: SinceOption = None,
     allow_missing: Annotated[
@@ -132,35 +149,42 @@ def sql(
     sample of its mirror; standard error or the JSON says to which. The rows are the same whenever
     it is asked, or the answer is refused.
 
-    If the result has more rows than --limit, standard error says so; with -o json, `is_cut` and
-    `rows_left_out_min` say so.
+    If the result has more rows than --limit, standard error says so; with -o json, `is_cut`,
+    `rows_left_out_min` and, with --count, `rows_left_out` say so.
+
+    Without a query there is a prompt: one session answers all queries, so only the first one waits
+    for Spark to start. A query ends with a semicolon at the end of a line.
     """
     _check_times(as_of, since, allow_missing)
     settings = spark_conf(conf)
     if (engine is Engine.duckdb) != (catalogue is not None):
         fail("--engine duckdb and --catalog belong together", code=EXIT_USAGE)
     if catalogue is not None:
-        if as_of is not None:
-            fail("--as-of is for --engine spark", code=EXIT_USAGE)
+        for name, is_given in (("--as-of", as_of is not None), ("-", query == "-")):
+            if is_given:
+                fail(f"{name} is for --engine spark", code=EXIT_USAGE)
         require_extra("duckdb")
         from spark_global.iceberg.querying import run_duckdb
 
         raise typer.Exit(run_duckdb(query, catalogue=catalogue, output=output.value, limit=limit))
     running, cluster = running_aggregate(deployment, aggregate, state_dir)
     require_extra("spark")
+    from spark_global.prompt import is_typed, read_questions
     from spark_global.sql import run_sql
     from topology.deployment.aggregate_view import aggregate_view
 
     view = aggregate_view(running, cluster)
     past = None if as_of is None else _past(view, as_of, since, allow_missing)
     code = run_sql(
-        query,
+        read_questions(idle_minutes * 60) if query == "-" else query,
         aggregate=view,
         output=output.value,
         limit=limit,
+        counts_all=count,
         past=past,
         master=master,
         conf=settings,
+        goes_on=query == "-" and is_typed(),
     )
     raise typer.Exit(code)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -18,6 +21,7 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.compress import Codec
 from mirror_maker.formats import Block, FlowKey, Run, encode_record, map_topic_name
 from spark_global.links import MirrorLink
+from spark_global.prompt import read_questions
 from spark_global.sql import run_sql
 from spark_global.views import Aggregate, create_views, global_topics, load_table
 from tests.support.cluster import running_broker
@@ -255,6 +259,37 @@ def test_sql_says_that_it_shows_only_the_first_rows(
         assert run_sql(query, aggregate=cluster.aggregate, limit=limit) == 0
         said = capsys.readouterr().err
         assert ("only the first 199 rows are shown, at least 1 more" in said) == is_cut
+
+
+def test_sql_counts_what_it_leaves_out(
+    spark: SparkSession, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query = "SELECT partition FROM global_flights"
+    ask = partial(run_sql, query, aggregate=cluster.aggregate, limit=7, counts_all=True)
+    assert (ask(output="json"), ask(output="human")) == (0, 0)
+    said = capsys.readouterr()
+    assert json.loads(said.out.splitlines()[0])["rows_left_out"] == 193
+    assert "193 more are left out" in " ".join(said.err.split())
+
+
+def test_one_session_answers_the_queries_of_standard_input(
+    spark: SparkSession,
+    cluster: Cluster,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = "SELECT 1 AS a;\n\nSELECT count(*)\n  AS b FROM global_flights;\nSELEC;\nSELECT 2 AS c"
+
+    def answers(*, goes_on: bool) -> tuple[int, list[Any]]:
+        monkeypatch.setattr("sys.stdin", io.StringIO(text))
+        ask = partial(run_sql, aggregate=cluster.aggregate, output="json", goes_on=goes_on)
+        code = ask(read_questions())
+        said = capsys.readouterr()
+        assert "PARSE_SYNTAX_ERROR" in said.err
+        return code, [json.loads(line)["rows"] for line in said.out.splitlines()]
+
+    assert answers(goes_on=False) == (1, [[[1]], [[200]]])
+    assert answers(goes_on=True) == (0, [[[1]], [[200]], [[2]]])
 
 
 def test_sql_says_what_is_wrong(

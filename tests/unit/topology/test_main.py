@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 from spark_global.iceberg.catalogues import open_catalogue
 from spark_global.iceberg.small_files import GROUP_FILES_MIN, SMALL_BYTES
 from spark_global.materialize import LATE_SECONDS, TRIGGER_SECONDS
+from spark_global.prompt import IDLE_SECONDS
 from spark_global.session import LOCAL_MASTER
 from spark_global.sql import LIMIT_DEFAULT
 from topology import version
@@ -201,6 +202,12 @@ def test_sql_shows_as_many_rows_as_a_program_gets() -> None:
     assert inspect.signature(sql).parameters["limit"].default == LIMIT_DEFAULT
     assert "rows_left_out_min" in run("sql", "--help").stdout
     assert run("sql", "--limit", "0", "SELECT 1").exit_code == 2
+
+
+def test_a_prompt_is_for_spark() -> None:
+    assert inspect.signature(sql).parameters["idle_minutes"].default * 60 == IDLE_SECONDS
+    done = run("sql", "--engine", "duckdb", "--catalog", "c")
+    assert (done.exit_code, "- is for --engine spark" in done.output) == (2, True)
 
 
 def test_sql_refuses_times_that_make_no_cut() -> None:
