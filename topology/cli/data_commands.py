@@ -111,6 +111,20 @@ class Engine(enum.StrEnum):
     duckdb = "duckdb"
 
 
+AllowMissingOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-missing", help="With --as-of: leave out partitions without an exact answer."
+    ),
+]
+EngineOption = Annotated[
+    Engine, typer.Option("--engine", help="duckdb: on the Iceberg tables of --catalog.")
+]
+CatalogueOption = Annotated[
+    str | None, typer.Option("--catalog", help="With --engine duckdb: as for `spark materialize`.")
+]
+
+
 def sql(
     query: QueryArgument = "-",
     deployment: Which = None,
@@ -125,19 +139,9 @@ def sql(
     idle_minutes: IdleOption = 60.0,
     as_of: AsOfOption = None,
     since: SinceOption = None,
-    allow_missing: Annotated[
-        bool,
-        typer.Option(
-            "--allow-missing", help="With --as-of: leave out partitions without an exact answer."
-        ),
-    ] = False,
-    engine: Annotated[
-        Engine, typer.Option("--engine", help="duckdb: on the Iceberg tables of --catalog.")
-    ] = Engine.spark,
-    catalogue: Annotated[
-        str | None,
-        typer.Option("--catalog", help="With --engine duckdb: as for `spark materialize`."),
-    ] = None,
+    allow_missing: AllowMissingOption = False,
+    engine: EngineOption = Engine.spark,
+    catalogue: CatalogueOption = None,
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
     output: OutputOption = Output.human,
@@ -163,10 +167,7 @@ def sql(
         for name, is_given in (("--as-of", as_of is not None), ("-", query == "-")):
             if is_given:
                 fail(f"{name} is for --engine spark", code=EXIT_USAGE)
-        require_extra("duckdb")
-        from spark_global.iceberg.querying import run_duckdb
-
-        raise typer.Exit(run_duckdb(query, catalogue=catalogue, output=output.value, limit=limit))
+        raise typer.Exit(_ask_duckdb(query, catalogue, output, limit))
     running, cluster = running_aggregate(deployment, aggregate, state_dir)
     require_extra("spark")
     from spark_global.prompt import is_typed, read_questions
@@ -187,6 +188,13 @@ def sql(
         goes_on=query == "-" and is_typed(),
     )
     raise typer.Exit(code)
+
+
+def _ask_duckdb(query: str, catalogue: str, output: Output, limit: int) -> int:
+    require_extra("duckdb")
+    from spark_global.iceberg.querying import run_duckdb
+
+    return run_duckdb(query, catalogue=catalogue, output=output.value, limit=limit)
 
 
 def _check_times(as_of: datetime | None, since: datetime | None, allow_missing: bool) -> None:
