@@ -7,6 +7,7 @@ Reading order:
     source     the Python Data Source `format("heliograph")`
     views      the views `global_<topic>`
     streaming  `readStream` of it
+    connector  Spark's Kafka connector as a second reader
     catalogue  questions over all datacenters
     audit      the exact audit, in SQL
     session    the Spark session and its settings

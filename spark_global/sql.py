@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from local_cluster.wire.errors import KafkaError
+from spark_global.connector.jars import ConnectorRefusedError, connector_settings
 from spark_global.cut.offsets import CutRefusedError, cut_document, describe
 from spark_global.cut.past import Past
 from spark_global.printing import Printed, print_problem, print_rows
@@ -35,6 +36,7 @@ def run_sql(
     past: Past | None = None,
     master: str = LOCAL_MASTER,
     conf: Mapping[str, str] | None = None,
+    connector_jars: str | None = None,
     goes_on: bool = False,
 ) -> int:
     """Run a query, or several in one session, and print their rows; return the exit code.
@@ -43,18 +45,21 @@ def run_sql(
     those of the cut, which standard error or the JSON describes. No query runs after a failed one,
     unless `goes_on`; then Ctrl-C ends only the query that runs.
 
+    With `connector_jars` Spark's Kafka connector reads the records: a directory, or "maven".
+
     At most `limit` rows are printed. If there are more, standard error or the JSON says so. Only
     with `counts_all` it says how many, because the whole query runs once more for that.
     """
-    asked = _Asked(aggregate, output, limit, counts_all, past)
+    asked = _Asked(aggregate, output, limit, counts_all, past, connector_jars is not None)
     code = 0
     try:
-        with _starting(master, {**SHORT_JOB, **(conf or {})}) as session:
+        jars = connector_settings(connector_jars) if connector_jars is not None else {}
+        with _starting(master, {**SHORT_JOB, **jars, **(conf or {})}) as session:
             for each in [query] if isinstance(query, str) else query:
                 code = _answer_or_complain(session, each, asked, goes_on=goes_on)
                 if code and not goes_on:
                     return code
-    except SparkStartError as error:
+    except (ConnectorRefusedError, SparkStartError) as error:
         return _complain(aggregate, str(error))
     return 0 if goes_on else code
 
@@ -68,6 +73,7 @@ class _Asked:
     limit: int
     counts_all: bool
     past: Past | None
+    by_connector: bool
 
 
 @contextlib.contextmanager
@@ -82,7 +88,7 @@ def _answer_or_complain(session: SparkSession, query: str, asked: _Asked, *, goe
     # The messages of errors must be read while the JVM lives, so inside the session.
     try:
         _answer(session, query, asked)
-    except (PySparkException, KafkaError, CutRefusedError) as error:
+    except (PySparkException, KafkaError, CutRefusedError, ConnectorRefusedError) as error:
         return _complain(asked.aggregate, explain_error(error))
     except KeyboardInterrupt:
         if not goes_on:
@@ -93,7 +99,7 @@ def _answer_or_complain(session: SparkSession, query: str, asked: _Asked, *, goe
 
 def _answer(session: SparkSession, query: str, asked: _Asked) -> None:
     with showing("the query runs", tasks_of(session)):
-        create_views(session, asked.aggregate, query, asked.past)
+        create_views(session, asked.aggregate, query, asked.past, by_connector=asked.by_connector)
         frame = session.sql(query)
         rows = frame.limit(asked.limit + 1).collect() if frame.columns else []
         counts = asked.counts_all and len(rows) > asked.limit

@@ -22,6 +22,7 @@ from spark_global.addresses import ClusterAddress, encode_security
 from spark_global.catalogue.offsets import HEARTBEAT_MATRIX, OFFSET_QUESTIONS
 from spark_global.catalogue.question import Question
 from spark_global.catalogue.records import RECORD_QUESTIONS
+from spark_global.connector.records import connector_records
 from spark_global.cut.offsets import CutRefusedError, encode_offsets
 from spark_global.cut.past import Past
 from spark_global.links import MirrorLink, encode_links
@@ -146,13 +147,18 @@ def view_names(topics: Iterable[str]) -> dict[str, str]:
 
 
 def create_views(
-    session: SparkSession, aggregate: Aggregate, query: str = "", past: Past | None = None
+    session: SparkSession,
+    aggregate: Aggregate,
+    query: str = "",
+    past: Past | None = None,
+    *,
+    by_connector: bool = False,
 ) -> list[str]:
     """Create the views that a query mentions, or all views; return their names.
 
     Each view costs a start of Python on the driver, so only the needed ones are created. With a
-    `past` the views of topics have its cut, and there are no others. Raises KafkaError and
-    CutRefusedError.
+    `past` the views of topics have its cut, and there are no others. `by_connector` reads records
+    with Spark's Kafka connector. Raises KafkaError, CutRefusedError and ConnectorRefusedError.
     """
     topics = view_names(global_topics(aggregate))
     questions = question_names(topics)
@@ -164,9 +170,9 @@ def create_views(
         _check_past(wanted, topics, questions)
     for name in wanted:
         if name in questions:
-            view = _answer(session, aggregate, *questions[name], past)
+            view = _answer(session, aggregate, *questions[name], past, by_connector)
         elif name in topics:
-            view = _load_records(session, aggregate, topics[name], past)
+            view = _load_records(session, aggregate, topics[name], past, by_connector)
         else:
             view = load_table(session, aggregate, BOOKKEEPING_VIEWS[name])
         view.createOrReplaceTempView(name)
@@ -212,18 +218,24 @@ def _answer(
     question: Question,
     topic: str | None,
     past: Past | None,
+    by_connector: bool,
 ) -> DataFrame:
     if topic is not None and question.inputs == (RECORDS_TABLE,):
-        return question(_load_records(session, aggregate, topic, past))
+        return question(_load_records(session, aggregate, topic, past, by_connector))
     of_topic: dict[str, str | int] = {} if topic is None else {"topic": topic}
     frames = [load_table(session, aggregate, name, **of_topic) for name in question.inputs]
     return question(*frames)
 
 
 def _load_records(
-    session: SparkSession, aggregate: Aggregate, topic: str, past: Past | None
+    session: SparkSession,
+    aggregate: Aggregate,
+    topic: str,
+    past: Past | None,
+    by_connector: bool,
 ) -> DataFrame:
-    if past is None:
-        return load_table(session, aggregate, RECORDS_TABLE, topic=topic)
-    cut = encode_offsets(past.cut(topic).offsets())
-    return load_table(session, aggregate, RECORDS_TABLE, topic=topic, cut=cut)
+    cut = None if past is None else past.cut(topic).offsets()
+    if by_connector:
+        return connector_records(session, replace(read_options(aggregate), topic=topic, cut=cut))
+    options = {} if cut is None else {"cut": encode_offsets(cut)}
+    return load_table(session, aggregate, RECORDS_TABLE, topic=topic, **options)

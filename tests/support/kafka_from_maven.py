@@ -1,9 +1,9 @@
 """A real Apache Kafka as a peer of tests: its jars by Maven, one broker as a process.
 
 Broker and clients are of the newest release; tools, Streams and Connect may be of an older one. The
-jars are fetched once into the user's cache directory. `HELIOGRAPH_KAFKA_JARS` and
-`HELIOGRAPH_KAFKA_TOOL_JARS` name directories that have them already. Where neither works, the tests
-that ask are skipped, and say why.
+jars are fetched once into the user's cache directory. `HELIOGRAPH_KAFKA_JARS`,
+`HELIOGRAPH_KAFKA_TOOL_JARS` and `HELIOGRAPH_SPARK_CONNECTOR_JARS` name directories that have them.
+Where neither works, the tests that ask are skipped, and say why.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ BROKER_POM = _COMPAT / "broker" / "pom.xml"
 BROKER_JARS_VARIABLE = "HELIOGRAPH_KAFKA_JARS"
 TOOLS_POM = _COMPAT / "pom.xml"
 TOOL_JARS_VARIABLE = "HELIOGRAPH_KAFKA_TOOL_JARS"
+CONNECTOR_POM = _COMPAT / "spark_connector" / "pom.xml"
+CONNECTOR_JARS_VARIABLE = "HELIOGRAPH_SPARK_CONNECTOR_JARS"
 TOOL_PACKAGES = ("org.apache.kafka.tools.", "org.apache.kafka.connect.", "kafka.admin.")
 FETCH_SECONDS_MAX = 600.0
 START_SECONDS_MAX = 240.0
@@ -51,6 +53,11 @@ def broker_jars() -> Path:
 def tool_jars() -> Path:
     """The directory of its tools, Streams and Connect, with the clients of their release."""
     return _jars(TOOL_JARS_VARIABLE, "kafka-tools-*.jar", TOOLS_POM)
+
+
+def connector_jars() -> Path:
+    """The directory of Spark's Kafka connector and what PySpark lacks of its dependencies."""
+    return _jars(CONNECTOR_JARS_VARIABLE, "spark-sql-kafka-0-10_2.13-*.jar", CONNECTOR_POM)
 
 
 def _jars(variable: str, pattern: str, pom: Path) -> Path:

@@ -103,6 +103,15 @@ IdleOption = Annotated[
     ),
 ]
 
+ConnectorJarsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--connector-jars",
+        metavar="DIR|maven",
+        help="Read records by Spark's Kafka connector, from these jars or resolved by Spark.",
+    ),
+]
+
 
 class Engine(enum.StrEnum):
     """What answers a query."""
@@ -144,6 +153,7 @@ def sql(
     catalogue: CatalogueOption = None,
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
+    connector_jars: ConnectorJarsOption = None,
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
@@ -164,7 +174,11 @@ def sql(
     if (engine is Engine.duckdb) != (catalogue is not None):
         fail("--engine duckdb and --catalog belong together", code=EXIT_USAGE)
     if catalogue is not None:
-        for name, is_given in (("--as-of", as_of is not None), ("-", query == "-")):
+        for name, is_given in (
+            ("--as-of", as_of is not None),
+            ("--connector-jars", connector_jars is not None),
+            ("-", query == "-"),
+        ):
             if is_given:
                 fail(f"{name} is for --engine spark", code=EXIT_USAGE)
         raise typer.Exit(_ask_duckdb(query, catalogue, output, limit))
@@ -185,6 +199,7 @@ def sql(
         past=past,
         master=master,
         conf=settings,
+        connector_jars=connector_jars,
         goes_on=query == "-" and is_typed(),
     )
     raise typer.Exit(code)
