@@ -91,8 +91,8 @@ acl-oracle: $(STAMP)  ## 100,000 random questions to our ACLs and to Kafka's aut
 exactly-once: $(STAMP)  ## kill -9 in a loop under transactional producers, for some minutes
 	EXACTLY_ONCE_KILLS=$(or $(KILLS),60) $(BIN)/python -m pytest -s tests/real/broker/test_exactly_once.py
 
-materialize-kills: $(STAMP)  ## kill -9 of a job that keeps an Iceberg table, and of its catalogue
-	MATERIALIZE_KILLS=$(or $(KILLS),200) $(BIN)/python -m pytest -s --long tests/real/aggregate/test_iceberg_kills.py
+materialize-kills: $(STAMP)  ## kill -9 of a job that keeps an Iceberg table, its catalogue; it moves between aggregates
+	MATERIALIZE_KILLS=$(or $(KILLS),200) MATERIALIZE_CHANGES=$(or $(CHANGES),20) $(BIN)/python -m pytest -s --long tests/real/aggregate/test_iceberg_kills.py
 
 simulate: $(STAMP)  ## seeds of the simulated cluster, as JSON
 	$(BIN)/python -m tests.sim.cluster $(if $(SIM_SEED),,--seeds 0:$(or $(SEEDS),20000)) --jobs $(or $(JOBS),1)

@@ -70,9 +70,11 @@ class Written(NamedTuple):
 
     paths: list[str]
     ranges: list[SourceRange]
+    replaced: dict[int, str | None]
+    """By rewritten bucket the file that it had; empty if rows are only added."""
 
 
-NOTHING_WRITTEN: Final = Written([], [])
+NOTHING_WRITTEN: Final = Written([], [], {})
 
 
 def write_files(
@@ -86,6 +88,7 @@ def write_files(
     return Written(
         [path for each in done for path in each.paths],
         [found for each in done for found in each.ranges],
+        {},
     )
 
 
@@ -97,8 +100,8 @@ def write_ranges(ranges: Iterable[PartitionRange], target: FileTarget) -> Writte
         for rows in read_range(wanted, record_rows, target.fetch_bytes_max):
             if rows.num_rows:
                 files.add(wanted.origin.datacenter, rows)
-                found.append(_source_range(wanted, rows))
-    return Written(files.close(), found)
+                found.append(source_range(wanted, rows))
+    return Written(files.close(), found, {})
 
 
 class HourFiles:
@@ -177,7 +180,8 @@ def _by_hour(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         yield int(hour), rows.filter(pa.array(hours == hour))
 
 
-def _source_range(wanted: PartitionRange, rows: pa.RecordBatch) -> SourceRange:
+def source_range(wanted: PartitionRange, rows: pa.RecordBatch) -> SourceRange:
+    """Return the source offsets of some rows of one partition."""
     found = pc.min_max(rows.column("offset")).as_py()
     first, last = found["min"], found["max"]
     return SourceRange(

@@ -29,17 +29,16 @@ from spark_global.iceberg.file_writing import (
 )
 from spark_global.iceberg.packing import pack_ranges
 from spark_global.iceberg.sightings import Sightings, sightings_of
+from spark_global.iceberg.staging import Batch, TableRefusedError
 from spark_global.iceberg.table_state import TableState
-from spark_global.iceberg.table_writer import (
-    Batch,
-    TableRefusedError,
-    TableWriter,
-    WriterReplacedError,
-)
+from spark_global.iceberg.table_writer import TableWriter, WriterReplacedError
+from spark_global.iceberg.upserts.bucketing import UpsertTarget, write_upserts
+from spark_global.iceberg.upserts.keys import RECORDS_MAX, TOMBSTONE_HOURS, Upsert
 from spark_global.materialize import Materialization, UnknownViewError
 from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
 from spark_global.source.options import ReadOptions
 from spark_global.sql import explain_error
+from spark_global.streaming.moving import cluster_id_of
 from spark_global.streaming.planner import Limits, StreamPlanner
 from spark_global.streaming.positions import CheckpointError, StreamPositions
 from spark_global.streaming.publishing import publish_positions
@@ -47,6 +46,8 @@ from spark_global.views import Aggregate, global_topics, read_options, view_name
 
 STATE_SECONDS: Final = 60.0
 """Seconds after which a table without new records gets its new `complete-through`."""
+
+_US_PER_HOUR: Final = 3_600_000_000
 
 Ends = Mapping[TopicPartition, int]
 
@@ -69,18 +70,32 @@ class KeptTable:
     group: str | None = None
     """Consumer group under which lag tools see the job."""
     state_seconds: float = STATE_SECONDS
+    upsert: Upsert | None = None
+    """Keep the latest records only; None for every record."""
+    tombstone_hours: float = TOMBSTONE_HOURS
+    """Hours that a deleted key is remembered, with `upsert`."""
 
 
-def kept_as(wanted: Materialization, identifier: tuple[str, ...]) -> KeptTable:
+def kept_as(
+    wanted: Materialization,
+    identifier: tuple[str, ...],
+    upsert: Upsert | None = None,
+    tombstone_hours: float = TOMBSTONE_HOURS,
+) -> KeptTable:
     """Return a view to keep as a table of the catalogue that `path` names."""
+    records_max = wanted.records_max
+    if upsert is not None and records_max is None:
+        records_max = RECORDS_MAX
     return KeptTable(
         view=wanted.view,
         catalogue=wanted.path,
         identifier=identifier,
         trigger_seconds=wanted.trigger_seconds,
         stops_at_end=wanted.stops_at_end,
-        records_max=wanted.records_max,
+        records_max=records_max,
         group=wanted.group,
+        upsert=upsert,
+        tombstone_hours=tombstone_hours,
     )
 
 
@@ -123,10 +138,14 @@ def keep_table(session: SparkSession, aggregate: Aggregate, wanted: KeptTable) -
         group=wanted.group,
     )
     writer = TableWriter(
-        open_catalogue(wanted.catalogue, create=True), wanted.identifier, wanted.view
+        open_catalogue(wanted.catalogue, create=True),
+        wanted.identifier,
+        wanted.view,
+        wanted.upsert,
     )
-    writer.take_over()
     with asyncio.Runner() as runner:
+        # Before the takeover: a command for another aggregate may not stop the present writer.
+        writer.take_over(runner.run(cluster_id_of(options.cluster)))
         keeper = _Keeper(session, options, wanted, writer, runner)
         try:
             return keeper.run()
@@ -222,7 +241,20 @@ class _Keeper:
             self._session.sparkContext.defaultParallelism,
             self._options.split_records_max,
         )
-        return write_files(self._session, tasks, self._files)
+        upsert = self._writer.state.upsert
+        if upsert is None:
+            return write_files(self._session, tasks, self._files)
+        table, now_us = self._writer.table, time.time_ns() // 1_000
+        target = UpsertTarget(
+            metadata=table.metadata,
+            io=table.io,
+            files=self._writer.files_of_buckets(),
+            upsert=upsert,
+            fetch_bytes_max=self._options.fetch_bytes_max,
+            written_at_us=now_us,
+            forget_before_us=now_us - round(self._wanted.tombstone_hours * _US_PER_HOUR),
+        )
+        return write_upserts(self._session, tasks, target)
 
     def _commit(
         self, start: StreamPositions, end: StreamPositions, written: Written = NOTHING_WRITTEN
@@ -233,6 +265,7 @@ class _Keeper:
                 end=end,
                 paths=written.paths,
                 ranges=written.ranges,
+                replaced=written.replaced,
                 complete=self._sightings.reached(end),
             )
         )

@@ -14,6 +14,7 @@ from pyiceberg.table import TableProperties
 from pyiceberg.transforms import HourTransform, IdentityTransform
 from pyiceberg.types import (
     BinaryType,
+    BooleanType,
     IntegerType,
     ListType,
     LongType,
@@ -22,6 +23,8 @@ from pyiceberg.types import (
     StructType,
     TimestamptzType,
 )
+
+from spark_global.iceberg.upserts.keys import BUCKET, IS_DELETED, WRITTEN_AT
 
 _HEADER: Final = StructType(
     NestedField(12, "key", StringType()),
@@ -47,6 +50,16 @@ SCHEMA: Final = Schema(
 PARTITIONS: Final = PartitionSpec(
     PartitionField(source_id=1, field_id=1000, transform=IdentityTransform(), name="datacenter"),
     PartitionField(source_id=7, field_id=1001, transform=HourTransform(), name="hour"),
+)
+
+UPSERT_SCHEMA: Final = Schema(
+    *SCHEMA.fields,
+    NestedField(14, BUCKET, IntegerType(), doc="CRC-32 of the key, modulo the number of buckets"),
+    NestedField(15, IS_DELETED, BooleanType(), doc="the latest record of the key is a tombstone"),
+    NestedField(16, WRITTEN_AT, TimestamptzType(), doc="when the job wrote the row"),
+)
+UPSERT_PARTITIONS: Final = PartitionSpec(
+    PartitionField(source_id=14, field_id=1000, transform=IdentityTransform(), name=BUCKET)
 )
 
 RETRIES: Final = TableProperties.COMMIT_NUM_RETRIES

@@ -19,7 +19,8 @@ from pyspark.errors import PySparkException
 
 from spark_global.iceberg.catalogues import UNREACHABLE, open_catalogue
 from spark_global.iceberg.compacting import compact_table
-from spark_global.iceberg.table_writer import TableRefusedError, check_table
+from spark_global.iceberg.staging import TableRefusedError
+from spark_global.iceberg.table_writer import check_table
 from spark_global.session import LOCAL_MASTER, SHORT_JOB, SparkStartError, open_session
 from spark_global.sql import explain_error
 

@@ -7,10 +7,12 @@ Properties of the table; a commit replaces them together with the rows:
     heliograph.writer            which run has the epoch
     heliograph.positions         the next aggregate offset per partition, as `StreamPositions`
     heliograph.complete-through  {"JFK": {"through": time, "proved": time, "gaps": 0}}
+    heliograph.upsert            key or datacenter-key, in a table of the latest records only
+    heliograph.upsert-buckets    the number of its buckets
 
 Properties of a snapshot, in its summary:
 
-    heliograph.kind              takeover, batch, state or compaction
+    heliograph.kind              takeover, batch, state, move or compaction
     heliograph.writer-epoch      the epoch of the writer
     heliograph.aggregate-offsets {"jfk.flights": {"0": [start, end]}}, what the snapshot adds
     heliograph.source-offsets    [{"datacenter", "topic", "partition", "first", "end", "records"}]
@@ -29,6 +31,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
 from spark_global.cut.offsets import time_text
+from spark_global.iceberg.upserts.keys import Upsert, UpsertBy
 from spark_global.streaming.positions import CheckpointError, StreamPositions
 
 VIEW: Final = "heliograph.view"
@@ -36,6 +39,8 @@ WRITER_EPOCH: Final = "heliograph.writer-epoch"
 WRITER: Final = "heliograph.writer"
 POSITIONS: Final = "heliograph.positions"
 COMPLETE_THROUGH: Final = "heliograph.complete-through"
+UPSERT: Final = "heliograph.upsert"
+UPSERT_BUCKETS: Final = "heliograph.upsert-buckets"
 KIND: Final = "heliograph.kind"
 AGGREGATE_OFFSETS: Final = "heliograph.aggregate-offsets"
 SOURCE_OFFSETS: Final = "heliograph.source-offsets"
@@ -58,6 +63,8 @@ class SnapshotKind(StrEnum):
     BATCH = "batch"
     STATE = "state"
     """Only `complete-through` has advanced. No rows."""
+    MOVE = "move"
+    """The positions are those of another aggregate. No rows."""
     COMPACTION = "compaction"
     """The same rows in other files."""
 
@@ -102,6 +109,8 @@ class TableState:
     positions: StreamPositions = NOTHING_READ
     complete: Mapping[str, Through]
     """By datacenter."""
+    upsert: Upsert | None = None
+    """None for a table with every record."""
 
     def properties(self) -> dict[str, str]:
         """Return the state as properties of the table."""
@@ -110,6 +119,8 @@ class TableState:
             POSITIONS: _positions_text(self.positions),
             COMPLETE_THROUGH: _complete_text(self.complete),
         }
+        if self.upsert is not None:
+            found |= {UPSERT: self.upsert.by, UPSERT_BUCKETS: str(self.upsert.buckets)}
         if self.writer is not None:
             found |= {WRITER_EPOCH: str(self.writer.epoch), WRITER: self.writer.run_id}
         return found
@@ -123,9 +134,13 @@ class TableState:
             writer = None
             if WRITER_EPOCH in properties:
                 writer = Writer(int(properties[WRITER_EPOCH]), properties[WRITER])
+            upsert = None
+            if UPSERT in properties:
+                upsert = Upsert(UpsertBy(properties[UPSERT]), int(properties[UPSERT_BUCKETS]))
             return cls(
                 view=properties[VIEW],
                 writer=writer,
+                upsert=upsert,
                 positions=StreamPositions.decode(json.loads(properties[POSITIONS])),
                 complete=decode_complete(properties[COMPLETE_THROUGH]),
             )
@@ -133,8 +148,15 @@ class TableState:
             raise TableStateError(f"its properties heliograph.* are broken: {error!r}") from error
 
     def with_complete(self, complete: Mapping[str, Through]) -> Self:
-        """Return the state with newer times; a datacenter without news keeps its own."""
-        return replace(self, complete={**self.complete, **complete})
+        """Return the state with newer times; a datacenter without news keeps its own.
+
+        What is proved stays proved, and a gap stays one, also if another link says so no more.
+        """
+        news = {
+            name: each if (before := self.complete.get(name)) is None else _later(before, each)
+            for name, each in complete.items()
+        }
+        return replace(self, complete={**self.complete, **news})
 
 
 def snapshot_properties(
@@ -209,6 +231,14 @@ def describe_complete(complete: Mapping[str, Through]) -> list[str]:
         + (f", with {each.gaps} gaps" if each.gaps else "")
         for name, each in sorted(complete.items())
     ]
+
+
+def _later(before: Through, after: Through) -> Through:
+    proved = [each for each in (before.proved_ms, after.proved_ms) if each is not None]
+    through = [each for each in (after.through_ms, *proved) if each is not None]
+    return Through(
+        max(through, default=None), max(proved, default=None), max(before.gaps, after.gaps)
+    )
 
 
 def _complete_text(complete: Mapping[str, Through]) -> str:

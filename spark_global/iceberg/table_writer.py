@@ -10,8 +10,7 @@ compares no properties. So each change of the state makes a snapshot, a takeover
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from pyiceberg.catalog import Catalog
@@ -21,7 +20,7 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     TableAlreadyExistsError,
 )
-from pyiceberg.table import Table, Transaction
+from pyiceberg.table import FileScanTask, Table
 from tenacity import (
     Retrying,
     retry_if_exception_type,
@@ -31,19 +30,35 @@ from tenacity import (
 
 from spark_global.iceberg.catalogues import UNREACHABLE
 from spark_global.iceberg.deciding import Verdict, decide_commit
-from spark_global.iceberg.layout import NO_RETRIES, PARTITIONS, RETRIES, SCHEMA, SETTINGS
+from spark_global.iceberg.layout import (
+    NO_RETRIES,
+    PARTITIONS,
+    RETRIES,
+    SCHEMA,
+    SETTINGS,
+    UPSERT_PARTITIONS,
+    UPSERT_SCHEMA,
+)
+from spark_global.iceberg.staging import (
+    Batch,
+    TableRefusedError,
+    files_of_buckets,
+    stage,
+    stage_rewrite,
+)
 from spark_global.iceberg.table_state import (
     POSITIONS_HASH,
     SnapshotKind,
-    SourceRange,
     TableState,
     TableStateError,
-    Through,
     Writer,
     positions_hash,
     snapshot_properties,
 )
-from spark_global.streaming.positions import StreamPositions
+from spark_global.iceberg.upserts.keys import (
+    Upsert,
+    UpsertBy,
+)
 
 CATALOGUE_SECONDS_MAX: Final = 300.0
 """Seconds that a commit waits for a catalogue that does not answer, before the job fails."""
@@ -54,30 +69,20 @@ class WriterReplacedError(RuntimeError):
     """Another writer has taken the table over."""
 
 
-class TableRefusedError(ValueError):
-    """The table is not one to write to."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """What one commit adds."""
-
-    start: StreamPositions
-    end: StreamPositions
-    paths: Sequence[str] = ()
-    """The Parquet files with its rows."""
-    ranges: Sequence[SourceRange] = ()
-    complete: Mapping[str, Through]
-    """New times by datacenter; a datacenter that is absent keeps its own."""
-
-
 class TableWriter:
     """Commits the batches of one table. One call at a time."""
 
-    def __init__(self, catalogue: Catalog, identifier: tuple[str, ...], view: str) -> None:
+    def __init__(
+        self,
+        catalogue: Catalog,
+        identifier: tuple[str, ...],
+        view: str,
+        upsert: Upsert | None = None,
+    ) -> None:
         self._catalogue = catalogue
         self._identifier = identifier
         self._view = view
+        self._upsert = upsert
         self._writer: Writer | None = None
         self._table: Table | None = None
         self._is_stale = True
@@ -97,16 +102,21 @@ class TableWriter:
         """What `table` says about itself."""
         return TableState.decode(self.table.properties)
 
-    def take_over(self) -> TableState:
+    def files_of_buckets(self) -> dict[int, FileScanTask]:
+        """Return the file of each bucket of `table`. Raises TableRefusedError."""
+        return files_of_buckets(self.table)
+
+    def take_over(self, cluster_id: str = "") -> TableState:
         """Take the next epoch by a commit, and return the state to go on from.
 
-        The table is created if it does not exist, and gets the columns that it lacks. Raises
-        TableRefusedError, and `UNREACHABLE` if the catalogue does not answer.
+        The table is created if it does not exist, and gets the columns that it lacks. With a
+        `cluster_id` its positions must be of that cluster. Raises TableRefusedError, and
+        `UNREACHABLE` if the catalogue does not answer.
         """
         run_id = uuid.uuid4().hex
         for attempt in _patiently():
             with attempt:
-                self._take_over(run_id)
+                self._take_over(run_id, cluster_id)
         return self.state
 
     def commit(self, batch: Batch) -> TableState:
@@ -120,17 +130,23 @@ class TableWriter:
                 self._commit(batch)
         return self.state
 
-    def _take_over(self, run_id: str) -> None:
+    def _take_over(self, run_id: str, cluster_id: str) -> None:
         self._table = table = self._open()
-        base = check_table(table, self._view)
+        base = self._check(table)
         if base.writer is not None and base.writer.run_id == run_id:
             self._writer, self._is_stale = base.writer, False  # the answer was lost
             return
+        held_id = base.positions.cluster_id
+        if cluster_id and held_id and held_id != cluster_id:
+            raise TableRefusedError(
+                f"table {self.name} follows cluster {held_id}, and this is {cluster_id}; move it "
+                "with `heliograph spark move-table`"
+            )
         epoch = 0 if base.writer is None else base.writer.epoch
         after = replace(base, writer=Writer(epoch + 1, run_id))
         transaction = table.transaction()
         with transaction.update_schema() as columns:
-            columns.union_by_name(SCHEMA)
+            columns.union_by_name(SCHEMA if self._upsert is None else UPSERT_SCHEMA)
         stage(transaction, after, snapshot_properties(after, SnapshotKind.TAKEOVER))
         self._table = transaction.commit_transaction()
         self._writer, self._is_stale = after.writer, False
@@ -142,7 +158,7 @@ class TableWriter:
             self._is_stale = False
         # The decision and the transaction have the same base: this object is not refreshed between.
         table = self.table
-        base = check_table(table, self._view)
+        base = self._check(table)
         match decide_commit(base, self._writer, batch.start, batch.end):
             case Verdict.REPLACED:
                 raise WriterReplacedError(
@@ -159,39 +175,46 @@ class TableWriter:
                 return
             case Verdict.COMMIT:
                 after = replace(base, positions=batch.end).with_complete(batch.complete)
-                kind = SnapshotKind.STATE if batch.start == batch.end else SnapshotKind.BATCH
-                says = snapshot_properties(after, kind, batch.start, batch.ranges)
+                start = None if batch.is_move else batch.start
+                says = snapshot_properties(after, batch.kind, start, batch.ranges)
                 self._is_stale = True  # unless the commit succeeds
-                transaction = stage(table.transaction(), after, says, batch.paths)
+                if batch.replaced:
+                    transaction = stage_rewrite(table, after, says, batch)
+                else:
+                    transaction = stage(table.transaction(), after, says, batch.paths)
                 self._table = transaction.commit_transaction()
                 self._is_stale = False
+
+    def _check(self, table: Table) -> TableState:
+        state = check_table(table, self._view)
+        kept, wanted = (None if each is None else each.by for each in (state.upsert, self._upsert))
+        if kept != wanted:
+            raise TableRefusedError(
+                f"table {self.name} keeps {_what_is_kept(kept)}, not {_what_is_kept(wanted)}; give "
+                "it a new name"
+            )
+        return state
 
     def _open(self) -> Table:
         try:
             return self._catalogue.load_table(self._identifier)
         except NoSuchTableError:
             pass
-        new = TableState(view=self._view, complete={})
+        new = TableState(view=self._view, complete={}, upsert=self._upsert)
         try:
             self._catalogue.create_namespace_if_not_exists(self._identifier[:-1])
             return self._catalogue.create_table(
                 self._identifier,
-                schema=SCHEMA,
-                partition_spec=PARTITIONS,
+                schema=SCHEMA if self._upsert is None else UPSERT_SCHEMA,
+                partition_spec=PARTITIONS if self._upsert is None else UPSERT_PARTITIONS,
                 properties=SETTINGS | new.properties(),
             )
         except (NamespaceAlreadyExistsError, TableAlreadyExistsError):
             return self._catalogue.load_table(self._identifier)
 
 
-def stage(
-    transaction: Transaction, after: TableState, says: dict[str, str], paths: Sequence[str] = ()
-) -> Transaction:
-    """Stage files and the state after them as one snapshot; nothing is committed yet."""
-    transaction.set_properties(after.properties())
-    # Names of files are unique, so the whole table need not be searched for them.
-    transaction.add_files(list(paths), snapshot_properties=says, check_duplicate_files=False)
-    return transaction
+def _what_is_kept(by: UpsertBy | None) -> str:
+    return "every record" if by is None else f"the latest record by {by}"
 
 
 def check_table(table: Table, view: str | None = None) -> TableState:

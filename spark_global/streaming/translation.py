@@ -22,6 +22,10 @@ from spark_global.source.provenance import MapRuns
 from spark_global.streaming.positions import CheckpointError, StreamPositions
 
 
+class LinkBehindError(CheckpointError):
+    """The links into the destination have not copied what the stream has read."""
+
+
 class SourceId(NamedTuple):
     """A source partition by identity, equal in the maps of every link that copies it."""
 
@@ -63,6 +67,8 @@ def translate_positions(
     offsets: dict[TopicPartition, int] = {}
     for at, offset in sorted(held.offsets.items()):
         origins = by_target.get(at, [])
+        if not origins and offset == 0:
+            continue  # nothing was read of it, so it begins at its log start there too
         if not origins:
             raise CheckpointError(f"{at}: no link has published an offset map of it")
         for origin in origins:
@@ -119,7 +125,7 @@ def _arrive(
         )
     runs = copy.mapped.runs
     if position > runs.source_next:
-        raise CheckpointError(
+        raise LinkBehindError(
             f"{copy.target}: link {copy.mapped.link} has copied the source offsets below "
             f"{runs.source_next}, and the stream has read to {position}; wait for the link"
         )

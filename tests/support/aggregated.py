@@ -38,6 +38,8 @@ from tests.support.producing import produce_to
 
 SHIFT = 1_000
 """Source offsets are so much higher than those of the aggregate."""
+FOREIGN = 900_000
+"""Values from here on belong to no source."""
 
 
 @dataclass
@@ -48,6 +50,10 @@ class Aggregated:
     runner: asyncio.Runner
     published: set[str] = field(default_factory=set)
     rounds: int = 0
+    has_sources: bool = False
+    """By its maps each source is a cluster of its own; otherwise it is this cluster itself."""
+    first: int = 0
+    """Offset of the first copy in every partition."""
 
     def run(self, step: Coroutine[Any, Any, Any]) -> Any:
         return self.runner.run(step)
@@ -67,14 +73,34 @@ class Aggregated:
             created = await client.create_topics([new])
             assert not any(created.values()), created
 
-    async def copy(self, topic: str, values: range, partition: int = 0) -> None:
-        """Append one record per value, in batches of ten. The timestamp is the value in seconds."""
+    async def copy(self, topic: str, values: range, partition: int = 0, keys: int = 0) -> None:
+        """Append one record per value, in batches of ten. The timestamp is the value in seconds.
+
+        With `keys` the records have so many keys in turn.
+        """
         async with KafkaClient(self.bootstrap) as client:
             at = TopicPartition(topic, partition)
             for first in range(values.start, values.stop, 10):
                 batch = range(first, min(first + 10, values.stop))
-                records = [NewRecord(i * 1_000, None, f"{topic} {i}".encode()) for i in batch]
+                records = [
+                    NewRecord(
+                        i * 1_000,
+                        f"k{i % keys}".encode() if keys else None,
+                        f"{topic} {i}".encode(),
+                    )
+                    for i in batch
+                ]
                 await produce_to(client, at, encode_batch(records))
+
+    async def delete_key(self, topic: str, value: int, key: bytes) -> None:
+        """Append a tombstone."""
+        async with KafkaClient(self.bootstrap) as client:
+            record = NewRecord(value * 1_000, key, None)
+            await produce_to(client, TopicPartition(topic, 0), encode_batch([record]))
+
+    async def fill(self, topic: str) -> None:
+        """Write what no link has copied before the first copy."""
+        await self.copy(topic, range(FOREIGN, FOREIGN + self.first))
 
     async def committed(self, group: str) -> dict[str, int]:
         async with KafkaClient(self.bootstrap) as client:
@@ -95,7 +121,7 @@ class Aggregated:
                 producer_id=1,
                 producer_epoch=0,
                 link=f"{source}-nyc",
-                source_cluster_id=cluster_id,
+                source_cluster_id=f"cluster-{source}" if self.has_sources else cluster_id,
                 target_cluster_id=cluster_id,
                 registered_at_ms=0,
                 worker_id="w",
@@ -106,7 +132,7 @@ class Aggregated:
     async def publish_map(
         self, source: str, topic: str, end: int, partition: int = 0, shift: int = SHIFT
     ) -> None:
-        """Write the map of a link: its copies have the offsets [0, end)."""
+        """Write the map of a link: its copies have the offsets [first, first + end)."""
         name = map_topic_name(f"{source}-nyc")
         if name not in self.published:
             self.published.add(name)
@@ -119,10 +145,10 @@ class Aggregated:
             nonce=1,
             target_topic=f"{source}.{topic}",
             source_start=shift,
-            target_start=0,
+            target_start=self.first,
             source_next=shift + end,
             next_sequence=end,
-            runs=(Run(shift, 0, end),) if end else (),
+            runs=(Run(shift, self.first, end),) if end else (),
         )
         key, value = encode_record(block)
         async with KafkaClient(self.bootstrap) as client:

@@ -1,6 +1,6 @@
 """A Spark driver in a process of its own that keeps an Iceberg table until it is killed.
 
-python -m tests.support.iceberg_job BOOTSTRAP TOPIC CATALOG RECORDS_PER_BATCH
+python -m tests.support.iceberg_job BOOTSTRAP TOPIC CATALOG RECORDS_PER_BATCH [key|datacenter-key]
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import sys
 from typing import Final
 
 from spark_global.iceberg.keeping import REFUSALS, KeptTable, keep_table
+from spark_global.iceberg.upserts.keys import Upsert, UpsertBy
 from spark_global.links import MirrorLink
 from spark_global.session import SHORT_JOB, open_session
 from spark_global.views import Aggregate
@@ -27,8 +28,10 @@ def aggregate_of(bootstrap: str) -> Aggregate:
     return Aggregate(name="nyc", bootstrap=bootstrap, links=links)
 
 
-def kept_table(topic: str, catalogue: str, records_max: int, *, once: bool) -> KeptTable:
-    """What the job keeps."""
+def kept_table(
+    topic: str, catalogue: str, records_max: int, *, once: bool, upsert_by: str = ""
+) -> KeptTable:
+    """What the job keeps: every record, or the latest ones."""
     return KeptTable(
         view=f"global_{topic}",
         catalogue=catalogue,
@@ -36,11 +39,12 @@ def kept_table(topic: str, catalogue: str, records_max: int, *, once: bool) -> K
         trigger_seconds=0.05,
         records_max=records_max,
         stops_at_end=once,
+        upsert=Upsert(UpsertBy(upsert_by), buckets=3) if upsert_by else None,
     )
 
 
-def main(bootstrap: str, topic: str, catalogue: str, records_max: str) -> None:
-    wanted = kept_table(topic, catalogue, int(records_max), once=False)
+def main(bootstrap: str, topic: str, catalogue: str, records_max: str, upsert_by: str = "") -> None:
+    wanted = kept_table(topic, catalogue, int(records_max), once=False, upsert_by=upsert_by)
     with open_session(MASTER, settings=SHORT_JOB) as session:
         try:
             keep_table(session, aggregate_of(bootstrap), wanted)

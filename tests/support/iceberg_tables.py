@@ -11,8 +11,8 @@ from pyiceberg.table import Table
 
 from local_cluster.client.model import TopicPartition
 from spark_global.iceberg.file_writing import FileTarget, HourFiles
+from spark_global.iceberg.staging import Batch
 from spark_global.iceberg.table_state import SourceRange
-from spark_global.iceberg.table_writer import Batch
 from spark_global.source.tables import RECORDS
 from spark_global.streaming.positions import StreamPositions
 
@@ -68,7 +68,7 @@ def offsets_in(table: Table) -> list[int]:
     return sorted(table.scan(selected_fields=("offset",)).to_arrow()["offset"].to_pylist())
 
 
-def row_counts(table: Table) -> Counter[tuple[str, int, bytes]]:
+def row_counts(table: Table) -> Counter[tuple[str, int, bytes | None]]:
     """How often each (datacenter, source offset, value) is there."""
     names = ("datacenter", "offset", "value")
     columns = table.scan(selected_fields=names).to_arrow().select(names).to_pydict()

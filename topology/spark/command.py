@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import enum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -23,6 +23,9 @@ from topology.cli.data_commands import AggregateOption, running_aggregate
 from topology.cli.spark_options import ConfOption, MasterOption, spark_conf
 from topology.problems import unknown_name
 
+if TYPE_CHECKING:
+    from spark_global.addresses import ClusterAddress
+
 MIB: Final = 1024 * 1024
 
 spark_app = typer.Typer(help="Global views as tables that others read.", no_args_is_help=True)
@@ -35,6 +38,26 @@ class Format(enum.StrEnum):
     iceberg = "iceberg"
 
 
+class UpsertBy(enum.StrEnum):
+    """What a row of a table with the latest records is identified by."""
+
+    key = "key"
+    datacenter_key = "datacenter-key"
+
+
+UpsertOption = Annotated[
+    UpsertBy | None,
+    typer.Option("--upsert", help="Iceberg: keep the latest record of each key only."),
+]
+BucketsOption = Annotated[
+    int, typer.Option("--buckets", min=1, help="Files of a new table with --upsert.")
+]
+TombstoneOption = Annotated[
+    float,
+    typer.Option(
+        "--tombstone-hours", min=0, help="Hours that --upsert remembers a deleted key at least."
+    ),
+]
 TableOption = Annotated[
     str | None,
     typer.Option(
@@ -76,6 +99,9 @@ def materialize(
     deployment: Which = None,
     to: Annotated[Format, typer.Option("--to", help="Format of the table.")] = Format.parquet,
     table: TableOption = None,
+    upsert: UpsertOption = None,
+    buckets: BucketsOption = 16,
+    tombstone_hours: TombstoneOption = 24.0,
     aggregate: AggregateOption = None,
     trigger_seconds: TriggerOption = 10.0,
     once: OnceOption = False,
@@ -93,6 +119,8 @@ def materialize(
     """
     if table is not None and to is not Format.iceberg:
         fail("--table is for --to iceberg", code=EXIT_USAGE)
+    if upsert is not None and to is not Format.iceberg:
+        fail("--upsert is for --to iceberg", code=EXIT_USAGE)
     identifier = None if table is None else _identifier(table)
     settings = spark_conf(conf)
     running, cluster = running_aggregate(deployment, aggregate, state_dir)
@@ -111,8 +139,10 @@ def materialize(
     )
     if to is Format.iceberg:
         from spark_global.iceberg.keeping import kept_as, run_keeping
+        from spark_global.iceberg.upserts import keys
 
-        kept = kept_as(wanted, identifier or (cluster, view))
+        latest = None if upsert is None else keys.Upsert(keys.UpsertBy(upsert), buckets)
+        kept = kept_as(wanted, identifier or (cluster, view), latest, tombstone_hours)
         problem = run_keeping(aggregate_view(running, cluster), kept, master=master, conf=settings)
     else:
         view_of = aggregate_view(running, cluster)
@@ -195,6 +225,37 @@ def package(
     typer.echo(f"executors also need: pip install {' '.join(EXECUTOR_PACKAGES)}")
 
 
+@spark_app.command("move-table")
+def move_table(
+    catalogue: Annotated[
+        str, typer.Argument(metavar="CATALOG", help="As for `materialize --to iceberg`.")
+    ],
+    table: Annotated[str, typer.Option("--table", metavar="NAMESPACE.NAME", help="Iceberg table.")],
+    to: Annotated[str, typer.Option("--to", help="The aggregate that the table is to follow.")],
+    deployment: Which = None,
+    aggregate: AggregateOption = None,
+    wait_seconds: Annotated[
+        float, typer.Option("--wait", min=0, help="Seconds to wait for links that are behind.")
+    ] = 60.0,
+    state_dir: StateDirOption = None,
+) -> None:
+    """Let an Iceberg table follow another aggregate, with no record twice and none left out.
+
+    Its writer stops at its next commit. Start `materialize` on the other aggregate then, with the
+    same --table.
+    """
+    identifier = _identifier(table)
+    here, there = _two_clusters(deployment, aggregate, to, state_dir)[1]
+    require_extra("iceberg")
+    from spark_global.iceberg import moving
+
+    try:
+        moving.move_table(catalogue, identifier, here=here, to=there, wait_seconds=wait_seconds)
+    except moving.REFUSALS as error:
+        fail(f"table {table}: {error}")
+    typer.echo(f"{table} follows {to}; start `materialize` there with --table {table}")
+
+
 @spark_app.command("translate-checkpoint")
 def translate_checkpoint(
     old: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="Checkpoint of the query.")],
@@ -211,21 +272,12 @@ def translate_checkpoint(
     The query reads no record twice there and leaves none out, or the command says why not. The
     checkpoint itself is not changed. Both lie on this machine.
     """
-    running, cluster = running_aggregate(deployment, aggregate, state_dir)
-    known = [each.name for each in running.clusters if each.name != cluster]
-    if to not in known:
-        fail(f"{running.name}: {unknown_name('cluster', to, known)}", code=EXIT_USAGE)
+    is_source, (here, there) = _two_clusters(deployment, aggregate, to, state_dir)
     require_extra("spark")
     from local_cluster.wire.errors import KafkaError
-    from spark_global.addresses import ClusterAddress
     from spark_global.streaming.moving import move_checkpoint
     from spark_global.streaming.positions import CheckpointError
 
-    here, there = (
-        ClusterAddress(each.bootstrap, each.security)
-        for each in (running.cluster(cluster), running.cluster(to))
-    )
-    is_source = any(link.source == to and link.target == cluster for link in running.links)
     moving = move_checkpoint(old, new, here=here, to=there, is_source=is_source)
     try:
         batches = asyncio.run(moving)
@@ -233,3 +285,21 @@ def translate_checkpoint(
         fail(f"{old}: {error}")
     numbers = ", ".join(map(str, batches))
     typer.echo(f"{new}: positions of batch {numbers} are those of {to}")
+
+
+def _two_clusters(
+    deployment: str | None, aggregate: str | None, to: str, state_dir: Path | None
+) -> tuple[bool, tuple[ClusterAddress, ClusterAddress]]:
+    """Return whether `to` is a source of the aggregate, and the addresses of both."""
+    running, cluster = running_aggregate(deployment, aggregate, state_dir)
+    known = [each.name for each in running.clusters if each.name != cluster]
+    if to not in known:
+        fail(f"{running.name}: {unknown_name('cluster', to, known)}", code=EXIT_USAGE)
+    from spark_global.addresses import ClusterAddress
+
+    here, there = (
+        ClusterAddress(each.bootstrap, each.spark_security or each.security)
+        for each in (running.cluster(cluster), running.cluster(to))
+    )
+    is_source = any(link.source == to and link.target == cluster for link in running.links)
+    return is_source, (here, there)

@@ -6,18 +6,25 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyiceberg.catalog import load_catalog
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from spark_global.addresses import ClusterAddress
 from spark_global.iceberg.catalogues import open_catalogue
 from spark_global.iceberg.compacting import compact_table
 from spark_global.iceberg.keeping import KeptTable, keep_table
+from spark_global.iceberg.moving import move_table
 from spark_global.iceberg.querying import run_duckdb
+from spark_global.iceberg.staging import TableRefusedError
 from spark_global.iceberg.table_state import TableState, Through
+from spark_global.iceberg.upserts.keys import Upsert, UpsertBy
 from spark_global.materialize import UnknownViewError
+from spark_global.streaming.translation import LinkBehindError
 from spark_global.views import create_views
 from tests.support.aggregated import SHIFT, Aggregated
 from tests.support.cluster import running_broker
@@ -128,6 +135,110 @@ def test_one_table_over_all_datacenters(
 
 def state_of(place: str) -> TableState:
     return TableState.decode(open_catalogue(place).load_table(NAME).properties)
+
+
+def test_the_latest_record_of_each_key(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The catalogue dies in commits; a late older record changes nothing; a tombstone deletes."""
+    for source in ("den", "aus"):
+        nyc.run(nyc.create(f"{source}.u"))
+    nyc.run(nyc.publish_map("den", "u", 42))
+    nyc.run(nyc.copy("den.u", range(100, 140), keys=5))
+    place, name = str(tmp_path / "tables"), ("nyc", "global_u")
+    server = RestCatalogue(tmp_path / "tables")
+    server.start()
+
+    def keep(by: UpsertBy, catalogue: str) -> None:
+        wanted = kept(catalogue, "global_u", 15)
+        keep_table(
+            spark, nyc.aggregate("den", "aus"), replace(wanted, upsert=Upsert(by, buckets=2))
+        )
+
+    try:
+        with server.restarted_whenever_dead():
+            server.die_at_next_commit("before")
+            keep(UpsertBy.KEY, server.uri)
+            # The other datacenter arrives later, with older records and one newer one.
+            nyc.run(nyc.publish_map("aus", "u", 22))
+            nyc.run(nyc.copy("aus.u", range(110, 131), keys=5))
+            nyc.run(nyc.copy("aus.u", range(136, 137), keys=5))
+            server.die_at_next_commit("after")
+            keep(UpsertBy.KEY, server.uri)
+    finally:
+        server.stop()
+    assert server.deaths == 2
+    catalogue = open_catalogue(place)
+    expected = Counter[tuple[str, int, bytes | None]](
+        ("DEN", SHIFT + i - 100, f"den.u {i}".encode()) for i in (135, 136, 137, 138, 139)
+    )
+    assert row_counts(catalogue.load_table(name)) == expected
+
+    nyc.run(nyc.delete_key("den.u", 140, b"k4"))
+    nyc.run(nyc.copy("den.u", range(20, 21), keys=5))  # a clock that ran back
+    keep(UpsertBy.KEY, place)
+    table = catalogue.load_table(name)
+    del expected["DEN", SHIFT + 39, b"den.u 139"]
+    expected["DEN", SHIFT + 40, None] = 1
+    assert row_counts(table) == expected
+    assert len(list(table.scan().plan_files())) == 2
+    query = "SELECT count(*) FROM global_u WHERE NOT is_deleted AND datacenter = 'DEN'"
+    assert run_duckdb(query, catalogue=place, output="json", limit=10) == 0
+    assert json.loads(capsys.readouterr().out)["rows"][0][0] == 4
+    with pytest.raises(TableRefusedError, match="the latest record by key, not every record"):
+        keep_table(spark, nyc.aggregate("den", "aus"), kept(place, "global_u"))
+    nyc.run(nyc.create("aus.n"))
+    nyc.run(nyc.publish_map("aus", "n", 1))
+    nyc.run(nyc.copy("aus.n", range(1)))
+    keyless = replace(kept(place, "global_n"), upsert=Upsert(UpsertBy.DATACENTER_KEY))
+    with pytest.raises(PySparkException, match=r"aus\.n-0: the record at offset 0 has no key"):
+        keep_table(spark, nyc.aggregate("aus"), keyless)
+
+
+def test_a_table_follows_another_aggregate(
+    spark: SparkSession,
+    nyc: Aggregated,
+    zookeeper: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path: Path,
+) -> None:
+    """Other offsets there, and foreign records before them; the first aggregate is refused."""
+    directory = tmp_path_factory.mktemp("other-broker")
+    context = running_broker(zookeeper, directory, cluster="other")
+    broker = nyc.run(context.__aenter__())
+    try:
+        here = replace(nyc, has_sources=True, published=set())
+        there = replace(here, bootstrap=broker.bootstrap, first=7, published=set())
+        name, place = ("nyc", "global_m"), str(tmp_path / "tables")
+        for each in (here, there):
+            each.run(each.create("pdx.m"))
+            each.run(each.fill("pdx.m"))
+            each.run(each.publish_map("pdx", "m", 20))
+            each.run(each.copy("pdx.m", range(20)))
+        here.run(here.publish_map("pdx", "m", 30))
+        here.run(here.copy("pdx.m", range(20, 30)))
+        keep_table(spark, here.aggregate("pdx"), kept(place, "global_m"))
+        addresses = [ClusterAddress(each.bootstrap) for each in (here, there)]
+        with pytest.raises(LinkBehindError, match=r"read to 1030; wait for the link"):
+            move_table(place, name, here=addresses[0], to=addresses[1], wait_seconds=0)
+        there.run(there.publish_map("pdx", "m", 40))
+        with pytest.raises(LinkBehindError, match=r"pdx.m-0 ends at 27.* goes on at 37"):
+            move_table(place, name, here=addresses[0], to=addresses[1], wait_seconds=0)
+        there.run(there.copy("pdx.m", range(20, 40)))
+        for _ in range(2):
+            state = move_table(place, name, here=addresses[0], to=addresses[1])
+            assert list(state.positions.offsets.values()) == [37]
+        with pytest.raises(TableRefusedError, match="move it with `heliograph spark move-table`"):
+            keep_table(spark, here.aggregate("pdx"), kept(place, "global_m"))
+        keep_table(spark, there.aggregate("pdx"), kept(place, "global_m"))
+        table = open_catalogue(place).load_table(name)
+        assert row_counts(table) == Counter(
+            ("PDX", SHIFT + i, f"pdx.m {i}".encode()) for i in range(40)
+        )
+        kinds = [each.summary["heliograph.kind"] for each in table.snapshots() if each.summary]
+        assert kinds.count("move") == 1
+    finally:
+        nyc.run(context.__aexit__(None, None, None))
 
 
 def test_a_rest_catalogue_that_dies_in_commits(

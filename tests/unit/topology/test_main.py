@@ -13,7 +13,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from spark_global.iceberg.catalogues import open_catalogue
+from spark_global.iceberg.moving import WAIT_SECONDS
 from spark_global.iceberg.small_files import GROUP_FILES_MIN, SMALL_BYTES
+from spark_global.iceberg.upserts.keys import BUCKETS, TOMBSTONE_HOURS
 from spark_global.materialize import LATE_SECONDS, TRIGGER_SECONDS
 from spark_global.prompt import IDLE_SECONDS
 from spark_global.session import LOCAL_MASTER
@@ -23,7 +25,7 @@ from topology.cli.data_commands import sql
 from topology.deployment.state_dir import StateDir, default_state_root
 from topology.main import app
 from topology.model.topology import schema_text
-from topology.spark.command import MIB, compact, materialize
+from topology.spark.command import MIB, compact, materialize, move_table
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 COMMANDS = (
@@ -227,7 +229,11 @@ def test_materialize_has_the_defaults_of_a_program() -> None:
     assert parameters["late_seconds"].default == LATE_SECONDS
     assert parameters["master"].default == LOCAL_MASTER
     assert run("spark", "materialize", "--to", "orc", "global_a", "/tmp/a").exit_code == 2
-    for arguments in (("materialize", "a", "b"), ("translate-checkpoint", "a", "b", "--to", "c")):
+    for arguments in (
+        ("materialize", "a", "b"),
+        ("translate-checkpoint", "a", "b", "--to", "c"),
+        ("move-table", "a", "--table", "x.y", "--to", "c"),
+    ):
         assert "nothing is deployed" in run("spark", *arguments).output
     done = run("spark", "materialize", "global_a", "a")
     assert (done.exit_code, "nothing is deployed" in done.output) == (1, True)
@@ -255,12 +261,20 @@ def test_package_writes_the_archive(tmp_path: Path) -> None:
 
 
 def test_iceberg_options_that_do_not_fit_are_refused() -> None:
+    parameters = inspect.signature(materialize).parameters
+    assert (parameters["buckets"].default, parameters["tombstone_hours"].default) == (
+        BUCKETS,
+        TOMBSTONE_HOURS,
+    )
+    assert inspect.signature(move_table).parameters["wait_seconds"].default == WAIT_SECONDS
     parameters = inspect.signature(compact).parameters
     assert parameters["files_min"].default == GROUP_FILES_MIN
     assert parameters["small_mib"].default * MIB == SMALL_BYTES
     for arguments in (
         ("spark", "materialize", "global_a", "a", "--table", "x.y"),
         ("spark", "materialize", "global_a", "a", "--to", "iceberg", "--table", "no-namespace"),
+        ("spark", "materialize", "global_a", "a", "--upsert", "key"),
+        ("spark", "move-table", "a", "--to", "b", "--table", "no-namespace"),
         ("spark", "compact", "a", "--table", "no-namespace"),
         ("spark", "compact", "a"),
         ("sql", "--engine", "duckdb", "SELECT 1"),

@@ -118,6 +118,13 @@ def test_a_datacenter_without_news_keeps_its_time() -> None:
     ]
 
 
+def test_what_is_proved_stays_proved_and_a_gap_stays_a_gap() -> None:
+    state = STATE.with_complete({"LGA": Through(9, 5, 2)})
+    assert state.with_complete({"LGA": Through(3, 2, 1)}).complete["LGA"] == Through(5, 5, 2)
+    assert state.with_complete({"LGA": Through(7, 6, 3)}).complete["LGA"] == Through(7, 6, 3)
+    assert state.with_complete({"LGA": Through(None, None, 0)}).complete["LGA"] == Through(5, 5, 2)
+
+
 def test_a_table_has_the_columns_of_the_table_records() -> None:
     def plain(kind: pa.DataType) -> str:
         return (

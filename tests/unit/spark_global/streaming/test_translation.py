@@ -104,3 +104,7 @@ def test_what_cannot_be_proved_is_refused() -> None:
     whole = identified(THERE, copied(list(range(10)), source_next=10))
     with pytest.raises(CheckpointError, match=r"copy\.f-0: several links merge there"):
         translate_positions(held(5), [here], aggregate(whole, other))
+
+
+def test_a_partition_of_which_nothing_was_read_begins_there_too() -> None:
+    assert translate_positions(held(0), [], aggregate()).offsets == {}
