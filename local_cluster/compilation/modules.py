@@ -48,6 +48,7 @@ COMPILED_MODULES: Final = (
     "local_cluster.replication.partition",
     "local_cluster.replication.purgatory",
     "local_cluster.server.connection",
+    "local_cluster.server.flushing.flush_gathering",
     "local_cluster.server.mute",
     "local_cluster.server.outbox",
     "local_cluster.server.request_dispatch",

@@ -12,7 +12,7 @@ Reading order:
     keep_alive           the system's probes of silent connections
     outbox               sends responses, file slices by sendfile
     socket_waits         waits until an outbox can send again
-    group_commit         fsyncs of many logs in rounds
+    flushing             fsyncs of many logs in rounds
     metadata_listeners   passes metadata changes to the parts of the broker
     applied_configs      what follows from broker configs that change at run time
     broker_rights        the authorizer, and the ACLs that it follows

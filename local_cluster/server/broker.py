@@ -54,7 +54,7 @@ from local_cluster.security.authentication.user_store import UserStore
 from local_cluster.security.authorization.acl_store import AclStore
 from local_cluster.server.applied_configs import AppliedConfigs
 from local_cluster.server.broker_rights import BrokerRights
-from local_cluster.server.group_commit import GroupCommit
+from local_cluster.server.flushing.group_commit import GroupCommit
 from local_cluster.server.housekeeping import SPACE_PROBE_INTERVAL_MS, Housekeeping
 from local_cluster.server.listeners import Listeners, bind
 from local_cluster.server.log_cleaner import LogCleaner

@@ -22,7 +22,7 @@ from local_cluster.log.segment.segment_list import SegmentList
 from local_cluster.log.state.snapshot_files import ProducerSnapshots
 from local_cluster.replication.log_dir_moves import CHUNK_BYTES, LogDirMoves
 from local_cluster.replication.partition import Partition
-from local_cluster.server.group_commit import GroupCommit
+from local_cluster.server.flushing.group_commit import GroupCommit
 from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, batch, read_all
 
 WAIT_SECONDS_MAX = 60.0

@@ -14,7 +14,7 @@ import pytest
 from local_cluster.log.disk.disk_work import FlushJob, LogDirectoryError
 from local_cluster.log.disk.file_system import FileSystem
 from local_cluster.replication.log_flushes import LogFlushes
-from local_cluster.server.group_commit import GroupCommit
+from local_cluster.server.flushing.group_commit import GroupCommit
 from local_cluster.wire.errors import ErrorCode
 
 

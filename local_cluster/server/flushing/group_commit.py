@@ -2,7 +2,8 @@
 
 Requests mark a log dirty. A thread of its own syncs, one round at a time. While it does, the next
 appends gather: so the number of rounds follows the disk and not the number of requests, and the
-loop is woken once per round. log/disk/file_system.py decides how the dirty files are synced.
+loop is woken once per round. flush_gathering.py decides when a round begins,
+log/disk/file_system.py how the dirty files are synced.
 
 A sync error is never retried, because the kernel may have dropped the dirty pages. It is fatal to
 the log directory, whose replicas go offline.
@@ -23,6 +24,7 @@ from local_cluster.log.disk.disk_work import FlushJob
 from local_cluster.log.disk.file_system import FileSystem, SyncChoice
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.replication.log_flushes import LogFlushes
+from local_cluster.server.flushing.flush_gathering import FlushGathering
 from local_cluster.wire.errors import ErrorCode
 
 THREADS_MAX: Final = 4
@@ -51,6 +53,7 @@ class GroupCommit:
         self._on_fatal = on_fatal
         self._retry_seconds = retry_seconds
         self._dirty: dict[LogFlushes, None] = {}
+        self._gathering = FlushGathering()
         self._is_busy = False
         self._failed = False
         self._is_stopped = False
@@ -82,6 +85,7 @@ class GroupCommit:
             flushes.fail(ErrorCode.kafka_storage_error)
             return
         self._dirty[flushes] = None
+        self._gathering.requested()
         if not self._is_busy and not self._is_stopped:
             # Not at once: the other requests of this turn of the loop join the round.
             self._is_busy = True
@@ -90,6 +94,10 @@ class GroupCommit:
     # -- on the loop ------------------------------------------------------------------------
 
     def _begin(self) -> None:
+        if not self._gathering.begins(time.monotonic()):
+            # Not by a timer: the loop's are too coarse. Each turn takes the requests that came.
+            self._loop.call_soon(self._begin)
+            return
         dirty, self._dirty = self._dirty, {}
         tickets = []
         for flushes in dirty:
@@ -111,6 +119,7 @@ class GroupCommit:
         if error is not None:
             self._fail(error, done)
             return
+        self._gathering.ended(time.monotonic())
         for flushes, flushed_log, ticket in done:
             # The replica may have another log by now.
             flushed_log.flusher.complete_flush(ticket)
