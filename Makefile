@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help compile demo test test-pure lint types unit unit-every-python compat docs wheel \
-	bench bench-broker bench-quick bench-cluster bench-mirror bench-controller bench-migration bench-offsets-load mirror-proofs \
+	bench bench-broker bench-quick bench-cluster bench-mirror bench-controller bench-migration bench-spark bench-offsets-load mirror-proofs \
 	nemesis nemesis-table referee acl-oracle java-scenarios exactly-once materialize-kills simulate simulate-mirror lock clean
 
 help:  ## list the targets
@@ -114,6 +114,9 @@ referee: $(STAMP)  ## judge the mirrors from outside, under faults, ten minutes 
 
 bench-controller: $(STAMP)  ## the controller of 10,000 partitions goes: ours and Apache Kafka's
 	$(BIN)/python -m tests.bench.bench_controller $(BENCH_OPTIONS)
+
+bench-spark: compile  ## Spark's Kafka connector and ours, on Apache Kafka and on ours; 45 minutes
+	$(BIN)/python -m tests.bench.bench_spark $(BENCH_OPTIONS)
 
 bench-migration: $(STAMP)  ## pauses while members of a group change protocol: ours and Apache Kafka's
 	$(BIN)/python -m tests.bench.bench_migration $(BENCH_OPTIONS)

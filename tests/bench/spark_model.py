@@ -1,0 +1,206 @@
+"""The bench of Spark's readers: sides, sizes, figures and its page. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+Reader = Literal["connector", "heliograph"]
+Broker = Literal["Kafka", "ours"]
+Kind = Literal["json", "avro"]
+What = Literal["all", "count", "metadata"]
+KINDS: Final[tuple[Kind, ...]] = ("json", "avro")
+CODECS: Final = ("none", "lz4", "zstd", "gzip")
+WHATS: Final[Mapping[What, str]] = {
+    "all": "every column",
+    "count": "`count(*)`",
+    "metadata": "partition, offset, timestamp",
+}
+TRIGGER_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A reader and the broker that it reads."""
+
+    reader: Reader
+    broker: Broker
+
+    def __str__(self) -> str:
+        return f"{self.reader} on {self.broker}"
+
+
+BROKERS: Final[tuple[Broker, ...]] = ("Kafka", "ours")
+READERS: Final[tuple[Reader, ...]] = ("connector", "heliograph")
+SIDES: Final = tuple(Side(reader, broker) for reader in READERS for broker in BROKERS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkScale:
+    """How much is read."""
+
+    records: int = 10_000_000
+    """Of each topic."""
+    partitions: int = 8
+    curve_records: int = 1_000_000
+    curve_partitions: tuple[int, ...] = (10, 100, 1_000)
+    warm_up_records: int = 500_000
+    delay_warm_up_seconds: float = 20.0
+    delay_seconds: float = 60.0
+    repeats: int = 1
+
+
+FULL: Final = SparkScale()
+QUICK: Final = SparkScale(
+    records=200_000,
+    curve_records=20_000,
+    curve_partitions=(10, 50),
+    warm_up_records=20_000,
+    delay_warm_up_seconds=4.0,
+    delay_seconds=6.0,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One read: its rows, and what it took of wall time and of the CPU of Spark."""
+
+    rows: int
+    seconds: float
+    cpu_seconds: float
+
+    @property
+    def rows_per_second(self) -> float:
+        return self.rows / self.seconds
+
+    @property
+    def rows_per_core(self) -> float:
+        """Rows per second of CPU."""
+        return self.rows / self.cpu_seconds
+
+    @property
+    def cpu_seconds_per_million(self) -> float:
+        return self.cpu_seconds / self.rows * 1e6
+
+
+@dataclass
+class Found:
+    """Everything that a run measured."""
+
+    reads: dict[str, dict[Side, list[Read]]] = field(default_factory=dict)
+    """By the row's name, such as `json lz4 all` or `100 partitions`."""
+    delays: dict[Side, list[float]] = field(default_factory=dict)
+    """Seconds from a produce until the record's row is in the driver."""
+
+    def add(self, name: str, side: Side, read: Read) -> None:
+        self.reads.setdefault(name, {}).setdefault(side, []).append(read)
+
+    def json(self) -> dict[str, Any]:
+        """Return every repeat, as JSON values."""
+        return {
+            "reads": {
+                name: {
+                    str(side): [[each.rows, each.seconds, each.cpu_seconds] for each in reads]
+                    for side, reads in sides.items()
+                }
+                for name, sides in self.reads.items()
+            },
+            "delays": {str(side): found for side, found in self.delays.items()},
+        }
+
+
+def row_name(kind: Kind, codec: str, what: What) -> str:
+    return f"{kind} {codec} {what}"
+
+
+def curve_name(partitions: int) -> str:
+    return f"{partitions:,} partitions"
+
+
+def median_read(reads: Sequence[Read]) -> Read:
+    """Return the read with the median of CPU."""
+    return sorted(reads, key=lambda each: each.cpu_seconds)[len(reads) // 2]
+
+
+def markdown(found: Found) -> str:
+    """Return the tables: reads, partitions, delay, and ratios beside what is wanted."""
+    parts = []
+    for name, sides in found.reads.items():
+        middle = {side: median_read(reads) for side, reads in sides.items()}
+        parts.append((name, middle))
+    lines = [
+        *_table("Rows/s", parts, lambda read: f"{read.rows_per_second:,.0f}"),
+        *_table("Rows/s and core", parts, lambda read: f"{read.rows_per_core:,.0f}"),
+        *_table(
+            "CPU-seconds per million rows",
+            parts,
+            lambda read: f"{read.cpu_seconds_per_million:.2f}",
+        ),
+        *_delay_table(found.delays),
+        *_ratio_table(parts, found.delays),
+    ]
+    return "\n".join(lines)
+
+
+Parts = Sequence[tuple[str, Mapping[Side, Read]]]
+
+
+def _table(title: str, parts: Parts, figure: Any) -> list[str]:
+    header = ["read", *map(str, SIDES)]
+    rows = [
+        [name, *(figure(middle[side]) if side in middle else "" for side in SIDES)]
+        for name, middle in parts
+    ]
+    return _lines(title, header, rows) if rows else []
+
+
+def _lines(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return [
+        f"## {title}",
+        "",
+        f"| {' | '.join(header)} |",
+        f"|---{'|---:' * (len(header) - 1)}|",
+        *(f"| {' | '.join(row)} |" for row in rows),
+        "",
+    ]
+
+
+def _delay_table(delays: Mapping[Side, Sequence[float]]) -> list[str]:
+    rows = [
+        [str(side), f"{statistics.median(found):.2f} s", f"{_p99(found):.2f} s", f"{len(found):,}"]
+        for side, found in delays.items()
+        if found
+    ]
+    title = f"From a produce to a row, trigger of {TRIGGER_SECONDS:.0f} s"
+    return _lines(title, ["side", "p50", "p99", "records"], rows) if rows else []
+
+
+def _p99(found: Sequence[float]) -> float:
+    return sorted(found)[int(len(found) * 0.99)]
+
+
+def _ratio_table(parts: Parts, delays: Mapping[Side, Sequence[float]]) -> list[str]:
+    theirs, on_ours = Side("connector", "Kafka"), Side("connector", "ours")
+    ours = Side("heliograph", "ours")
+    rows = []
+    for name, middle in parts:
+        if theirs in middle and on_ours in middle:
+            ratio = middle[on_ours].rows_per_second / middle[theirs].rows_per_second
+            rows.append(_ratio(f"{name}: connector on ours, rows/s to Kafka's", ratio, 1.0))
+        wanted = 1.5 if name.endswith("all") else 3.0
+        if on_ours in middle and ours in middle and "partitions" not in name:
+            ratio = middle[ours].rows_per_core / middle[on_ours].rows_per_core
+            what = f"{name}: heliograph on ours, rows/s and core to the connector's"
+            rows.append(_ratio(what, ratio, wanted))
+    if delays.get(ours):
+        wanted = TRIGGER_SECONDS + 0.5
+        p50 = statistics.median(delays[ours])
+        verdict = "yes" if p50 <= wanted else "no"
+        rows.append(["p50 from a produce to a row", f"{p50:.2f} s", f"<= {wanted} s", verdict])
+    return _lines("Wanted", ["what", "measured", "wanted", "reached"], rows) if rows else []
+
+
+def _ratio(what: str, ratio: float, wanted: float) -> list[str]:
+    return [what, f"{ratio:.2f}", f">= {wanted}", "yes" if ratio >= wanted else "no"]

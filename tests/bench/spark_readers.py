@@ -1,0 +1,113 @@
+"""The readers of the bench: what they read, what that costs, how late a stream has a record."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import confluent_kafka
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_global.connector.jars import connector_settings
+from spark_global.session import open_session
+from spark_global.source.data_source import FORMAT
+from tests.bench.processes import cpu_seconds
+from tests.bench.spark_model import TRIGGER_SECONDS, Read, Reader, What
+from tests.support.kafka_from_maven import connector_jars
+
+MASTER: Final = "local[2]"
+PRODUCE_EACH_SECONDS: Final = 0.023
+"""No divisor of the trigger, so that records fall everywhere between two of them."""
+CONNECTOR_OPTIONS: Final = {
+    "kafka.isolation.level": "read_committed",
+    "includeHeaders": "true",
+}
+
+
+@contextmanager
+def running_spark(directory: Path) -> Iterator[SparkSession]:
+    """A session with both readers, as `heliograph spark materialize` has one."""
+    settings = connector_settings(str(connector_jars()))
+    with open_session(MASTER, log_file=directory / "spark.log", settings=settings) as session:
+        yield session
+
+
+def options_of(reader: Reader, bootstrap: str, topic: str) -> dict[str, str]:
+    """The options of a reader, besides its defaults."""
+    if reader == "heliograph":
+        return {"bootstrap": bootstrap, "topics": topic}
+    return {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, **CONNECTOR_OPTIONS}
+
+
+def format_of(reader: Reader) -> str:
+    return FORMAT if reader == "heliograph" else "kafka"
+
+
+def read(session: SparkSession, reader: Reader, bootstrap: str, topic: str, what: What) -> Read:
+    """Read a whole topic; count its rows, or give them to a sink that drops them."""
+    gateway = session.sparkContext._gateway
+    assert gateway is not None, "a session that runs has a JVM"
+    jvm = gateway.proc.pid
+    before, start = cpu_seconds([jvm]), time.perf_counter()
+    frame = session.read.format(format_of(reader)).options(**options_of(reader, bootstrap, topic))
+    rows = _consume(frame.load(), reader, what)
+    return Read(rows, time.perf_counter() - start, cpu_seconds([jvm]) - before)
+
+
+def _consume(frame: DataFrame, reader: Reader, what: What) -> int:
+    """Return the number of rows, or 0 if it is not counted."""
+    if what == "count":
+        return frame.count()
+    if what == "metadata":
+        offset = "aggregate_offset" if reader == "heliograph" else "offset"
+        frame = frame.select("partition", offset, "timestamp")
+    frame.write.format("noop").mode("overwrite").save()
+    return 0
+
+
+def delays(
+    session: SparkSession,
+    reader: Reader,
+    bootstrap: str,
+    topic: str,
+    *,
+    warm_up_seconds: float,
+    seconds: float,
+) -> list[float]:
+    """Stream a topic while records with the time of their produce arrive; return their delays."""
+    found: list[tuple[float, float]] = []
+
+    def take(batch: DataFrame, _: int) -> None:
+        values = [float(row.value.decode()) for row in batch.select("value").collect()]
+        now = time.time()
+        found.extend((produced, now - produced) for produced in values)
+
+    stream = session.readStream.format(format_of(reader))
+    stream = stream.options(**options_of(reader, bootstrap, topic))
+    trigger = f"{TRIGGER_SECONDS} seconds"
+    query = stream.load().writeStream.foreachBatch(take).trigger(processingTime=trigger).start()
+    began = time.time()
+    stopped = threading.Event()
+    producing = threading.Thread(target=_produce, args=(bootstrap, topic, stopped))
+    producing.start()
+    try:
+        query.awaitTermination(int(warm_up_seconds + seconds))
+        if query.exception() is not None:
+            raise RuntimeError(f"{reader} at {bootstrap}: {query.exception()}")
+    finally:
+        stopped.set()
+        producing.join()
+        query.stop()
+    return [delay for produced, delay in found if produced >= began + warm_up_seconds]
+
+
+def _produce(bootstrap: str, topic: str, stopped: threading.Event) -> None:
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+    while not stopped.wait(PRODUCE_EACH_SECONDS):
+        producer.produce(topic, value=repr(time.time()))
+        producer.poll(0)
+    producer.flush()
