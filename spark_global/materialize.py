@@ -20,11 +20,17 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from local_cluster.wire.errors import KafkaError
 from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
+from spark_global.source.tables import RECORDS_TABLE
 from spark_global.sql import explain_error
+from spark_global.values.declaring import Decoding
+from spark_global.values.not_decodable import SchemaFileError
 from spark_global.views import (
     Aggregate,
+    decode_view,
+    decoded_names,
     follow_streams,
     global_topics,
+    load_table,
     question_names,
     stream_records,
     view_names,
@@ -59,12 +65,17 @@ class Materialization:
     """Most records of one batch."""
     group: str | None = None
     """Consumer group under which lag tools see the query."""
+    decoding: Decoding | None = None
+    """For views `decoded_<topic>` and `rejects_<topic>`."""
 
 
 def start_materializing(
     session: SparkSession, aggregate: Aggregate, wanted: Materialization
 ) -> StreamingQuery:
-    """Start the query that keeps a view. Raises KafkaError and UnknownViewError."""
+    """Start the query that keeps a view.
+
+    Raises KafkaError, UnknownViewError and SchemaFileError.
+    """
     frame = _rows(session, aggregate, wanted)
     if wanted.group is not None:
         follow_streams(session, aggregate)
@@ -91,8 +102,9 @@ def _rows(session: SparkSession, aggregate: Aggregate, wanted: Materialization) 
         for name, (question, topic) in question_names(topics).items()
         if question.is_streamable and topic is not None
     }
-    if wanted.view not in topics and wanted.view not in questions:
-        known = [*topics, *questions]
+    decoded = decoded_names(topics, wanted.decoding)
+    known = [*topics, *decoded, *questions]
+    if wanted.view not in known:
         near = difflib.get_close_matches(wanted.view, known, n=1)
         raise UnknownViewError(
             f"{aggregate.name} has no view {wanted.view} that a stream can fill"
@@ -105,6 +117,11 @@ def _rows(session: SparkSession, aggregate: Aggregate, wanted: Materialization) 
         options["group"] = wanted.group
     if wanted.view in topics:
         return stream_records(session, aggregate, topic=topics[wanted.view], **options)
+    if wanted.decoding is not None and wanted.view in decoded:
+        of_topic = decoded[wanted.view]
+        samples = load_table(session, aggregate, RECORDS_TABLE, topic=of_topic)
+        stream = stream_records(session, aggregate, topic=of_topic, **options)
+        return decode_view(wanted.view, of_topic, wanted.decoding, stream, samples)
     question, topic = questions[wanted.view]
     assert topic is not None, wanted.view
     records = stream_records(session, aggregate, topic=topic, **options)
@@ -128,7 +145,7 @@ def run_materializing(
                     query.awaitTermination()
                 finally:
                     query.stop()
-            except (PySparkException, KafkaError, UnknownViewError) as error:
+            except (PySparkException, KafkaError, UnknownViewError, SchemaFileError) as error:
                 return f"{wanted.view} of {aggregate.name}: {explain_error(error)}"
     except SparkStartError as error:
         return str(error)

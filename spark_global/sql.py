@@ -18,10 +18,19 @@ from spark_global.cut.past import Past
 from spark_global.printing import Printed, print_problem, print_rows
 from spark_global.progress import showing, tasks_of
 from spark_global.session import LOCAL_MASTER, SHORT_JOB, SparkStartError, open_session
+from spark_global.values.declaring import Decoding
+from spark_global.values.not_decodable import SchemaFileError
 from spark_global.views import Aggregate, create_views
 
 LIMIT_DEFAULT: Final = 10_000
 """Default of the rows to print; all of them are held in memory."""
+_REFUSALS: Final = (
+    PySparkException,
+    KafkaError,
+    CutRefusedError,
+    ConnectorRefusedError,
+    SchemaFileError,
+)
 _ERROR_LINES_MAX: Final = 12
 _TRACEBACK: Final = "Traceback (most recent call last)"
 
@@ -34,6 +43,7 @@ def run_sql(
     limit: int = LIMIT_DEFAULT,
     counts_all: bool = False,
     past: Past | None = None,
+    decoding: Decoding | None = None,
     master: str = LOCAL_MASTER,
     conf: Mapping[str, str] | None = None,
     connector_jars: str | None = None,
@@ -43,14 +53,16 @@ def run_sql(
 
     Each query has views of its own, so it reads the newest records. With a `past` its rows are
     those of the cut, which standard error or the JSON describes. No query runs after a failed one,
-    unless `goes_on`; then Ctrl-C ends only the query that runs.
+    unless `goes_on`; then Ctrl-C ends only the query that runs. With a `decoding` there are also
+    views of decoded records.
 
     With `connector_jars` Spark's Kafka connector reads the records: a directory, or "maven".
 
     At most `limit` rows are printed. If there are more, standard error or the JSON says so. Only
     with `counts_all` it says how many, because the whole query runs once more for that.
     """
-    asked = _Asked(aggregate, output, limit, counts_all, past, connector_jars is not None)
+    by_connector = connector_jars is not None
+    asked = _Asked(aggregate, output, limit, counts_all, past, decoding, by_connector)
     code = 0
     try:
         jars = connector_settings(connector_jars) if connector_jars is not None else {}
@@ -73,6 +85,7 @@ class _Asked:
     limit: int
     counts_all: bool
     past: Past | None
+    decoding: Decoding | None
     by_connector: bool
 
 
@@ -88,7 +101,7 @@ def _answer_or_complain(session: SparkSession, query: str, asked: _Asked, *, goe
     # The messages of errors must be read while the JVM lives, so inside the session.
     try:
         _answer(session, query, asked)
-    except (PySparkException, KafkaError, CutRefusedError, ConnectorRefusedError) as error:
+    except _REFUSALS as error:
         return _complain(asked.aggregate, explain_error(error))
     except KeyboardInterrupt:
         if not goes_on:
@@ -99,7 +112,14 @@ def _answer_or_complain(session: SparkSession, query: str, asked: _Asked, *, goe
 
 def _answer(session: SparkSession, query: str, asked: _Asked) -> None:
     with showing("the query runs", tasks_of(session)):
-        create_views(session, asked.aggregate, query, asked.past, by_connector=asked.by_connector)
+        create_views(
+            session,
+            asked.aggregate,
+            query,
+            asked.past,
+            asked.decoding,
+            by_connector=asked.by_connector,
+        )
         frame = session.sql(query)
         rows = frame.limit(asked.limit + 1).collect() if frame.columns else []
         counts = asked.counts_all and len(rows) > asked.limit

@@ -8,6 +8,7 @@ columns are those of the table `records`.
 from __future__ import annotations
 
 import asyncio
+import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -39,8 +40,12 @@ from spark_global.source.tables import (
     SOURCE_END_OFFSETS_TABLE,
 )
 from spark_global.streaming.listener import ProgressListener
+from spark_global.values.declaring import Decoding
+from spark_global.values.not_decodable import SchemaFileError
 
 VIEW_PREFIX: Final = "global_"
+DECODED_PREFIX: Final = "decoded_"
+REJECTS_PREFIX: Final = "rejects_"
 BOOKKEEPING_VIEWS: Final[Mapping[str, str]] = {
     "heliograph_offset_map": OFFSET_MAP_TABLE,
     "heliograph_end_offsets": END_OFFSETS_TABLE,
@@ -151,28 +156,35 @@ def create_views(
     aggregate: Aggregate,
     query: str = "",
     past: Past | None = None,
+    decoding: Decoding | None = None,
     *,
     by_connector: bool = False,
 ) -> list[str]:
     """Create the views that a query mentions, or all views; return their names.
 
     Each view costs a start of Python on the driver, so only the needed ones are created. With a
-    `past` the views of topics have its cut, and there are no others. `by_connector` reads records
-    with Spark's Kafka connector. Raises KafkaError, CutRefusedError and ConnectorRefusedError.
+    `past` the views of topics have its cut, and there are no others. With a `decoding` there are
+    also `decoded_<topic>` and `rejects_<topic>`. `by_connector` reads records with Spark's Kafka
+    connector. Raises KafkaError, CutRefusedError, SchemaFileError and ConnectorRefusedError.
     """
     topics = view_names(global_topics(aggregate))
     questions = question_names(topics)
+    decoded = decoded_names(topics, decoding)
     words = set(re.findall(r"\w+", query.lower()))
-    plain = [*topics, *BOOKKEEPING_VIEWS]
+    plain = [*topics, *decoded, *BOOKKEEPING_VIEWS]
     wanted = [name for name in (*plain, *questions) if name in words] or plain
     if past is not None:
-        wanted = [name for name in wanted if name in words or name in topics]
-        _check_past(wanted, topics, questions)
+        of_records = {*topics, *decoded}
+        wanted = [name for name in wanted if name in words or name in of_records]
+        _check_past(wanted, of_records, questions)
     for name in wanted:
         if name in questions:
             view = _answer(session, aggregate, *questions[name], past, by_connector)
         elif name in topics:
             view = _load_records(session, aggregate, topics[name], past, by_connector)
+        elif decoding is not None and name in decoded:
+            records = _load_records(session, aggregate, decoded[name], past, by_connector)
+            view = decode_view(name, decoded[name], decoding, records, records)
         else:
             view = load_table(session, aggregate, BOOKKEEPING_VIEWS[name])
         view.createOrReplaceTempView(name)
@@ -198,15 +210,48 @@ def question_names(topics: Mapping[str, str]) -> dict[str, tuple[Question, str |
     return {name: asked for name, asked in every.items() if name not in topics}
 
 
+def decoded_names(topics: Mapping[str, str], decoding: Decoding | None) -> dict[str, str]:
+    """Return topic by view name of what is decoded; `topics` has the topic by view name.
+
+    Raises SchemaFileError if the decoding has a topic that the aggregate does not have.
+    """
+    wanted = {} if decoding is None else decoding.topics
+    if unknown := sorted(wanted.keys() - set(topics.values())):
+        near = difflib.get_close_matches(unknown[0], topics.values(), n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise SchemaFileError(f"the topic {unknown[0]} to decode has no mirror here{hint}")
+    return {
+        prefix + view.removeprefix(VIEW_PREFIX): topic
+        for view, topic in topics.items()
+        if topic in wanted
+        for prefix in (DECODED_PREFIX, REJECTS_PREFIX)
+    }
+
+
+def decode_view(
+    name: str, topic: str, decoding: Decoding, records: DataFrame, samples: DataFrame
+) -> DataFrame:
+    """Return a view of `decoded_names` over records; `samples` is a batch of the same topic.
+
+    Raises SchemaFileError.
+    """
+    from spark_global.values.frames import decoded_records, rejected_records, samples_of
+    from spark_global.values.pinning import pin_topic
+
+    pinned = pin_topic(decoding, topic, samples_of(samples))
+    decode = decoded_records if name.startswith(DECODED_PREFIX) else rejected_records
+    return decode(records, pinned)
+
+
 def _check_past(
     wanted: Iterable[str],
-    topics: Mapping[str, str],
+    of_topics: Iterable[str],
     questions: Mapping[str, tuple[Question, str | None]],
 ) -> None:
     """Raise CutRefusedError if a view is not of the records of a topic."""
     for name in wanted:
         of_records = name in questions and questions[name][0].inputs == (RECORDS_TABLE,)
-        if name not in topics and not of_records:
+        if name not in of_topics and not of_records:
             raise CutRefusedError(
                 f"{name} has no past: only the views {VIEW_PREFIX}<topic> answer as of a time"
             )

@@ -24,6 +24,7 @@ COMES_WITH = {
 """Parts of a required distribution's own interface."""
 EXTRA_OF = {
     "spark_global/iceberg": "iceberg",
+    "spark_global/values": "decoding",
     "spark_global": "spark",
     "topology/demo": "demo",
 }
@@ -71,7 +72,7 @@ def distributions_of(name: str, distributions: Mapping[str, list[str]]) -> list[
             return ["opentelemetry-exporter-prometheus"]
         return ["opentelemetry-sdk"] if name.startswith("opentelemetry.sdk") else []
     if top == "google":
-        return ["google-re2"]
+        return ["protobuf"] if name.startswith("google.protobuf") else ["google-re2"]
     return [each for each in distributions.get(top, [top]) if each != "heliograph"]
 
 
@@ -82,7 +83,7 @@ def test_every_runtime_dependency_is_imported() -> None:
 
 def test_every_extra_is_imported() -> None:
     extras = PROJECT["optional-dependencies"]
-    for extra in ("embedded", "spark", "iceberg", "duckdb", "demo"):
+    for extra in ("embedded", "spark", "iceberg", "duckdb", "decoding", "demo"):
         wanted = requirements(extras[extra]) - {"heliograph"} - set(NOT_IMPORTED)
         assert not wanted - set(imported()), extra
 

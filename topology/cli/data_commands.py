@@ -6,6 +6,7 @@ Commands import what they need when they run, to keep start-up short.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,7 +24,13 @@ from topology.cli.command_line import (
     print_json,
     require_extra,
 )
-from topology.cli.spark_options import ConfOption, MasterOption, spark_conf
+from topology.cli.spark_options import (
+    ConfOption,
+    DecodingOption,
+    MasterOption,
+    read_decoding,
+    spark_conf,
+)
 
 if TYPE_CHECKING:
     from spark_global.cut.past import Past
@@ -149,6 +156,7 @@ def sql(
     as_of: AsOfOption = None,
     since: SinceOption = None,
     allow_missing: AllowMissingOption = False,
+    decoding: DecodingOption = None,
     engine: EngineOption = Engine.spark,
     catalogue: CatalogueOption = None,
     master: MasterOption = "local[*]",
@@ -174,14 +182,10 @@ def sql(
     if (engine is Engine.duckdb) != (catalogue is not None):
         fail("--engine duckdb and --catalog belong together", code=EXIT_USAGE)
     if catalogue is not None:
-        for name, is_given in (
-            ("--as-of", as_of is not None),
-            ("--connector-jars", connector_jars is not None),
-            ("-", query == "-"),
-        ):
-            if is_given:
-                fail(f"{name} is for --engine spark", code=EXIT_USAGE)
-        raise typer.Exit(_ask_duckdb(query, catalogue, output, limit))
+        of_spark = {"--as-of": as_of, "--connector-jars": connector_jars, "--decoding": decoding}
+        refused = {**of_spark, "-": query == "-" or None}
+        raise typer.Exit(_ask_duckdb(query, catalogue, output, limit, refused))
+    declared = read_decoding(decoding)
     running, cluster = running_aggregate(deployment, aggregate, state_dir)
     require_extra("spark")
     from spark_global.prompt import is_typed, read_questions
@@ -197,6 +201,7 @@ def sql(
         limit=limit,
         counts_all=count,
         past=past,
+        decoding=declared,
         master=master,
         conf=settings,
         connector_jars=connector_jars,
@@ -205,7 +210,13 @@ def sql(
     raise typer.Exit(code)
 
 
-def _ask_duckdb(query: str, catalogue: str, output: Output, limit: int) -> int:
+def _ask_duckdb(
+    query: str, catalogue: str, output: Output, limit: int, refused: Mapping[str, object]
+) -> int:
+    """Run a query without Spark; end the command if an option of `refused` is given."""
+    for name, given in refused.items():
+        if given is not None:
+            fail(f"{name} is for --engine spark", code=EXIT_USAGE)
     require_extra("duckdb")
     from spark_global.iceberg.querying import run_duckdb
 

@@ -1,12 +1,16 @@
-"""The options of every command that starts a Spark session."""
+"""The options that commands with a Spark session share."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from topology.cli.command_line import EXIT_USAGE, fail
+from topology.cli.command_line import EXIT_USAGE, complain, fail, require_extra
+
+if TYPE_CHECKING:
+    from spark_global.values.declaring import Decoding
 
 MasterOption = Annotated[
     str,
@@ -21,6 +25,32 @@ ConfOption = Annotated[
         show_default=False,
     ),
 ]
+DecodingOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--decoding",
+        metavar="FILE",
+        help="YAML file with formats and schemas, for the views decoded_<topic> and "
+        "rejects_<topic>.",
+    ),
+]
+
+
+def read_decoding(path: Path | None) -> Decoding | None:
+    """Return the decoding of a file; end the command if it is invalid."""
+    if path is None:
+        return None
+    require_extra("decoding")
+    from topology.file.load import load_decoding
+    from topology.problems import InvalidTopology
+
+    try:
+        return load_decoding(path)
+    except InvalidTopology as error:
+        complain(error.lines())
+        raise typer.Exit(EXIT_USAGE) from error
+    except OSError as error:
+        fail(f"cannot read {path}: {error.strerror}", code=EXIT_USAGE)
 
 
 def spark_conf(given: list[str] | None) -> dict[str, str]:

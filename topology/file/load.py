@@ -11,10 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from local_cluster.client.auth.security import ClientSecurity
+from spark_global.values.declaring import Decoding
 from topology.file.pydantic_errors import entry_at, finding_of, in_file
 from topology.file.yaml_document import NotYaml, YamlDocument
 from topology.model import Cluster, Link, Topology, ZooKeeperProcess
@@ -55,6 +56,23 @@ def load_security(path: Path) -> ClientSecurity:
         except ValueError as error:
             findings = [Finding((), str(error))]
     raise InvalidTopology(str(path), [_problem(document, each, whole) for each in findings])
+
+
+def load_decoding(path: Path) -> Decoding:
+    """Return the decoding of a file. Relative paths in it begin at its directory.
+
+    Raises InvalidTopology with every problem, or OSError.
+    """
+    whole = "decoding"
+    document = _yaml(_read_text(path, whole), str(path), whole)
+    try:
+        decoding = TypeAdapter(Decoding).validate_python(document.value)
+    except ValidationError as error:
+        findings = [finding_of(document.value, details, Decoding) for details in error.errors()]
+        raise InvalidTopology(
+            str(path), [_problem(document, each, whole) for each in findings]
+        ) from None
+    return decoding.under(path.absolute().parent)
 
 
 def _read_text(path: Path, whole: str = WHOLE_FILE) -> str:

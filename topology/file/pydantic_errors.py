@@ -6,13 +6,15 @@ them.
 
 from __future__ import annotations
 
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
+from local_cluster.client.auth.security import Secret
+from spark_global.values.declaring import Registry
 from topology.model import Topology
 from topology.model.cluster import LISTENER_PATTERN, LOG_DIR_PATTERN
 from topology.model.listener_security import PRINCIPAL_PATTERN, Credentials, Sasl
@@ -36,6 +38,8 @@ _NEVER_QUOTED = {
     Sasl.__name__: "a mapping",
     Credentials.__name__: "a mapping with `username` and `password`, or `certificate_file`",
     SecretPlace.__name__: "a mapping that says where the secret is, by `file` or `env`",
+    Secret.__name__: "a mapping that says where the secret is, by `file` or `env`",
+    Registry.__name__: "a mapping with `url`",
 }
 """Expected texts of the models in whose place a user may have written a secret. The value is not
 repeated."""
@@ -55,7 +59,7 @@ _EXPECTED = {
 }
 
 
-def finding_of(root: Any, details: ErrorDetails, model: type[BaseModel] = Topology) -> Finding:
+def finding_of(root: Any, details: ErrorDetails, model: type[Any] = Topology) -> Finding:
     """Return the finding of one of pydantic's errors; `root` is the value that was validated."""
     kind = details["type"]
     location = in_file(root, details["loc"], missing=kind == "missing")
@@ -116,7 +120,7 @@ def in_file(root: Any, path: Location, *, missing: bool) -> Location:
     return tuple(location)
 
 
-def known_keys(location: Location, model: type[BaseModel] = Topology) -> list[str]:
+def known_keys(location: Location, model: type[Any] = Topology) -> list[str]:
     """Return the keys that the model has at a location."""
     annotations: list[Any] = [model]
     for item in location:
@@ -139,7 +143,8 @@ def _fields(annotation: Any) -> dict[str, Any]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return {name: each.annotation for name, each in annotation.model_fields.items()}
     if isinstance(annotation, type) and is_dataclass(annotation):
-        return get_type_hints(annotation)
+        hints = get_type_hints(annotation)  # with class variables, which are no keys
+        return {each.name: hints[each.name] for each in fields(annotation)}
     return {}
 
 

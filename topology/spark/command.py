@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -20,7 +21,13 @@ from topology.cli.command_line import (
     require_extra,
 )
 from topology.cli.data_commands import AggregateOption, running_aggregate
-from topology.cli.spark_options import ConfOption, MasterOption, spark_conf
+from topology.cli.spark_options import (
+    ConfOption,
+    DecodingOption,
+    MasterOption,
+    read_decoding,
+    spark_conf,
+)
 from topology.problems import unknown_name
 
 if TYPE_CHECKING:
@@ -108,6 +115,7 @@ def materialize(
     late_seconds: LateOption = 600,
     records_max: RecordsMaxOption = None,
     group: GroupOption = None,
+    decoding: DecodingOption = None,
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
     state_dir: StateDirOption = None,
@@ -117,12 +125,12 @@ def materialize(
     Parquet: the rows lie in PATH/datacenter=D/hour=YYYY-MM-DD-HH, the checkpoint in
     PATH/_checkpoint. Iceberg: one table over all datacenters, which itself has all positions.
     """
-    if table is not None and to is not Format.iceberg:
-        fail("--table is for --to iceberg", code=EXIT_USAGE)
-    if upsert is not None and to is not Format.iceberg:
-        fail("--upsert is for --to iceberg", code=EXIT_USAGE)
+    _check_format(
+        to, iceberg={"--table": table, "--upsert": upsert}, parquet={"--decoding": decoding}
+    )
     identifier = None if table is None else _identifier(table)
     settings = spark_conf(conf)
+    declared = read_decoding(decoding)
     running, cluster = running_aggregate(deployment, aggregate, state_dir)
     require_extra("iceberg" if to is Format.iceberg else "spark")
     from spark_global.materialize import Materialization, run_materializing
@@ -136,6 +144,7 @@ def materialize(
         late_seconds=late_seconds,
         records_max=records_max,
         group=group,
+        decoding=declared,
     )
     if to is Format.iceberg:
         from spark_global.iceberg.keeping import kept_as, run_keeping
@@ -149,6 +158,14 @@ def materialize(
         problem = run_materializing(view_of, wanted, master=master, conf=settings)
     if problem is not None:
         fail(problem)
+
+
+def _check_format(to: Format, **options: Mapping[str, object]) -> None:
+    """End the command if an option is given that is for another format; `options` by format."""
+    for format_name, of_format in options.items():
+        for name, given in of_format.items():
+            if given is not None and to != format_name:
+                fail(f"{name} is for --to {format_name}", code=EXIT_USAGE)
 
 
 @spark_app.command()

@@ -23,6 +23,8 @@ from mirror_maker.formats import Block, FlowKey, Run, encode_record, map_topic_n
 from spark_global.links import MirrorLink
 from spark_global.prompt import read_questions
 from spark_global.sql import run_sql
+from spark_global.values.declaring import Decoding, PartDecoding, TopicDecoding
+from spark_global.values.not_decodable import SchemaFileError
 from spark_global.views import Aggregate, create_views, global_topics, load_table
 from tests.support.cluster import running_broker
 from tests.support.producing import produce_once
@@ -332,3 +334,27 @@ def test_a_corrupt_batch_fails_the_query(
                 load_table(spark, here, "records", topics="t").collect()
         finally:
             runner.run(context.__aexit__(None, None, None))
+
+
+def test_views_of_decoded_records_and_rejects(
+    spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
+    """The values of flights are no JSON, and every seventh one is null."""
+    file = tmp_path / "flights.json"
+    file.write_text('{"properties": {"id": {"type": "integer"}}}')
+    part = PartDecoding(format="json", schema=str(file))
+    decoding = Decoding(topics={"flights": TopicDecoding(value=part)})
+    query = "SELECT (SELECT count(*) FROM decoded_flights), (SELECT count(*) FROM rejects_flights)"
+    names = create_views(spark, cluster.aggregate, query, decoding=decoding)
+    assert names == ["decoded_flights", "rejects_flights"]
+    nulls = 2 * PARTITIONS * len(range(0, PER_PARTITION, 7))
+    every = 2 * PARTITIONS * PER_PARTITION
+    assert tuple(spark.sql(query).collect()[0]) == (nulls, every - nulls)
+    reject = spark.sql("SELECT * FROM rejects_flights WHERE datacenter = 'JFK' LIMIT 1").collect()[
+        0
+    ]
+    assert reject.reason.startswith("value: no JSON")
+    assert reject.value.startswith(b"jfk.flights ")
+    unknown = Decoding(topics={"flight": TopicDecoding(value=part)})
+    with pytest.raises(SchemaFileError, match=r"flight to decode .* did you mean flights"):
+        create_views(spark, cluster.aggregate, query, decoding=unknown)
