@@ -24,6 +24,7 @@ _BOOLEANS: Final = frozenset(
         "controlled.shutdown.enable",
         "delete.topic.enable",
         "heliograph.authorizer.dry.run",
+        "heliograph.client.metrics.enable",
         "log.cleaner.enable",
         "transaction.partition.verification.enable",
     }
@@ -83,6 +84,7 @@ _INTEGERS: Final = frozenset(
         "replication.quota.window.size.seconds",
         "socket.request.max.bytes",
         "socket.send.buffer.bytes",
+        "telemetry.max.bytes",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         "transaction.max.timeout.ms",
         "transaction.state.log.min.isr",

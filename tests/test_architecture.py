@@ -60,6 +60,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *BASE,
         *WIRE,
     ),
+    "local_cluster.client_metrics": (f"{CONTROLLER}.model", SETTINGS, TEXT, *BASE, *WIRE),
     "local_cluster.quotas": (f"{CONTROLLER}.model", f"{CONTROLLER}.zk", SETTINGS, *BASE, *WIRE),
     f"{CONTROLLER}.model": WIRE,
     f"{CONTROLLER}.zk": (f"{CONTROLLER}.model", *WIRE),
@@ -79,6 +80,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "local_cluster.transactions": (COORDINATORS, CONTROLLER, SETTINGS, *BASE, *WIRE),
     "local_cluster.handlers": (
         "local_cluster.broker_configs",
+        "local_cluster.client_metrics",
         "local_cluster.features",
         "local_cluster.security",
         "local_cluster.fetch_sessions",

@@ -70,6 +70,8 @@ def distributions_of(name: str, distributions: Mapping[str, list[str]]) -> list[
         exporter = "opentelemetry.exporter.prometheus"
         if name.startswith(exporter):
             return ["opentelemetry-exporter-prometheus"]
+        if name.startswith("opentelemetry.proto"):
+            return ["opentelemetry-proto"]
         return ["opentelemetry-sdk"] if name.startswith("opentelemetry.sdk") else []
     if top == "google":
         return ["protobuf"] if name.startswith("google.protobuf") else ["google-re2"]

@@ -9,6 +9,8 @@ from local_cluster.handlers.cluster import (
     p18_api_versions,
     p56_alter_partition,
     p60_describe_cluster,
+    p71_get_telemetry_subscriptions,
+    p72_push_telemetry,
     p75_describe_topic_partitions,
 )
 from local_cluster.handlers.configs import (
@@ -126,6 +128,8 @@ __all__ = [
     "p66_list_transactions",
     "p68_consumer_group_heartbeat",
     "p69_consumer_group_describe",
+    "p71_get_telemetry_subscriptions",
+    "p72_push_telemetry",
     "p74_list_config_resources",
     "p75_describe_topic_partitions",
 ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from local_cluster.client_metrics.receiver import ClientMetrics
     from local_cluster.clock import Clock
     from local_cluster.controller.member.control_plane import ControlPlane
     from local_cluster.controller.member.current_configs import CurrentConfigs
@@ -95,6 +96,11 @@ class BrokerServices(Protocol):
 
     @property
     def follower_sessions(self) -> FollowerSessions: ...
+
+    @property
+    def client_metrics(self) -> ClientMetrics:
+        """The receiver of the metrics that clients push."""
+        ...
 
     @property
     def scram_users(self) -> UserStore:

@@ -11,7 +11,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 
 INTERVAL_MS_MIN: Final = 100
 INTERVAL_MS_MAX: Final = 3_600_000
-NO_EFFECT: Final = "the broker has no receiver of client metrics"
+NO_EFFECT: Final = "heliograph.client.metrics.enable is false"
 _MATCHED: Final = frozenset(
     {
         "client_id",

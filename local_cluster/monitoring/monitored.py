@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from local_cluster.client_metrics.receiver import ClientMetrics
 from local_cluster.clock import Clock
 from local_cluster.controller.member.control_plane import ControlPlane
 from local_cluster.controller.model.metadata_cache import MetadataCache
@@ -47,3 +48,4 @@ class MonitoredBroker:
     certificates: Mapping[str, TlsContexts]
     """By name of the listener, if it has TLS."""
     quotas: ClientQuotas
+    client_metrics: ClientMetrics

@@ -78,7 +78,7 @@ class Scraper:
         replicas, cluster = partition_rows.ReplicaCounts(), of_broker.ClusterCounts()
         groups, transactions = group_rows.GroupCounts(), Counter[str]()
         ends = await self._ends.find(group_rows.committed_partitions(broker.groups), slices)
-        tables = []
+        tables: list[Columns] = []
         for heads, rows in (
             (partition_rows.HEADS, partition_rows.partition_rows(broker, replicas)),
             (topic_rows.HEADS, topic_rows.topic_rows(broker, replicas)),
@@ -86,6 +86,10 @@ class Scraper:
             (request_rows.HEADS, self._times.rows()),
         ):
             tables.append(await _table(heads, rows, slices))
+        pushed: dict[Head, list[str]] = {}
+        async for _ in slices.over(broker.client_metrics.write(pushed)):
+            pass
+        tables.append((tuple(pushed), list(pushed.values())))
         counting = itertools.chain(
             of_broker.count_cluster(broker, cluster),
             of_broker.count_transactions(broker, transactions),
@@ -102,6 +106,7 @@ class Scraper:
             of_broker.certificate_families(broker),
             rights_families(broker),
             quota_families(broker.quotas, broker.clock.monotonic_ms()),
+            broker.client_metrics.families(),
             of_broker.log_families(broker),
             of_broker.throttle_families(broker.replicas.throttle, broker.clock.monotonic_ms()),
             of_broker.transaction_families(transactions),

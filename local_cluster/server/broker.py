@@ -11,9 +11,7 @@ ends the broker.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import os
 import random
 from collections.abc import Collection, Mapping
 from functools import partial
@@ -21,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 import local_cluster.handlers.all
+from local_cluster.client_metrics.receiver import ClientMetrics
 from local_cluster.clock import Clock, SystemClock
 from local_cluster.controller.member.control_plane import ControlPlane
 from local_cluster.controller.member.current_configs import CurrentConfigs
@@ -42,6 +41,7 @@ from local_cluster.monitoring.service import Monitoring
 from local_cluster.network import ConnectToPeer, connect_to_peer
 from local_cluster.quotas.client_quotas import ClientQuotas
 from local_cluster.quotas.quota_store import QuotaStore
+from local_cluster.ready_file import write_ready_file
 from local_cluster.replication.follower.followed_replicas import FollowedReplicas
 from local_cluster.replication.isr_proposer import IsrProposer
 from local_cluster.replication.log_dir_moves import LogDirMoves
@@ -129,6 +129,7 @@ class Broker:
             self.configs, self.replicas, self.log_directories, self.clock
         )
         self._listeners = Listeners(settings)
+        self.client_metrics = ClientMetrics(settings, self.clock, self.metadata)
         self.control_plane = ControlPlane(
             settings,
             self.clock,
@@ -242,7 +243,7 @@ class Broker:
         self._log_cleaner.start()
         self._offline_reporter.start()
         self._is_serving = True
-        self._write_ready_file()
+        write_ready_file(self.settings, self.ports, self.http_port)
         log.info("broker %d of %s is up", self.settings.broker_id, self.settings.cluster)
 
     async def stop(self) -> None:
@@ -256,6 +257,7 @@ class Broker:
         await self.log_dir_moves.stop()
         self._listeners.close()
         self.cold_reads.stop()
+        self.client_metrics.stop()
         await self._isr_proposer.stop()
         await self._fetchers.stop()
         await self.scram_users.stop()
@@ -319,6 +321,7 @@ class Broker:
                 listeners=self._listeners.counters,
                 certificates=self._listeners.certificates,
                 quotas=self.quotas,
+                client_metrics=self.client_metrics,
             ),
             BrokerConnections(self, connect),
             None if port is None else bind(settings.http_host, port),
@@ -378,22 +381,6 @@ class Broker:
     def _on_fatal(self, error: BaseException) -> None:
         if not self.fatal.done():
             self.fatal.set_result(error)
-
-    def _write_ready_file(self) -> None:
-        path = Path(self.settings.ready_file)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        content = {
-            "pid": os.getpid(),
-            "state": "running",
-            "broker_id": self.settings.broker_id,
-            "listeners": self.ports,
-            "http_host": self.settings.http_host,
-            "http_scheme": self.settings.http_security.scheme,
-            "http_port": self._monitoring.http_port,
-        }
-        partial = path.with_name(path.name + ".partial")
-        partial.write_text(json.dumps(content))
-        partial.replace(path)
 
 
 def _new_session_id() -> int:

@@ -130,7 +130,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._outbox: Outbox | TlsOutbox | None = None
         self._client_host = ""
         self._principal = principal
-        self._id = next(_connection_ids)
+        self.id = next(_connection_ids)
+        self.client_port = 0
         self._is_paused = False
         self._mute = Mute(self._flush)
         self._flush_is_due = False
@@ -169,7 +170,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
         keep_alive(sock)
         peer = transport.get_extra_info("peername")
-        self._client_host = peer[0] if peer else ""
+        self._client_host, self.client_port = peer[:2] if peer else ("", 0)
         self._counters.opened += 1
         self.last_active_ns = time.perf_counter_ns()
         self._on_open(self)
@@ -235,7 +236,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             return f"refused without a response: {error}"
         except Exception:
             # The failure of one connection must not end the broker.
-            log.exception("connection %d from %s: request failed", self._id, self._client_host)
+            log.exception("connection %d from %s: request failed", self.id, self._client_host)
             return "internal error"
         return None
 
@@ -245,7 +246,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         began_ns = slot.began_ns = self._now_ns
         slot.queue_ns = began_ns - self.last_active_ns
         context, reply = self._dispatcher.dispatch(
-            frame, self._client_host, self._id, self._principal
+            frame, self._client_host, self.id, self._principal
         )
         meter = slot.meter = self._counters.meters.of(context.api_key, context.api_version)
         if type(reply) is bytes or type(reply) is list:
@@ -273,7 +274,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         log.log(
             logging.INFO if isinstance(error, KafkaError) else logging.ERROR,
             "connection %d from %s: %s v%d failed",
-            self._id,
+            self.id,
             self._client_host,
             ApiKey(context.api_key).name,
             context.api_version,
@@ -386,7 +387,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _close(self, reason: str) -> None:
         if not self._closing:
-            log.info("connection %d from %s closed: %s", self._id, self._client_host, reason)
+            log.info("connection %d from %s closed: %s", self.id, self._client_host, reason)
         self._closing = True
         if self._outbox is not None:
             # Its duplicate of the socket would keep the stream open for the peer.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, Protocol
 
+from local_cluster.client_metrics.receiver import ClientMetrics
 from local_cluster.controller.model.metadata_cache import Changes
 from local_cluster.counters.listener import ListenerCounters
 from local_cluster.counters.requests import RequestMeters
@@ -74,6 +75,7 @@ class Listeners:
         self._places: dict[asyncio.BufferedProtocol, tuple[str, str]] = {}
         """Listener and address of each admitted connection."""
         self._idle_sweep: asyncio.TimerHandle | None = None
+        self._client_metrics: ClientMetrics | None = None
 
     @property
     def ports(self) -> Mapping[str, int]:
@@ -92,6 +94,7 @@ class Listeners:
 
     def open(self, services: BrokerServices, cold_reads: ColdReads) -> None:
         """Accept connections, and hand their requests to the handlers."""
+        self._client_metrics = services.client_metrics
         for name, bound in self._sockets.items():
             connect = self._connections_of(self._listeners[name], services, cold_reads)
             make = self._over_tls(name, connect, cold_reads) if name in self._tls else connect
@@ -138,8 +141,8 @@ class Listeners:
                 dispatcher,
                 cold_reads,
                 self._settings,
-                on_open=self._connections.add,
-                on_close=self._closed,
+                on_open=self._opened,
+                on_close=self._left,
                 principal=principal,
             )
 
@@ -169,13 +172,13 @@ class Listeners:
 
             def closed(connection: ClientConnection) -> None:
                 session.end()
-                self._closed(connection)
+                self._left(connection)
 
             connection = ClientConnection(
                 session,
                 cold_reads,
                 limited,
-                on_open=self._connections.add,
+                on_open=self._opened,
                 on_close=closed,
             )
             session.begin(
@@ -237,6 +240,16 @@ class Listeners:
     def _closed(self, connection: ClientConnection | TlsConnection) -> None:
         self._connections.discard(connection)
         self._ended(connection)
+
+    def _opened(self, connection: ClientConnection) -> None:
+        self._connections.add(connection)
+        if self._client_metrics is not None:
+            self._client_metrics.connections.opened(connection.id, connection.client_port)
+
+    def _left(self, connection: ClientConnection) -> None:
+        self._closed(connection)
+        if self._client_metrics is not None:
+            self._client_metrics.end_connection(connection.id)
 
     def _close_oldest(self) -> None:
         """Close the unprotected connection that was used least recently."""

@@ -6,7 +6,8 @@ finalized features (KIP-584, `features.py`). Before v4 a lowest level of 0 is se
 older clients cannot read it (KAFKA-17011). v5 (KIP-1242) names the cluster and broker that the
 client means. If it has reached another one, REBOOTSTRAP_REQUIRED lets it start from its bootstrap
 servers again. Produce is advertised from version 0 although v0-v2 are refused: otherwise librdkafka
-turns compression off (KAFKA-18659).
+turns compression off (KAFKA-18659). The two APIs of client metrics (KIP-714) are advertised only
+with a receiver of them, as in Kafka.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 DESTINATION_SINCE: Final = 5
 LEVEL_ZERO_SINCE: Final = 4
 SOFTWARE_NAME_SINCE: Final = 3
+TELEMETRY: Final = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 UNKNOWN_EPOCH: Final = -1
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -43,7 +45,13 @@ def api_versions(
         return _refused(ErrorCode.invalid_request)
     elif context.api_version >= DESTINATION_SINCE and not _is_meant(broker, request):
         return _refused(ErrorCode.rebootstrap_required)
+    if request is not None and context.api_version >= SOFTWARE_NAME_SINCE:
+        broker.client_metrics.connections.name_software(
+            context.connection_id, request.client_software_name, request.client_software_version
+        )
     apis = advertised_apis()
+    if not broker.client_metrics.is_enabled:
+        apis = [api for api in apis if api.api_key not in TELEMETRY]
     if error is ErrorCode.unsupported_version:
         apis = [api for api in apis if api.api_key == ApiKey.API_VERSIONS]
     return {

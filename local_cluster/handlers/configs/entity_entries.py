@@ -53,7 +53,9 @@ def group_entries(sources: BrokerSources, entities: EntityConfigs, group: str) -
     return entries
 
 
-def client_metrics_entries(entities: EntityConfigs, name: str) -> list[ConfigEntry]:
+def client_metrics_entries(
+    entities: EntityConfigs, name: str, *, has_effect: bool
+) -> list[ConfigEntry]:
     """Return every config of a client metrics subscription, by name."""
     entity = znode_paths.entity_of(znode_paths.CLIENT_METRICS_CONFIGS, name)
     overrides = entities.get(entity, {})
@@ -70,7 +72,7 @@ def client_metrics_entries(entities: EntityConfigs, name: str) -> list[ConfigEnt
                 else ()
             ),
             type=config.type,
-            doc=marked_doc(config.doc, client_metrics.NO_EFFECT),
+            doc=marked_doc(config.doc, None if has_effect else client_metrics.NO_EFFECT),
             is_default=config.name not in overrides,
             read_only=False,
             is_sensitive=False,

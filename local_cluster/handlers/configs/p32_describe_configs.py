@@ -148,7 +148,9 @@ def _client_metrics_entries(
         raise KafkaError(
             ErrorCode.invalid_request, "Client metrics subscription name must not be empty"
         )
-    return client_metrics_entries(broker.metadata.entity_configs, name)
+    return client_metrics_entries(
+        broker.metadata.entity_configs, name, has_effect=broker.client_metrics.is_enabled
+    )
 
 
 def _require_this_broker(name: str, broker_id: int, expected: str) -> None:

@@ -124,6 +124,27 @@ class DescribeClusterResponse(TypedDict):
     cluster_authorized_operations: NotRequired[int]
 
 
+class GetTelemetrySubscriptionsResponse(TypedDict):
+    """GetTelemetrySubscriptions v0."""
+
+    throttle_time: NotRequired[int]
+    error_code: ErrorCode
+    client_instance_id: uuid.UUID | None
+    subscription_id: int
+    accepted_compression_types: NotRequired[Sequence[int]]
+    push_interval: int
+    telemetry_max_bytes: int
+    delta_temporality: bool
+    requested_metrics: NotRequired[Sequence[str]]
+
+
+class PushTelemetryResponse(TypedDict):
+    """PushTelemetry v0."""
+
+    throttle_time: NotRequired[int]
+    error_code: ErrorCode
+
+
 class DescribeTopicPartitionsResponsePartition(TypedDict):
     error_code: ErrorCode
     partition_index: int

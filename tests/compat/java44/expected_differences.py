@@ -12,7 +12,6 @@ NO_KRAFT: Final = "not advertised: KRaft is a non-goal, ZooKeeper holds the clus
 NO_FEATURE_UPDATES: Final = "not advertised: the levels of features are fixed"
 NO_SHARES: Final = "not advertised: share groups are a non-goal"
 NO_STREAMS: Final = "not advertised: groups of the streams protocol; Streams falls back to classic"
-NO_TELEMETRY: Final = "not advertised by either without a receiver; Kafka answers nevertheless"
 NO_TOKENS: Final = "not advertised: delegation tokens are a non-goal"
 
 EXPECTED: Final[Mapping[str, str]] = {
@@ -20,7 +19,6 @@ EXPECTED: Final[Mapping[str, str]] = {
     "features-of-kraft/*": NO_KRAFT,
     "features-updated": NO_FEATURE_UPDATES,
     "quorum-*": NO_KRAFT,
-    "raw-telemetry/*": NO_TELEMETRY,
     "share-group-offsets-listed": NO_SHARES,
     "share-groups-*": NO_SHARES,
     "streams-groups-*": NO_STREAMS,

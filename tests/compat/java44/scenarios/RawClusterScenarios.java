@@ -88,10 +88,39 @@ final class RawClusterScenarios {
                         new ListOffsetsRequestData.ListOffsetsPartition().setPartitionIndex(0).setTimestamp(-1).setCurrentLeaderEpoch(epoch)))))));
             return found;
         });
-        all.add("raw-telemetry", here -> List.of(
-            here.raw().ask(ApiKeys.GET_TELEMETRY_SUBSCRIPTIONS, 0, new GetTelemetrySubscriptionsRequestData()).replaceAll("clientInstanceId=[^,]*", ""),
-            here.raw().ask(ApiKeys.PUSH_TELEMETRY, 0, new PushTelemetryRequestData().setClientInstanceId(new Uuid(3, 4))
-                .setMetrics(java.nio.ByteBuffer.allocate(0)))));
+        all.add("raw-telemetry", here -> {
+            List<Object> found = new ArrayList<>();
+            var first = (GetTelemetrySubscriptionsResponseData) here.raw().message(
+                ApiKeys.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, new GetTelemetrySubscriptionsRequestData());
+            found.add(first.clientInstanceId().equals(Uuid.ZERO_UUID));
+            Uuid[] ids = {new Uuid(3, 4), new Uuid(3, 4), new Uuid(-3, 1L << 63)};
+            int subscription = 0;
+            for (Uuid id : ids) {
+                var got = (GetTelemetrySubscriptionsResponseData) here.raw().message(
+                    ApiKeys.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, new GetTelemetrySubscriptionsRequestData().setClientInstanceId(id));
+                found.add(String.valueOf(got));
+                if (got.errorCode() == 0)
+                    subscription = got.subscriptionId();
+            }
+            Uuid last = ids[2];
+            record Push(Uuid id, int subscription, int codec, int size, boolean terminating) {}
+            for (Push each : List.of(
+                new Push(new Uuid(0, 0), 0, 0, 0, false), new Push(new Uuid(0, 1), 0, 0, 0, false),
+                new Push(new Uuid(7, 8), 5, 0, 0, false), new Push(new Uuid(7, 8), 5, 0, 0, false),
+                new Push(last, subscription, 9, 0, false), new Push(last, subscription, 4, 0, false),
+                new Push(last, subscription, 4, 3_000_000, true), new Push(last, subscription, 4, 0, true)))
+                found.add(here.raw().ask(ApiKeys.PUSH_TELEMETRY, 0, new PushTelemetryRequestData().setClientInstanceId(each.id)
+                    .setSubscriptionId(each.subscription).setCompressionType((byte) each.codec).setTerminating(each.terminating)
+                    .setMetrics(java.nio.ByteBuffer.allocate(each.size))));
+            Uuid other = new Uuid(9, 9);
+            subscription = ((GetTelemetrySubscriptionsResponseData) here.raw().message(ApiKeys.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0,
+                new GetTelemetrySubscriptionsRequestData().setClientInstanceId(other))).subscriptionId();
+            for (boolean terminating : new boolean[] {false, false, true, false, false})
+                found.add(here.raw().ask(ApiKeys.PUSH_TELEMETRY, 0, new PushTelemetryRequestData().setClientInstanceId(other)
+                    .setSubscriptionId(subscription).setTerminating(terminating).setMetrics(java.nio.ByteBuffer.allocate(0))));
+            found.add(here.raw().ask(ApiKeys.GET_TELEMETRY_SUBSCRIPTIONS, 0, new GetTelemetrySubscriptionsRequestData().setClientInstanceId(other)));
+            return found;
+        });
         all.add("raw-offset-for-leader-epoch", here -> {
             String topic = here.topic(1);
             List<Object> found = new ArrayList<>();

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from local_cluster.client_metrics.receiver import ClientMetrics
 from local_cluster.clock import SystemClock
 from local_cluster.controller.member.current_configs import CurrentConfigs
 from local_cluster.controller.model.cluster_image import (
@@ -37,6 +38,7 @@ class Broker:
         self.encoded_topics = EncodedTopics(self.metadata)
         self.quotas = ClientQuotas({})
         self.clock = SystemClock()
+        self.client_metrics = ClientMetrics(self.settings, self.clock, self.metadata)
         self.denied: set[tuple[str, str]] = set()
 
     def authorize(
