@@ -10,6 +10,7 @@ Reading order:
 - `offsets`: committed and pending offsets
 - `shard_state`, `offset_requests`, `shard`: one partition of `__consumer_offsets`
 - `topic_regex`: patterns over topic names
+- `offset_times`: when the first unread record was appended, and the request between brokers
 - `topic_deletions`: topics whose committed offsets must go
 - `coordinator`: one broker's coordinator
 """

@@ -20,6 +20,7 @@ from local_cluster.handlers.configs import (
     p74_list_config_resources,
 )
 from local_cluster.handlers.data import (
+    offset_times,
     p00_produce,
     p01_fetch,
     p02_list_offsets,
@@ -77,6 +78,7 @@ from local_cluster.handlers.transactions import (
 __all__ = [
     "cluster_delta",
     "hand_over",
+    "offset_times",
     "p00_produce",
     "p01_fetch",
     "p02_list_offsets",

@@ -9,7 +9,7 @@ Reading order:
     rights_families      ACLs and denials
     quota_families       clients with quotas, and how long they wait (pure)
     partition_rows, topic_rows, group_rows, request_rows    metrics with many label values
-    end_offsets          high watermarks at other brokers, for the lag of groups
+    lag/                 high watermarks at other brokers, and times of unread records
     loop_monitor         delay and idle time of the event loop
     process_stats        CPU, memory, descriptors, disks
     http                 /metrics, /livez, /healthz, /readyz

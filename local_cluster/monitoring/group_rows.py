@@ -1,7 +1,8 @@
 """Metrics of the groups that this broker coordinates: offsets and lag by partition, and states.
 
 Names are those of kafka_exporter, and of Kafka's GroupMetadataManager. The lag of a partition is
-its high watermark less the committed offset. If the high watermark is unknown there is no lag.
+its high watermark less the committed offset, and in seconds the age of the first unread record. An
+unknown lag has no sample.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from typing import Final
 
 from local_cluster.groups.classic.classic_fsm import GroupState
 from local_cluster.groups.coordinator import GroupCoordinator
+from local_cluster.groups.offset_times import Place, Time
 from local_cluster.groups.offsets import TopicPartition
 from local_cluster.groups.shard import GroupShard
+from local_cluster.monitoring.lag.unread_times import lag_seconds
 from local_cluster.monitoring.partition_rows import Row
 from local_cluster.prometheus_text import Family, Head, Sample, escaped, gauge
 
@@ -21,6 +24,11 @@ _PREFIX: Final = "kafka_consumergroup_"
 HEADS: Final = (
     Head(f"{_PREFIX}current_offset", "gauge", "Committed offset."),
     Head(f"{_PREFIX}lag", "gauge", "Committed records that the group has not read."),
+    Head(
+        f"{_PREFIX}group_lag_seconds",
+        "gauge",
+        "Age of the first committed record that the group has not read; 0 if there is none.",
+    ),
     Head(f"{_PREFIX}members", "gauge", "Members of the group."),
 )
 
@@ -42,15 +50,20 @@ def committed_partitions(coordinator: GroupCoordinator) -> Iterator[TopicPartiti
 
 
 def group_rows(
-    coordinator: GroupCoordinator, ends: Mapping[TopicPartition, int], counts: GroupCounts
+    coordinator: GroupCoordinator,
+    ends: Mapping[TopicPartition, int],
+    times: Mapping[Place, Time],
+    now_ms: int,
+    counts: GroupCounts,
 ) -> Iterator[Row]:
     """Yield a row per group, and one per partition with an offset; add to `counts`.
 
-    `ends` are the high watermarks that are known.
+    `ends` are the high watermarks that are known, `times` those of unread records; `now_ms` is
+    the wall clock.
     """
     for shard in coordinator.shards():
         for group_id, members in _members(shard, counts):
-            yield "", "", f'{_PREFIX}members{{consumergroup="{escaped(group_id)}"}} {members}\n'
+            yield "", "", "", f'{_PREFIX}members{{consumergroup="{escaped(group_id)}"}} {members}\n'
         for group_id in shard.state.offsets.group_ids():
             group = escaped(group_id)
             for key, committed in shard.state.offsets.committed(group_id).items():
@@ -58,8 +71,13 @@ def group_rows(
                 counts.offsets += 1
                 at = f'{{consumergroup="{group}",topic="{key[0]}",partition="{key[1]}"}}'
                 end = ends.get(key)
+                seconds = ""
+                if end is not None:
+                    behind = lag_seconds(Place(*key, offset), end, times, now_ms)
+                    if behind is not None:
+                        seconds = f"{_PREFIX}group_lag_seconds{at} {behind}\n"
                 lag = "" if end is None else f"{_PREFIX}lag{at} {max(end - offset, 0)}\n"
-                yield f"{_PREFIX}current_offset{at} {offset}\n", lag, ""
+                yield f"{_PREFIX}current_offset{at} {offset}\n", lag, seconds, ""
 
 
 def group_families(counts: GroupCounts) -> Iterator[Family]:

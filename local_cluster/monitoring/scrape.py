@@ -2,7 +2,7 @@
 
 Guarantees: no step holds the event loop for long, whatever the number of partitions, topics and
 groups (sliced.py). Samples of one metric stand together, as the format requires. A scrape waits for
-other brokers at most `end_offsets.RESPONSE_WAIT_MS_MAX`.
+other brokers at most twice `end_offsets.RESPONSE_WAIT_MS_MAX`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Final
 
 from local_cluster.monitoring import broker_families as of_broker
 from local_cluster.monitoring import group_rows, partition_rows, request_rows, topic_rows
-from local_cluster.monitoring.end_offsets import EndOffsets
+from local_cluster.monitoring.lag.end_offsets import EndOffsets
+from local_cluster.monitoring.lag.unread_times import UnreadTimes
 from local_cluster.monitoring.loop_monitor import LoopMonitor
 from local_cluster.monitoring.monitored import MonitoredBroker
 from local_cluster.monitoring.partition_rows import Row
@@ -41,10 +42,16 @@ class Scraper:
     """Collects the metrics of one broker."""
 
     def __init__(
-        self, broker: MonitoredBroker, ends: EndOffsets, times: RecentTimes, loop: LoopMonitor
+        self,
+        broker: MonitoredBroker,
+        ends: EndOffsets,
+        unread: UnreadTimes,
+        times: RecentTimes,
+        loop: LoopMonitor,
     ) -> None:
         self._broker = broker
         self._ends = ends
+        self._unread = unread
         self._times = times
         self._loop = loop
         self._turn = asyncio.Lock()
@@ -78,11 +85,13 @@ class Scraper:
         replicas, cluster = partition_rows.ReplicaCounts(), of_broker.ClusterCounts()
         groups, transactions = group_rows.GroupCounts(), Counter[str]()
         ends = await self._ends.find(group_rows.committed_partitions(broker.groups), slices)
+        unread = await self._unread.find(broker.groups, ends, slices)
+        now_ms = broker.clock.now_ms()
         tables: list[Columns] = []
         for heads, rows in (
             (partition_rows.HEADS, partition_rows.partition_rows(broker, replicas)),
             (topic_rows.HEADS, topic_rows.topic_rows(broker, replicas)),
-            (group_rows.HEADS, group_rows.group_rows(broker.groups, ends, groups)),
+            (group_rows.HEADS, group_rows.group_rows(broker.groups, ends, unread, now_ms, groups)),
             (request_rows.HEADS, self._times.rows()),
         ):
             tables.append(await _table(heads, rows, slices))

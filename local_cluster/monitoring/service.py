@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from local_cluster.controller.model.cluster_image import NO_CONTROLLER, TopicState
-from local_cluster.monitoring.end_offsets import EndOffsets
+from local_cluster.monitoring.lag.end_offsets import EndOffsets
+from local_cluster.monitoring.lag.unread_times import UnreadTimes
 from local_cluster.monitoring.loop_monitor import LoopMonitor
 from local_cluster.monitoring.monitored import MonitoredBroker
 from local_cluster.monitoring.request_rows import SNAPSHOT_INTERVAL_MS, RecentTimes
@@ -47,7 +48,8 @@ class Monitoring:
         self._times = RecentTimes(broker.meters)
         self._loop = LoopMonitor()
         ends = EndOffsets(broker.replicas, broker.metadata, peers, broker.settings.broker_id)
-        self._scraper = Scraper(broker, ends, self._times, self._loop)
+        unread = UnreadTimes(broker.replicas, broker.metadata, peers, broker.cold_reads)
+        self._scraper = Scraper(broker, ends, unread, self._times, self._loop)
         self._listener = listener
         self._server: MonitoringServer | None = None
         self._snapshots = Periodic(

@@ -29,6 +29,7 @@ NOT_COUNTED: Final = frozenset(
         ApiKey.WRITE_TXN_MARKERS,
         ApiKey.CLUSTER_DELTA,
         ApiKey.HAND_OVER,
+        ApiKey.OFFSET_TIMES,
         ApiKey.SASL_HANDSHAKE,
         ApiKey.SASL_AUTHENTICATE,
     }

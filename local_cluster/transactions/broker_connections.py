@@ -32,7 +32,26 @@ class BrokerConnections:
         self._opening: dict[int, asyncio.Lock] = {}
 
     async def call(self, broker_id: int, api: ApiKey, fields: messages.Fields, version: int) -> Any:
-        body = messages.encode_request(api, version, fields)
+        frame, position = await self._send(
+            broker_id, api, version, messages.encode_request(api, version, fields)
+        )
+        try:
+            return messages.decode_response(api, version, frame, position)
+        except PeerError as error:
+            self._connections[broker_id].abort(f"unreadable response: {error}")
+            raise _unreadable(broker_id, error) from error
+
+    async def call_raw(self, broker_id: int, api: ApiKey, body: bytes) -> bytes:
+        """Send a private request at version 0, and return the body of the response.
+
+        Raises as `call` does.
+        """
+        frame, position = await self._send(broker_id, api, 0, body)
+        return bytes(frame[position:])
+
+    async def _send(
+        self, broker_id: int, api: ApiKey, version: int, body: bytes
+    ) -> tuple[memoryview, int]:
         async with self._opening.setdefault(broker_id, asyncio.Lock()):
             connection = self._connections.get(broker_id)
             if connection is None or connection.is_closed:
@@ -41,8 +60,7 @@ class BrokerConnections:
             response = connection.send(api, version, (body,))
         try:
             async with asyncio.timeout(CALL_TIMEOUT_MS / 1000):
-                frame, position = await response
-            return messages.decode_response(api, version, frame, position)
+                return await response
         except TimeoutError:
             connection.abort("no response in time")
             raise KafkaError(
@@ -50,9 +68,7 @@ class BrokerConnections:
             ) from None
         except PeerError as error:
             connection.abort(f"unreadable response: {error}")
-            raise KafkaError(
-                ErrorCode.network_exception, f"unreadable response of broker {broker_id}: {error}"
-            ) from error
+            raise _unreadable(broker_id, error) from error
 
     def close(self) -> None:
         """Close every connection."""
@@ -69,3 +85,9 @@ class BrokerConnections:
                 f"broker {broker_id} has no address on listener {listener}",
             )
         return await self._connect(*address)
+
+
+def _unreadable(broker_id: int, error: PeerError) -> KafkaError:
+    return KafkaError(
+        ErrorCode.network_exception, f"unreadable response of broker {broker_id}: {error}"
+    )

@@ -71,6 +71,8 @@ class ApiKey(IntEnum):
     """Private: the controller sends a broker what changed. Inter-broker listener only."""
     HAND_OVER = 32_002
     """Private: a broker that shuts down asks the controller to move its leaderships."""
+    OFFSET_TIMES = 32_003
+    """Private: a coordinator asks leaders for the times of unread records."""
 
 
 NEVER_FLEXIBLE: Final = 1 << 15
@@ -133,6 +135,7 @@ FLEXIBLE_SINCE: Final[dict[int, int]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: 0,
     ApiKey.CLUSTER_DELTA: 0,
     ApiKey.HAND_OVER: 0,
+    ApiKey.OFFSET_TIMES: 0,
 }
 
 

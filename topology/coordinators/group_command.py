@@ -45,6 +45,7 @@ LAG_COLUMNS = (
     ("committed", "committed"),
     ("end", "end"),
     ("lag", "lag"),
+    ("seconds", "lag_seconds"),
     ("client", "client"),
 )
 MEMBER_COLUMNS = (
@@ -94,7 +95,9 @@ def describe_groups(choice: ClusterChoice, groups: Groups) -> None:
 def _print_groups(document: dict[str, Any]) -> None:
     for group in document["groups"]:
         lag = "unknown" if group["lag"] is None else group["lag"]
-        print_lines([f"group {group['group']}: {group['state']}, lag {lag}"])
+        seconds = group["lag_seconds"]
+        age = "" if seconds is None else f" ({seconds:.1f} s)"
+        print_lines([f"group {group['group']}: {group['state']}, lag {lag}{age}"])
         members = [
             {**each, "count": None if each["assignment"] is None else len(each["assignment"])}
             for each in group["members"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from local_cluster.client.admin.group_offsets import CommittedOffset, committed_offsets
@@ -14,6 +15,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from topology.admin.cluster_reading import known_offsets
 from topology.coordinators.assignments import decode_assignment
 from topology.coordinators.listing import ask_every_broker
+from topology.coordinators.unread_times import unread_times
 from topology.problems import DeployError, nearest_name
 
 JsonObject = dict[str, Any]
@@ -57,10 +59,17 @@ async def describe_group(client: KafkaClient, group_id: str) -> JsonObject:
     places = sorted({*positions, *(TopicPartition(*at) for at in owners)})
     ends = await known_offsets(client, places, LATEST_TIMESTAMP)
     rows = lag_rows(places, positions, ends, owners)
-    known = [row["lag"] for row in rows if row["lag"] is not None]
+    lagging = {
+        TopicPartition(row["topic"], row["partition"]): row["committed"]
+        for row in rows
+        if row["lag"]
+    }
+    times = await unread_times(client, lagging)
+    rows = with_seconds(rows, times, time.time_ns() // 1_000_000)
     return {
         **state,
-        "lag": sum(known) if len(known) == len(rows) else None,
+        "lag": _combined(sum, [row["lag"] for row in rows]),
+        "lag_seconds": _combined(max, [row["lag_seconds"] for row in rows]),
         "partitions": rows,
     }
 
@@ -92,6 +101,32 @@ def lag_rows(
             }
         )
     return rows
+
+
+def with_seconds(
+    rows: Sequence[JsonObject], times: Mapping[TopicPartition, int | None], now_ms: int
+) -> list[JsonObject]:
+    """Return the rows with their lag in seconds: the age of the first record that is not read.
+
+    0 if there is none; `times` has those of the partitions with a lag, None for nothing to read.
+    """
+    done = []
+    for row in rows:
+        at = TopicPartition(row["topic"], row["partition"])
+        seconds = 0.0 if row["lag"] == 0 else None
+        if row["lag"] and at in times:
+            time_ms = times[at]
+            seconds = 0.0 if time_ms is None else max(now_ms - time_ms, 0) / 1000
+        done.append({**row, "lag_seconds": seconds})
+    return done
+
+
+def _combined(
+    combine: Callable[[Iterable[float]], float], values: Sequence[float | None]
+) -> float | None:
+    """Return the sum or the maximum; None if one is unknown, 0 of nothing."""
+    known = [each for each in values if each is not None]
+    return None if len(known) < len(values) else combine(known) if known else 0
 
 
 async def group_state(client: KafkaClient, group_id: str) -> JsonObject:

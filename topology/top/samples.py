@@ -52,6 +52,15 @@ def totals_by(samples: Samples, name: str, label: str) -> dict[str, float]:
     return found
 
 
+def maxima_by(samples: Samples, name: str, label: str) -> dict[str, float]:
+    """Return the largest sample of a metric by the value of a label, in one pass."""
+    found: dict[str, float] = {}
+    for each in samples.get(name, ()):
+        value = each.labels.get(label, "")
+        found[value] = max(found.get(value, each.value), each.value)
+    return found
+
+
 def _lines_of(text: str, names: frozenset[str]) -> Iterator[str]:
     for line in text.splitlines():
         if line.partition("{")[0].partition(" ")[0] in names:

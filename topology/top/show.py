@@ -22,7 +22,7 @@ BROKER_COLUMNS: Final = (
     *("broker", "state", "CPU", "memory", "in/s", "out/s"),
     *("partitions", "leads", "connections", "loop p99"),
 )
-GROUP_COLUMNS: Final = ("group", "cluster", "members", "lag", "committed/s")
+GROUP_COLUMNS: Final = ("group", "cluster", "members", "lag", "behind", "committed/s")
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -93,6 +93,7 @@ def _group_cells(row: GroupRow) -> tuple[str, ...]:
         row.cluster,
         _count(row.members),
         _count(row.lag_records),
+        _seconds(row.lag_seconds),
         _count(row.committed_per_s),
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from topology.top.samples import Samples, total, totals_by
+from topology.top.samples import Samples, maxima_by, total, totals_by
 
 _TOPICS: Final = "kafka_server_brokertopicmetrics_"
 _REPLICAS: Final = "kafka_server_replicamanager_"
@@ -27,7 +27,7 @@ BROKER_METRICS: Final = frozenset(
         f"{_REPLICAS}underreplicatedpartitions",
         "kafka_controller_kafkacontroller_offlinepartitionscount",
         _IS_CONTROLLER,
-        *(f"{_GROUP}{name}" for name in ("members", "lag", "current_offset")),
+        *(f"{_GROUP}{name}" for name in ("members", "lag", "group_lag_seconds", "current_offset")),
         _CONNECTIONS,
         _LOOP_DELAY,
         "process_cpu_seconds_total",
@@ -109,6 +109,8 @@ class GroupRow:
     name: str
     members: int | None
     lag_records: int | None
+    lag_seconds: float | None
+    """Of the partition that is furthest behind."""
     committed_per_s: float | None
     """Offsets per second by which its committed positions moved."""
 
@@ -260,6 +262,7 @@ def _groups(rates: _Rates) -> Iterator[GroupRow]:
             url, label = broker.get("url"), "consumergroup"
             members = rates.values_by(url, f"{_GROUP}members", label)
             lags = rates.values_by(url, f"{_GROUP}lag", label)
+            seconds = maxima_by(rates.samples(url), f"{_GROUP}group_lag_seconds", label)
             committed = rates.rates_by(url, f"{_GROUP}current_offset", label)
             for name in members.keys() | lags.keys():
                 yield GroupRow(
@@ -267,6 +270,7 @@ def _groups(rates: _Rates) -> Iterator[GroupRow]:
                     name=name,
                     members=_whole(members.get(name)),
                     lag_records=_whole(lags.get(name)),
+                    lag_seconds=seconds.get(name),
                     committed_per_s=committed.get(name),
                 )
 

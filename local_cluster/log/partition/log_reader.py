@@ -7,6 +7,7 @@ from local_cluster.log.partition.timestamp_lookup import (
     TimestampedOffset,
     find_max_timestamp,
     find_timestamp,
+    find_unread_time,
 )
 from local_cluster.log.segment.segment import LogSlice
 from local_cluster.log.segment.transaction_index import AbortedTransaction, collect_aborted
@@ -67,6 +68,22 @@ class LogReader:
             return find_max_timestamp(self._state.segments.all)
         except OSError as error:
             raise self._state.read_error(error) from error
+
+    def unread_time(self, offset: int, limit: int) -> int | None:
+        """Return the time in ms of the first record from `offset` on, below `limit`.
+
+        None if there is none, -1 if its time is not known; see timestamp_lookup.py. Raises
+        KafkaError(kafka_storage_error).
+        """
+        state = self._state
+        start = max(offset, state.log_start_offset)
+        if start >= limit:
+            return None
+        aborted = self.aborted_transactions(start, limit)
+        try:
+            return find_unread_time(state.segments.all, start, limit, aborted)
+        except OSError as error:
+            raise state.read_error(error) from error
 
     def epoch_end_offset(self, epoch: int) -> EpochEnd:
         """Return where the largest epoch <= `epoch` ended; (-1, -1) if that is unknown."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.real
 
 RECORDS = 5
 COMMITTED = 2
+HOUR_S = 3_600
 
 
 async def scrape_all(brokers: Sequence[BrokerProcess]) -> list[Scrape]:
@@ -61,6 +63,10 @@ async def test_scrapes_say_what_the_cluster_did(zookeeper: str, tmp_path: Path) 
         assert sorted(
             (at["consumergroup"], at["topic"], at["partition"], lag) for at, lag in lags
         ) == [('a "group"', "t", str(index), RECORDS - COMMITTED) for index in range(3)]
+        # The records are of 1970. The coordinator asks the two other leaders for their times.
+        behind = [each.all("kafka_consumergroup_group_lag_seconds") for each in found]
+        ages_s = [value for of_broker in behind for _, value in of_broker]
+        assert [abs(time.time() - age_s) < HOUR_S for age_s in ages_s] == [True] * 3
         for each in found:
             assert (
                 each.one(

@@ -7,7 +7,7 @@ import pytest
 from local_cluster.client.admin.group_offsets import CommittedOffset
 from local_cluster.client.model import TopicPartition
 from topology.coordinators.assignments import decode_assignment
-from topology.coordinators.group_reading import lag_rows
+from topology.coordinators.group_reading import lag_rows, with_seconds
 
 # ConsumerProtocolAssignment.json: version 3, b with [1, 0], a with [2], no user data.
 ASSIGNMENT = bytes.fromhex(
@@ -33,3 +33,8 @@ def test_unknown_lag_is_not_zero() -> None:
     rows = lag_rows(places, positions, ends, {("t", 0): "c"})
     assert [row["lag"] for row in rows] == [7, 0, None, None]
     assert [row["client"] for row in rows] == ["c", None, None, None]
+    with_age = with_seconds(rows, {places[0]: 4_000}, now_ms=9_500)
+    assert [row["lag_seconds"] for row in with_age] == [5.5, 0.0, None, None]
+    all_read = with_seconds(rows, {places[0]: None}, now_ms=9_500)
+    assert all_read[0]["lag_seconds"] == 0.0
+    assert with_seconds(rows, {}, now_ms=9_500)[0]["lag_seconds"] is None

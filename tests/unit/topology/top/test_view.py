@@ -61,6 +61,8 @@ kafka_consumergroup_members{{consumergroup="boards"}} 2
 kafka_consumergroup_lag{{consumergroup="boards",topic="a",partition="0"}} 7
 kafka_consumergroup_lag{{consumergroup="boards",topic="a",partition="1"}} 1
 kafka_consumergroup_lag{{consumergroup="etl",topic="a",partition="0"}} 90
+kafka_consumergroup_group_lag_seconds{{consumergroup="boards",topic="a",partition="0"}} 2.5
+kafka_consumergroup_group_lag_seconds{{consumergroup="boards",topic="a",partition="1"}} 1.5
 kafka_consumergroup_current_offset{{consumergroup="boards",topic="a",partition="0"}} {committed}
 kafka_not_wanted 1
 """
@@ -102,6 +104,7 @@ def test_rows_have_rates_of_counters_and_values_of_gauges() -> None:
     assert (failed.state, failed.cpu_share, failed.memory_bytes) == ("failed", None, None)
     (link,) = view.links
     assert (link.bytes_per_s, link.records_per_s, link.probe_p99_ms) == (1_500, None, 31.0)
+    assert [each.lag_seconds for each in view.groups] == [None, 2.5]
     assert [(each.name, each.lag_records, each.committed_per_s) for each in view.groups] == [
         ("etl", 90, None),
         ("boards", 8, 10),

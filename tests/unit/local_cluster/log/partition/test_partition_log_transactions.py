@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.partition import timestamp_lookup
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.log.segment.transaction_index import (
     AbortedTransaction,
@@ -15,9 +17,11 @@ from local_cluster.log.segment.transaction_index import (
     decode_index,
     encode_index,
 )
+from local_cluster.records.batch import NewRecord
 from local_cluster.records.control import EndMarker, encode_marker, read_marker
 from local_cluster.records.header import read_header
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from tests.support.compacted_batches import encode_cleaned
 from tests.unit.local_cluster.log.samples import NOW_MS, append, batch, create, flush, reopen
 
 TRANSACTIONAL = 0x10
@@ -221,3 +225,42 @@ def test_a_verification_does_not_outlive_a_marker(tmp_path: Path) -> None:
     assert log.producers.is_verified(1, token)
     end(log, 1, commit=False)
     assert not log.producers.is_verified(1, token)
+
+
+def test_the_time_of_what_a_reader_has_not_seen(tmp_path: Path) -> None:
+    log = create(tmp_path, config=SMALL_SEGMENTS)
+    unread = partial(log.reader.unread_time, limit=1 << 40)
+    append(log, batch(3, timestamp_ms=100))  # 0 to 2
+    made = batch(1, timestamp_ms=200, producer=(1, 0, 0), attributes=TRANSACTIONAL)
+    append(log, made)  # 3
+    assert [unread(offset) for offset in (0, 2, 3, 4)] == [100, 100, 200, None]
+    assert log.reader.unread_time(3, 3) is None, "not committed yet"
+    end(log, 1, commit=False)  # 4
+    assert [unread(offset) for offset in (2, 3, 4, 5, 99)] == [100, None, None, None, None]
+    append(log, batch(1, timestamp_ms=300, producer=(1, 0, 1), attributes=TRANSACTIONAL))  # 5
+    end(log, 1, commit=True)  # 6
+    assert [unread(offset) for offset in (3, 4, 5, 6)] == [300, 300, 300, None]
+    append(log, batch(1, timestamp_ms=-1))  # 7
+    assert unread(6) == -1
+    log.cleanup.advance_log_start(5)
+    assert unread(0) == 300
+
+
+def test_a_delete_horizon_is_not_the_time_of_a_record(tmp_path: Path) -> None:
+    log = create(tmp_path)
+    append(
+        log, encode_cleaned([NewRecord(100, b"k", None)], horizon_ms=900, has_bit=False, codec=0)
+    )
+    assert log.reader.unread_time(0, 1) == 100
+
+
+def test_a_long_run_of_aborted_batches_has_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timestamp_lookup, "BATCHES_MAX", 3)
+    log = create(tmp_path)
+    for sequence in range(4):
+        write(log, 1, sequence)
+    end(log, 1, commit=False)
+    assert log.reader.unread_time(2, 1 << 40) is None
+    assert log.reader.unread_time(0, 1 << 40) == -1

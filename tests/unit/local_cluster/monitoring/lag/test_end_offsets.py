@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from local_cluster.controller.model.cluster_image import NO_LEADER, PartitionState
-from local_cluster.monitoring import end_offsets
-from local_cluster.monitoring.end_offsets import EndOffsets
+from local_cluster.monitoring.lag import end_offsets
+from local_cluster.monitoring.lag.end_offsets import EndOffsets
 from local_cluster.monitoring.sliced import Slices
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
