@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Final
+from typing import Final, NamedTuple
 
 from aggregator.settings import AggregatorSettings, WorkerPlace, render_settings
 from aggregator.settings import LinkSettings as AggregatorLink
@@ -23,15 +23,25 @@ from topology.model.scalars import ANY_ADDRESSES, LOOPBACK, LOOPBACK_NAMES
 _NO_ID: Final = re.compile(r"[^a-zA-Z0-9._-]")
 """What a worker id may not hold: it becomes a part of a group instance id."""
 
+
+class _Worker(NamedTuple):
+    """One mirror worker: where it runs, and how it is told from the others of its target."""
+
+    key: str
+    host: str
+    port: int
+    """Of its HTTP; 0 picks a free one."""
+    id_suffix: str
+    label_suffix: str
+
+
 Securities = Mapping[str, ClientSecurity]
 """Client security of each cluster, by its name."""
 
 
 def mirror_keys(target: Cluster) -> tuple[str, ...]:
     """Return the key of each mirror worker into a cluster."""
-    if target.mirror.hosts is None:
-        return (f"mirror-{target.name}",)
-    return tuple(f"mirror-{target.name}.{host}" for host in target.mirror.hosts)
+    return tuple(each.key for each in _workers(target))
 
 
 def aggregator_key(cluster: Cluster) -> str:
@@ -48,26 +58,25 @@ def mirror_daemons(
     for name, links in targets.items():
         target = topology.cluster(name)
         endpoint = target.mirror
-        hosts = _mirror_hosts(target)
-        for key, host in zip(mirror_keys(target), hosts, strict=True):
+        for worker in _workers(target):
+            key, host = worker.key, worker.host
             ready_file = str(state.ready_dir / f"{key}.json")
-            shares = f"-{_NO_ID.sub('-', host)}" if endpoint.hosts is not None else ""
             settings = MirrorSettings(
-                worker_id=f"{topology.name}-{name}{shares}",
+                worker_id=f"{topology.name}-{name}{worker.id_suffix}",
                 target_alias=name,
                 target_bootstrap=bootstrap_of(target),
                 target_security=security[name],
                 links=tuple(_mirror_link(topology, link, security) for link in links),
                 ready_file=ready_file,
                 http_host=endpoint.host,
-                http_port=endpoint.port,
+                http_port=worker.port,
                 http_security=http_security,
             )
             settings_file = str(state.settings_dir / f"{key}.json")
             yield Daemon(
                 key=key,
                 role="mirror",
-                label=f"mirror into {name}" + (f" on {host}" if shares else ""),
+                label=f"mirror into {name}{worker.label_suffix}",
                 argv=python_command("mirror_maker", "--settings", settings_file),
                 files={settings_file: dump_settings(settings).decode()},
                 ready_file=ready_file,
@@ -76,7 +85,7 @@ def mirror_daemons(
                 ports=_http_ports(settings.http_host, settings.http_port),
                 host=host,
                 datacenter=target.effective_datacenter,
-                address=_http_address(endpoint, host),
+                address=_http_address(endpoint, host, worker.port),
             )
 
 
@@ -136,7 +145,7 @@ def aggregator_daemons(
             ports=_http_ports(settings.http_host, settings.http_port),
             host=host,
             datacenter=cluster.effective_datacenter,
-            address=_http_address(endpoint, host),
+            address=_http_address(endpoint, host, endpoint.port),
         )
 
 
@@ -178,6 +187,26 @@ def _mirror_hosts(target: Cluster) -> list[str]:
     return target.mirror.hosts or [_host_of(target.mirror, target)]
 
 
+def _workers(target: Cluster) -> Iterator[_Worker]:
+    """Yield the mirror workers into a cluster. More of them change nothing of the first ones."""
+    endpoint = target.mirror
+    for host in _mirror_hosts(target):
+        of_host = "" if endpoint.hosts is None else host
+        for number in range(1, endpoint.workers + 1):
+            more = number > 1
+            yield _Worker(
+                key=f"mirror-{target.name}"
+                + (f".{of_host}" if of_host else "")
+                + (f".w{number}" if more else ""),
+                host=host,
+                port=endpoint.port and endpoint.port + number - 1,
+                id_suffix=(f"-{_NO_ID.sub('-', of_host)}" if of_host else "")
+                + (f"-w{number}" if more else ""),
+                label_suffix=(f" on {of_host}" if of_host else "")
+                + (f", worker {number}" if more else ""),
+            )
+
+
 def _worker_places(cluster: Cluster, aggregator_host: str) -> tuple[WorkerPlace, ...]:
     """Return where the aggregator of a cluster may ask mirror workers."""
     if cluster.aggregator is not None and cluster.aggregator.worker_hosts is not None:
@@ -185,8 +214,12 @@ def _worker_places(cluster: Cluster, aggregator_host: str) -> tuple[WorkerPlace,
     hosts = _mirror_hosts(cluster)
     # A worker on the aggregator's own host is asked over the loopback.
     local = [LOOPBACK] if aggregator_host in hosts else []
-    port = cluster.mirror.port or None
-    return tuple(WorkerPlace(host=each, port=port) for each in dict.fromkeys([*hosts, *local]))
+    ports = cluster.mirror.ports or (None,)
+    return tuple(
+        WorkerPlace(host=each, port=port)
+        for each in dict.fromkeys([*hosts, *local])
+        for port in ports
+    )
 
 
 def _host_of(endpoint: HttpEndpoint, cluster: Cluster) -> str:
@@ -196,8 +229,8 @@ def _host_of(endpoint: HttpEndpoint, cluster: Cluster) -> str:
     return endpoint.host
 
 
-def _http_address(endpoint: HttpEndpoint, host: str) -> tuple[str, int] | None:
+def _http_address(endpoint: HttpEndpoint, host: str, port: int) -> tuple[str, int] | None:
     """Return where other hosts reach an endpoint; None on a loopback address or a free port."""
-    if not endpoint.port or endpoint.host in LOOPBACK_NAMES:
+    if not port or endpoint.host in LOOPBACK_NAMES:
         return None
-    return (host, endpoint.port)
+    return (host, port)

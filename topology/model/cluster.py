@@ -20,6 +20,7 @@ from topology.model.rights import AclRule
 from topology.model.scalars import (
     BROKERS_MAX,
     LOOPBACK,
+    MIRROR_WORKERS_MAX,
     Bootstrap,
     ConfigValue,
     Entry,
@@ -139,8 +140,16 @@ class MirrorEndpoint(HttpEndpoint):
     """Where the mirror workers of a target run, and where they serve HTTP."""
 
     hosts: Annotated[list[Host], Field(min_length=1)] | None = None
-    """Hosts of the mirror workers, one worker on each; they share the partitions of the links.
-    Default: one worker, on the host of the first broker."""
+    """Hosts of the mirror workers; they share the partitions of the links. Default: the host of the
+    first broker."""
+    workers: Annotated[int, Field(strict=True, ge=1, le=MIRROR_WORKERS_MAX)] = 1
+    """Workers on each of the hosts. Each has one core of work. If `port` is set, the others follow
+    the first, one by one."""
+
+    @property
+    def ports(self) -> range:
+        """The ports of the workers of one host; empty if they pick free ones."""
+        return range(self.port, self.port + self.workers) if self.port else range(0)
 
 
 class BrokerHttp(Entry):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import (
     AfterValidator,
@@ -60,6 +60,9 @@ def _config_text(value: Any) -> Any:
         return str(value)
     return value
 
+
+MIRROR_WORKERS_MAX: Final = 64
+"""Mirror workers of one target on one host: each is a process."""
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 Host = Annotated[str, Field(pattern=HOST_PATTERN)]

@@ -135,7 +135,8 @@ def _cluster(cluster: Cluster, address: AddressOf, outside: str | None, taken: s
                 ports=own,
             )
         )
-    workers = range(1, len(cluster.mirror.hosts or [cluster.home]) + 1)
+    hosts = len(cluster.mirror.hosts or [cluster.home])
+    workers = range(1, hosts * cluster.mirror.workers + 1)
     update: dict[str, object] = {
         "listeners": [
             each.model_copy(update={"inter_broker": each.name == inner}) for each in listeners
@@ -146,6 +147,7 @@ def _cluster(cluster: Cluster, address: AddressOf, outside: str | None, taken: s
             update={
                 "host": ANY_ADDRESS,
                 "port": HTTP_PORT,
+                "workers": 1,
                 "hosts": [address(Place("mirror", cluster.name, each, here)) for each in workers],
             }
         ),

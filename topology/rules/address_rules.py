@@ -90,7 +90,8 @@ def _port_claims(parts: Parts) -> Iterator[tuple[Location, str, int]]:
         if cluster.aggregator is not None and cluster.aggregator.port:
             yield (*here, "aggregator", "port"), cluster.aggregator.host, cluster.aggregator.port
         if cluster.mirror.port:
-            yield (*here, "mirror", "port"), cluster.mirror.host, cluster.mirror.port
+            for port in cluster.mirror.ports:
+                yield (*here, "mirror", "port"), cluster.mirror.host, port
 
 
 def check_mirror_hosts(parts: Parts) -> Iterator[Finding]:

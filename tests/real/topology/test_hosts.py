@@ -66,6 +66,7 @@ clusters:
     zookeeper: {{embedded: nyc}}
     brokers: [{{id: 1, host: 127.0.1.2, port: {3}}}]
     config: {{group.initial.rebalance.delay.ms: 0}}
+    mirror: {{workers: 2}}
 links:
   - {{source: ewr, target: nyc, topics: [flights]}}
 """
@@ -85,7 +86,8 @@ async def test_a_mirror_between_two_hosts_outlives_a_stop_of_either(hosts: list[
     }
     assert "broker 1 of ewr on 127.0.1.1: not started yet" in early["problems"][0]["reason"]
     begun = pids(early)
-    assert set(begun) == {"zookeeper-nyc", "broker-nyc-1", "mirror-nyc"}
+    workers = {"mirror-nyc", "mirror-nyc.w2"}
+    assert set(begun) == {"zookeeper-nyc", "broker-nyc-1", *workers}
 
     status = first.up()
     assert status["state"] == "running"
@@ -112,6 +114,12 @@ async def test_a_mirror_between_two_hosts_outlives_a_stop_of_either(hosts: list[
         await eventually(lambda: has_values(target, "ewr.flights", [b"a", b"b", b"c"]))
     assert pids(second.status()) == begun
 
+    text = first.command.file.read_text().replace("topics: [flights]", "topics: [flights, gates]")
+    first.command.file.write_text(text)
+    edited = pids(second.up())
+    assert {key for key in begun if edited[key] != begun[key]} == workers, "an edit of the link"
+    assert pids(first.up()) == pids(again)
+
 
 async def produce(client: KafkaClient, topic: str, values: list[bytes]) -> None:
     batch = encode_batch([NewRecord(0, None, value) for value in values])
@@ -131,7 +139,7 @@ def test_a_state_directory_belongs_to_one_host(hosts: list[Host]) -> None:
     file = str(first.command.file)
     plan = first.command.run("plan", file, "--host", first.name)
     assert [each["key"] for each in plan["steps"]] == ["zookeeper-ewr", "broker-ewr-1"]
-    assert [each["host"] for each in plan["elsewhere"]] == [second.name] * 3
+    assert [each["host"] for each in plan["elsewhere"]] == [second.name] * 4
     refusal = first.command.complain("plan", file, "--host", "127.0.1.11")
     assert "did you mean '127.0.1.1'" in refusal
     of_nyc = first.command.run("plan", file, "--datacenter", "nyc")
@@ -139,6 +147,7 @@ def test_a_state_directory_belongs_to_one_host(hosts: list[Host]) -> None:
         "zookeeper-nyc",
         "broker-nyc-1",
         "mirror-nyc",
+        "mirror-nyc.w2",
     }
     both = ("--host", "127.0.1.1", "--datacenter", "nyc")
     assert "not both" in first.command.complain("plan", file, *both, code=2)

@@ -152,3 +152,28 @@ def test_a_broker_that_moves_to_another_host_leaves_its_log_directories() -> Non
 def test_it_survives_the_state_directory() -> None:
     part = part_here(all_of_it(), Part(host="10.0.0.1"), lambda _: False)
     assert decode_deployment(encode_deployment(part)) == part
+
+
+def test_more_workers_change_nothing_of_the_first_ones() -> None:
+    more = TOPOLOGY.replace("port: 8083}", "port: 8083, workers: 2}")
+    before, after = (
+        {each.key: each for each in all_of_it(text).daemons if each.role == "mirror"}
+        for text in (TOPOLOGY, more)
+    )
+    added = {"mirror-nyc.10.0.0.2.w2", "mirror-nyc.10.0.0.3.w2"}
+    assert after.keys() - before.keys() == added
+    assert {key: after[key] for key in before} == before
+    second = after["mirror-nyc.10.0.0.3.w2"]
+    assert (second.host, second.address) == ("10.0.0.3", ("10.0.0.3", 8084))
+    assert '"flights-nyc-10.0.0.3-w2"' in "".join(second.files.values())
+    (link,) = all_of_it(more).links
+    assert set(link.workers) == after.keys()
+
+
+def test_an_edit_of_one_link_changes_only_the_workers_of_its_target() -> None:
+    text = f"{TOPOLOGY}  - {{source: nyc, target: ewr, topics: [back.*]}}\n"
+    edited = text.replace("back.*", "return.*")
+    before, after = (
+        {each.key: each.digest for each in all_of_it(of).daemons} for of in (text, edited)
+    )
+    assert {key for key in after if before[key] != after[key]} == {"mirror-ewr"}

@@ -149,6 +149,7 @@ def test_a_daemon_does_not_start_on_an_open_port_that_others_reach(
     [
         ("", [("127.0.0.1", None)]),
         (", mirror: {port: 8083}", [("127.0.0.1", 8083)]),
+        (", mirror: {port: 8083, workers: 2}", [("127.0.0.1", 8083), ("127.0.0.1", 8084)]),
         (
             ", mirror: {hosts: [10.0.0.2, 10.0.0.3], host: 0.0.0.0, port: 8083}",
             [("10.0.0.2", 8083), ("10.0.0.3", 8083)],
