@@ -32,10 +32,12 @@ from spark_global.source.data_source import FORMAT
 from spark_global.source.maps import load_maps
 from spark_global.source.options import ReadOptions
 from spark_global.source.tables import (
+    AUDIT_TABLE,
     COMPLETENESS_TABLE,
     END_OFFSETS_TABLE,
     GROUPS_TABLE,
     OFFSET_MAP_TABLE,
+    PROGRESS_TABLE,
     RECORDS_TABLE,
     SOURCE_END_OFFSETS_TABLE,
 )
@@ -52,6 +54,8 @@ BOOKKEEPING_VIEWS: Final[Mapping[str, str]] = {
     "heliograph_source_end_offsets": SOURCE_END_OFFSETS_TABLE,
     "heliograph_groups": GROUPS_TABLE,
     "heliograph_completeness": COMPLETENESS_TABLE,
+    "heliograph_audit": AUDIT_TABLE,
+    "heliograph_progress": PROGRESS_TABLE,
 }
 """The tables of the views that belong to no topic."""
 

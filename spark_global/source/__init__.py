@@ -17,5 +17,6 @@ Reading order:
     provenance   the offset map as arrays (pure)
     maps         reads the published offset maps
     groups       the committed offsets of consumer groups
+    verdicts     reads what the audits of the mirrors publish
     rows         columns and provenance to the rows of a table (pure)
 """

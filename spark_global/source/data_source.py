@@ -29,24 +29,34 @@ from pyspark.sql.types import StructType
 
 from spark_global.source.coverage import ReadPlan
 from spark_global.source.options import ReadOptions, check_streamable, parse_options
-from spark_global.source.planning import plan_completeness, plan_groups, plan_read
+from spark_global.source.planning import (
+    plan_audit,
+    plan_completeness,
+    plan_groups,
+    plan_progress,
+    plan_read,
+)
 from spark_global.source.reading import Rows, read_range
 from spark_global.source.rows import (
+    audit_rows,
     completeness_rows,
     end_offset_rows,
     fingerprint_rows,
     group_rows,
     offset_map_rows,
+    progress_rows,
     record_rows,
     source_end_offset_rows,
 )
 from spark_global.source.splits import Split, split_ranges
 from spark_global.source.tables import (
+    AUDIT_TABLE,
     COMPLETENESS_TABLE,
     END_OFFSETS_TABLE,
     FINGERPRINTS_TABLE,
     GROUPS_TABLE,
     OFFSET_MAP_TABLE,
+    PROGRESS_TABLE,
     RECORDS_TABLE,
     SOURCE_END_OFFSETS_TABLE,
     spark_schema,
@@ -95,6 +105,11 @@ class HeliographReader(DataSourceReader):
         if self._options.table == COMPLETENESS_TABLE:
             statements = asyncio.run(plan_completeness(self._options))
             return [SmallTable(completeness_rows(self._options.links, statements))]
+        if self._options.table == AUDIT_TABLE:
+            audited, statements = asyncio.run(plan_audit(self._options))
+            return [SmallTable(audit_rows(self._options.links, audited, statements))]
+        if self._options.table == PROGRESS_TABLE:
+            return [SmallTable(progress_rows(asyncio.run(plan_progress(self._options))))]
         plan = asyncio.run(plan_read(self._options))
         small = self._small_table(plan)
         if small is not None:

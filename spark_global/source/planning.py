@@ -37,7 +37,12 @@ from spark_global.source.coverage import (
     choose_topics,
     cut_ranges,
 )
-from spark_global.source.groups import GroupPosition, groups_at_sources, groups_on_aggregate
+from spark_global.source.groups import (
+    GroupPosition,
+    groups_at_sources,
+    groups_on_aggregate,
+    published_progress,
+)
 from spark_global.source.maps import Maps, load_map_topics, mapped_partitions
 from spark_global.source.options import ReadOptions
 from spark_global.source.pruning import Bounds, cut_range
@@ -47,6 +52,8 @@ from spark_global.source.tables import (
     GROUPS_TABLE,
     SOURCE_END_OFFSETS_TABLE,
 )
+from spark_global.source.verdicts import AuditedPartition, read_verdicts, select
+from spark_global.streaming.progress import Progress
 
 
 async def plan_read(options: ReadOptions) -> ReadPlan:
@@ -100,6 +107,23 @@ async def plan_completeness(options: ReadOptions) -> Statements:
         }
         for link, stated in (await read_statements(options.maps, links)).items()
     }
+
+
+async def plan_audit(options: ReadOptions) -> tuple[list[AuditedPartition], Statements]:
+    """Return what the audits of the links say, and beside it what the links state.
+
+    Raises KafkaError and MapFormatError.
+    """
+    stated = await plan_completeness(options)
+    async with options.maps.client() as client:
+        audited = await read_verdicts(client, stated)
+    return select(audited, options.topic, options.bounds.partitions), stated
+
+
+async def plan_progress(options: ReadOptions) -> dict[str, list[Progress]]:
+    """Return what streams of the cluster publish of themselves, by group. Raises KafkaError."""
+    async with options.cluster.client() as client:
+        return await published_progress(client)
 
 
 async def plan_cut(options: ReadOptions, vectors: Vectors) -> Cut:

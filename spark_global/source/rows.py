@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
 
 from local_cluster.client.model import TopicPartition
 from mirror_maker.formats.completeness.statement import Hold, HoldKind
+from mirror_maker.formats.verdict_topic import FlowVerdicts
+from mirror_maker.formats.verdicts import FAULTS, Verdict
 from spark_global.cut.statements import Statements
 from spark_global.links import MirrorLink
 from spark_global.source.columns import (
@@ -24,15 +26,19 @@ from spark_global.source.provenance import UNKNOWN_OFFSET
 from spark_global.source.splits import PartitionRange
 from spark_global.source.tables import (
     AGGREGATE_SIDE,
+    AUDIT,
     COMPLETENESS,
     END_OFFSETS,
     FINGERPRINTS,
     GROUPS,
     HEADER,
     OFFSET_MAP,
+    PROGRESS,
     RECORDS,
     TIMESTAMP,
 )
+from spark_global.source.verdicts import AuditedPartition
+from spark_global.streaming.progress import Progress
 
 _US_PER_MS = 1000
 
@@ -213,6 +219,72 @@ def completeness_rows(links: Iterable[MirrorLink], statements: Statements) -> pa
         for (topic, partition), found in sorted(statements.get(link.name or "", {}).items())
     ]
     return pa.RecordBatch.from_pylist(rows, schema=COMPLETENESS)
+
+
+def audit_rows(
+    links: Iterable[MirrorLink], audited: Iterable[AuditedPartition], statements: Statements
+) -> pa.RecordBatch:
+    """Return the table `audit`: one row per source partition, bucket and verdict."""
+    datacenters = {link.name: link.datacenter for link in links}
+    rows = []
+    for each in audited:
+        at = each.flow.source_topic, each.flow.partition
+        stated = statements.get(each.link, {}).get(at)
+        of_partition = {
+            "link": each.link,
+            "datacenter": datacenters.get(each.link),
+            "topic": each.flow.source_topic,
+            "partition": each.flow.partition,
+            "aggregate_topic": each.progress.target_topic,
+            "audited_at": _time(each.progress.audited_at_ms),
+            "batches_waiting": each.progress.waiting,
+            "complete_through": None if stated is None else _time(stated.complete_through_ms),
+        }
+        rows += [
+            {
+                **of_partition,
+                "bucket_start": _time(start_ms or None),
+                "verdict": verdict.value,
+                "is_fault": verdict in FAULTS,
+                "records_count": tally.records_count,
+                "source_from": tally.source_from,
+                "source_to": tally.source_to,
+                "target_from": tally.target_from,
+                "target_to": tally.target_to,
+                "detail": _detail(each.verdicts, verdict, start_ms),
+            }
+            for start_ms, bucket in each.verdicts.buckets().items()
+            for verdict, tally in bucket.items()
+        ]
+    return pa.RecordBatch.from_pylist(rows, schema=AUDIT)
+
+
+def _detail(verdicts: FlowVerdicts, verdict: Verdict, start_ms: int) -> str | None:
+    found = (
+        each.detail
+        for each in verdicts.findings.values()
+        if each.verdict is verdict and (each.start_ms or 0) == start_ms
+    )
+    return next(found, None)
+
+
+def progress_rows(published: Mapping[str, list[Progress]]) -> pa.RecordBatch:
+    """Return the table `progress`: one row per group and datacenter."""
+    rows = [
+        {
+            "group": group,
+            "datacenter": each.datacenter,
+            "query": each.query,
+            "batch": each.batch,
+            "records_behind": each.records,
+            "seconds_behind": each.seconds,
+            "is_at_least": each.at_least,
+            "published_at": _time(each.at_ms),
+        }
+        for group, entries in published.items()
+        for each in entries
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=PROGRESS)
 
 
 def _time(time_ms: int | None) -> int | None:

@@ -6,6 +6,8 @@
     end_offsets   one row per partition: log start, end, and end of the map
     source_end_offsets  the same of the partitions at their sources
     completeness  until when the copies of a link are complete, one row per source partition
+    audit         what the audits of the mirrors have found, per partition and ten minutes
+    progress      how far streams with a group are behind, per datacenter
     groups        committed offsets of consumer groups, on the aggregate and at the sources
 
 `datacenter`, `topic`, `partition` and `offset` are those of the source. `aggregate_topic` and
@@ -112,6 +114,39 @@ COMPLETENESS: Final = pa.schema(
     ]
 )
 
+AUDIT: Final = pa.schema(
+    [
+        pa.field("link", pa.string(), nullable=False),
+        *_ORIGIN,
+        pa.field("aggregate_topic", pa.string(), nullable=False),
+        pa.field("bucket_start", TIMESTAMP),
+        pa.field("verdict", pa.string(), nullable=False),
+        pa.field("is_fault", pa.bool_(), nullable=False),
+        pa.field("records_count", pa.int64(), nullable=False),
+        pa.field("source_from", pa.int64()),
+        pa.field("source_to", pa.int64()),
+        pa.field("target_from", pa.int64()),
+        pa.field("target_to", pa.int64()),
+        pa.field("detail", pa.string()),
+        pa.field("audited_at", TIMESTAMP, nullable=False),
+        pa.field("batches_waiting", pa.int64(), nullable=False),
+        pa.field("complete_through", TIMESTAMP),
+    ]
+)
+
+PROGRESS: Final = pa.schema(
+    [
+        pa.field("group", pa.string(), nullable=False),
+        pa.field("datacenter", pa.string()),
+        pa.field("query", pa.string()),
+        pa.field("batch", pa.int64()),
+        pa.field("records_behind", pa.int64()),
+        pa.field("seconds_behind", pa.float64()),
+        pa.field("is_at_least", pa.bool_(), nullable=False),
+        pa.field("published_at", TIMESTAMP, nullable=False),
+    ]
+)
+
 DESCRIPTIONS: Final[Mapping[str, str]] = {
     "link": "link that copies the partition",
     "side": "source or aggregate",
@@ -143,6 +178,24 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "held_by": "what holds the time back, if the worker knows it",
     "worker": "mirror worker that states the row",
     "stated_at": "when it was stated, by the worker's clock",
+    "bucket_start": "start of ten minutes of record time; null holds all that is older or has no "
+    "time",
+    "verdict": "what the audit says of the records, such as COMPLETE or LOST",
+    "is_fault": "whether the verdict is LOST, DUPLICATED, ALTERED or FOREIGN",
+    "records_count": "number of records with this verdict",
+    "source_from": "first source offset of the verdict; null if the source has none",
+    "source_to": "end of its source offsets, exclusive",
+    "target_from": "first offset on the aggregate; null if the aggregate has none",
+    "target_to": "end of its offsets on the aggregate, exclusive",
+    "detail": "one of the faults in words",
+    "audited_at": "all that was acknowledged before is compared, but for batches_waiting",
+    "batches_waiting": "acknowledged batches that are not compared yet",
+    "query": "id of the streaming query; null until its first batch after a start",
+    "batch": "id of the last batch that is done",
+    "records_behind": "records of the datacenter that the query has not read; null if unknown",
+    "seconds_behind": "how far the query is behind the datacenter, by the driver's clock",
+    "is_at_least": "whether seconds_behind is only a lower bound",
+    "published_at": "when the query published it, by the driver's clock",
 }
 """What each column is, in every table that has it. `DESCRIBE` shows it."""
 
@@ -153,6 +206,8 @@ END_OFFSETS_TABLE: Final = "end_offsets"
 SOURCE_END_OFFSETS_TABLE: Final = "source_end_offsets"
 GROUPS_TABLE: Final = "groups"
 COMPLETENESS_TABLE: Final = "completeness"
+AUDIT_TABLE: Final = "audit"
+PROGRESS_TABLE: Final = "progress"
 
 TABLES: Final[Mapping[str, pa.Schema]] = {
     RECORDS_TABLE: RECORDS,
@@ -162,6 +217,8 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
     SOURCE_END_OFFSETS_TABLE: END_OFFSETS,
     GROUPS_TABLE: GROUPS,
     COMPLETENESS_TABLE: COMPLETENESS,
+    AUDIT_TABLE: AUDIT,
+    PROGRESS_TABLE: PROGRESS,
 }
 
 

@@ -12,6 +12,7 @@ Reading order:
     starting   the first position of each partition
     listener   follows queries, and publishes their progress
     lag        how far a query is behind, per datacenter (pure)
+    progress   what a query says of itself beside its committed offsets (pure)
     publishing publishes positions as a consumer group
     moving     moves a checkpoint to another cluster
     translation  positions of another cluster, by the offset maps (pure)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -24,7 +25,10 @@ from pyspark.sql.streaming.listener import (
 from spark_global.addresses import ClusterAddress
 from spark_global.streaming.lag import DatacenterLag, LagHistory
 from spark_global.streaming.positions import DATACENTERS, GROUP, CheckpointError, StreamPositions
+from spark_global.streaming.progress import notes_of_topics
 from spark_global.streaming.publishing import publish_positions
+
+_MS_PER_SECOND: Final = 1_000
 
 
 class ProgressListener(StreamingQueryListener):
@@ -62,11 +66,17 @@ class ProgressListener(StreamingQueryListener):
             with self._lock:
                 history = self._histories.setdefault(str(progress.id), LagHistory())
                 history.add(seconds, latest.offsets)
-                self._lags[str(progress.id)] = history.lag(
-                    positions.offsets, ends.get(DATACENTERS, {})
-                )
+                lags = history.lag(positions.offsets, ends.get(DATACENTERS, {}))
+                self._lags[str(progress.id)] = lags
             if group := ends.get(GROUP):
-                asyncio.run(publish_positions(self._cluster, group, positions))
+                notes = notes_of_topics(
+                    lags,
+                    ends.get(DATACENTERS, {}),
+                    query=str(progress.id),
+                    batch=progress.batchId,
+                    at_ms=round(time.time() * _MS_PER_SECOND),
+                )
+                asyncio.run(publish_positions(self._cluster, group, positions, notes))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         pass

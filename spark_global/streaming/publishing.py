@@ -8,6 +8,8 @@ where a query goes on: nothing ever reads these offsets back.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from local_cluster.client.admin.group_offsets import CommittedOffset, commit_offsets
 from local_cluster.wire.errors import KafkaError
@@ -18,10 +20,19 @@ log = logging.getLogger(__name__)
 
 
 async def publish_positions(
-    cluster: ClusterAddress, group: str, positions: StreamPositions
+    cluster: ClusterAddress,
+    group: str,
+    positions: StreamPositions,
+    notes: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Commit positions. A refusal is logged and stops no query."""
-    commits = {at: CommittedOffset(offset, -1, "") for at, offset in positions.offsets.items()}
+    """Commit positions, with the metadata texts of `notes` by topic.
+
+    A refusal is logged and stops no query.
+    """
+    commits = {
+        at: CommittedOffset(offset, -1, notes.get(at.topic, ""))
+        for at, offset in positions.offsets.items()
+    }
     if not commits:
         return
     try:

@@ -7,8 +7,9 @@ come one after the other.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -31,7 +32,10 @@ from spark_global.streaming.positions import (
     NOTHING_JOINED,
     StreamPositions,
 )
+from spark_global.streaming.progress import Progress
 from spark_global.streaming.publishing import publish_positions
+
+_MS_PER_SECOND: Final = 1_000
 
 
 class HeliographStreamReader(DataSourceStreamReader):
@@ -122,7 +126,9 @@ class _Driver:
         held = StreamPositions.decode(start)
         if self._options.group is not None and not self._is_published:
             # All before `start` is done. A kill may have come before the listener said so.
-            publishing = publish_positions(self._options.cluster, self._options.group, held)
+            unknown = Progress(at_ms=round(time.time() * _MS_PER_SECOND)).encode()
+            notes = {at.topic: unknown for at in held.offsets}
+            publishing = publish_positions(self._options.cluster, self._options.group, held, notes)
             self._runner.run(publishing)
             self._is_published = True
         self._end = self._runner.run(

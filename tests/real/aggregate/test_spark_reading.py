@@ -20,6 +20,7 @@ from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.compress import Codec
 from mirror_maker.formats import Block, FlowKey, Run, encode_record, map_topic_name
+from mirror_maker.formats.verdicts import bucket_record, progress_record, verdicts_topic_name
 from spark_global.links import MirrorLink
 from spark_global.prompt import read_questions
 from spark_global.sql import run_sql
@@ -28,6 +29,7 @@ from spark_global.values.not_decodable import SchemaFileError
 from spark_global.views import Aggregate, create_views, global_topics, load_table
 from tests.support.cluster import running_broker
 from tests.support.producing import produce_once
+from tests.unit.spark_global.source.test_rows import verdicts_of
 
 pytestmark = pytest.mark.real
 
@@ -358,3 +360,34 @@ def test_views_of_decoded_records_and_rejects(
     unknown = Decoding(topics={"flight": TopicDecoding(value=part)})
     with pytest.raises(SchemaFileError, match=r"flight to decode .* did you mean flights"):
         create_views(spark, cluster.aggregate, query, decoding=unknown)
+
+
+def test_the_verdicts_of_the_audit(spark: SparkSession, cluster: Cluster) -> None:
+    """They are read from the topic that the mirror's audit writes."""
+
+    async def publish() -> None:
+        async with KafkaClient(cluster.aggregate.bootstrap) as client:
+            name = verdicts_topic_name("jfk-nyc")
+            compacted = {"cleanup.policy": "compact"}
+            created = await client.create_topics(
+                [NewTopic(name=name, partitions=1, configs=compacted)]
+            )
+            assert not any(created.values()), created
+            copy = (await client.metadata(["jfk.flights"])).topics["jfk.flights"]
+            assert copy.topic_id is not None
+            flow = FlowKey("flights", 0, UUID(int=1), copy.topic_id)
+            records = [
+                NewRecord(0, key, value)
+                for _, found in verdicts_of(flow).flows()
+                for key, value in (
+                    bucket_record(flow, 0, found.closed[0]),
+                    progress_record(flow, found.progress),
+                )
+            ]
+            await produce(client, TopicPartition(name, 0), encode_batch(records))
+
+    asyncio.run(publish())
+    query = "SELECT verdict, records_count, datacenter, complete_through FROM heliograph_audit"
+    create_views(spark, cluster.aggregate, query)
+    rows = spark.sql(query + " WHERE is_fault OR bucket_start IS NULL").collect()
+    assert sorted(map(tuple, rows)) == [("COMPLETE", 1, "JFK", None), ("LOST", 2, "JFK", None)]

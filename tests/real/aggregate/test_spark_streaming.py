@@ -19,7 +19,13 @@ from spark_global.addresses import ClusterAddress
 from spark_global.links import MirrorLink
 from spark_global.materialize import Materialization, UnknownViewError, start_materializing
 from spark_global.streaming.moving import move_checkpoint
-from spark_global.views import Aggregate, create_views, follow_streams, stream_records
+from spark_global.views import (
+    Aggregate,
+    create_views,
+    follow_streams,
+    load_table,
+    stream_records,
+)
 from tests.support.aggregated import SHIFT, Aggregated
 from tests.support.cluster import running_broker
 from tests.support.streaming_job import StreamingJob, write_parquet
@@ -128,6 +134,11 @@ def test_a_link_joins_a_running_query(spark: SparkSession, nyc: Aggregated, tmp_
         wait_for(lambda: nyc.run(nyc.committed("c-query")) == ends or not query.isActive)
         caught_up = [("JFK", 0, 0.0, False), ("lga", 0, 0.0, False)]
         wait_for(lambda: [astuple(lag) for lag in follower.lag(query.id)] == caught_up)
+        # Any other session sees the same in the table.
+        rows = load_table(spark, nyc.aggregate(), "progress").where("`group` = 'c-query'").collect()
+        behind = [(row.datacenter, row.records_behind, row.seconds_behind) for row in rows]
+        assert behind == [("JFK", 0, 0.0), ("lga", 0, 0.0)]
+        assert {row.query for row in rows} == {str(query.id)}
     finally:
         query.stop()
         spark.streams.removeListener(follower)

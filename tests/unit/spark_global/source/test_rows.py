@@ -14,14 +14,35 @@ from local_cluster.records.fingerprint import fingerprint
 from local_cluster.records.header import HEADER_BYTES, read_header
 from mirror_maker.formats.completeness.replayed_topic import PartitionCompleteness
 from mirror_maker.formats.completeness.statement import NO_HOLD, Hold, HoldKind
+from mirror_maker.formats.records import FlowKey
+from mirror_maker.formats.verdict_topic import VerdictTopic
+from mirror_maker.formats.verdicts import (
+    BUCKET_MS,
+    AuditPlace,
+    Finding,
+    Progress,
+    Tally,
+    Verdict,
+    bucket_record,
+    finding_record,
+    progress_record,
+)
 from spark_global.addresses import ClusterAddress
 from spark_global.links import MirrorLink
 from spark_global.source.columns import RecordColumns
 from spark_global.source.decoding import decode_columns
 from spark_global.source.provenance import MapRuns
-from spark_global.source.rows import completeness_rows, fingerprint_rows, record_rows
+from spark_global.source.rows import (
+    audit_rows,
+    completeness_rows,
+    fingerprint_rows,
+    progress_rows,
+    record_rows,
+)
 from spark_global.source.splits import Origin, PartitionRange
 from spark_global.source.tables import DESCRIPTIONS, SOURCE_SIDE, TABLES, spark_schema
+from spark_global.source.verdicts import audited_partitions, select
+from spark_global.streaming.progress import Progress as StreamProgress
 
 RECORDS = [NewRecord(1_000 + i, b"k", b"v%d" % i, (("n", None),) * i) for i in range(3)]
 RUNS = MapRuns.of([(500, 10, 2)], source_next=502, target_next=12)
@@ -115,32 +136,33 @@ def test_batches_have_the_declared_schema() -> None:
     assert pa.types.is_timestamp(record_rows(columns(), wanted()).schema.field("timestamp").type)
 
 
-def test_completeness_is_a_row_per_link_and_partition() -> None:
-    def stated(partition: int, hold: Hold) -> PartitionCompleteness:
-        return PartitionCompleteness(
-            topic="flights",
-            partition=partition,
-            topic_id=UUID(int=1),
-            generation=0,
-            position=10,
-            epoch=0,
-            sampled_ms=None,
-            end=None,
-            complete_through_ms=1_000,
-            proved_through_ms=None,
-            gaps=2,
-            hold=hold,
-            worker_id="w",
-            written_ms=2_000,
-        )
+def stated_partition(hold: Hold, partition: int = 2) -> PartitionCompleteness:
+    return PartitionCompleteness(
+        topic="flights",
+        partition=partition,
+        topic_id=UUID(int=1),
+        generation=0,
+        position=10,
+        epoch=0,
+        sampled_ms=None,
+        end=None,
+        complete_through_ms=1_000,
+        proved_through_ms=None,
+        gaps=2,
+        hold=hold,
+        worker_id="w",
+        written_ms=2_000,
+    )
 
+
+def test_completeness_is_a_row_per_link_and_partition() -> None:
     holds = [
         NO_HOLD,
         Hold(HoldKind.OPEN_TRANSACTION, 7),
         Hold(HoldKind.OPEN_TRANSACTION),
         Hold(HoldKind.STOPPED, state="failed"),
     ]
-    found = {("flights", index): stated(index, hold) for index, hold in enumerate(holds)}
+    found = {("flights", index): stated_partition(hold, index) for index, hold in enumerate(holds)}
     links = [
         MirrorLink(source="jfk", datacenter="JFK", name="jfk-nyc"),
         MirrorLink(source="lga", datacenter="LGA", name="lga-nyc"),
@@ -156,6 +178,101 @@ def test_completeness_is_a_row_per_link_and_partition() -> None:
     assert (first["link"], first["datacenter"], first["gaps"]) == ("jfk-nyc", "JFK", 2)
     assert first["complete_through"] == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
     assert (first["proved_through"], first["source_end"], first["sampled_at"]) == (None,) * 3
+
+
+def verdicts_of(flow: FlowKey, *, target: str = "jfk.flights", written_ms: int = 9) -> VerdictTopic:
+    """Return a verdicts topic with one closed bucket, one growing bucket and a finding."""
+    lost = Tally(2, 1, 5, 7, None, None)
+    finding = Finding(
+        verdict=Verdict.LOST,
+        target_from=5,
+        target_to=7,
+        source_from=5,
+        source_to=7,
+        records_count=2,
+        start_ms=BUCKET_MS,
+        detail="the log has other offsets",
+        noticed_at_ms=8,
+    )
+    progress = Progress(
+        target_topic=target,
+        worker_id="w",
+        audited_from=0,
+        place=AuditPlace(audited_to=10),
+        audited_at_ms=7_000,
+        waiting=3,
+        receipts_topic_id="",
+        receipts_offset=0,
+        source_end=None,
+        target_log_start=None,
+        written_at_ms=written_ms,
+        buckets={BUCKET_MS: {Verdict.COMPLETE: Tally(8, 2, 0, 9, 0, 9), Verdict.LOST: lost}},
+    )
+    topic = VerdictTopic()
+    for key, value in (
+        bucket_record(flow, 0, {Verdict.COMPLETE: Tally(1, 1, 0, 1, 0, 1)}),
+        finding_record(flow, finding),
+        progress_record(flow, progress),
+    ):
+        topic.replay(key, value)
+    return topic
+
+
+FLOW = FlowKey("flights", 2, UUID(int=1), UUID(int=2))
+
+
+def test_the_audit_is_a_row_per_bucket_and_verdict_beside_completeness() -> None:
+    audited = audited_partitions("jfk-nyc", verdicts_of(FLOW), {"jfk.flights": UUID(int=2)})
+    assert select(audited, "weather", frozenset()) == []
+    assert select(audited, None, frozenset({1})) == []
+    assert select(audited, "flights", frozenset({2})) == audited
+    links = [MirrorLink(source="jfk", datacenter="JFK", name="jfk-nyc")]
+    stated = {"jfk-nyc": {("flights", 2): stated_partition(NO_HOLD)}}
+    rows = audit_rows(links, audited, stated).to_pylist()
+    named = ("bucket_start", "verdict", "is_fault", "records_count", "source_from", "target_to")
+    first = datetime(1970, 1, 1, 0, 10, tzinfo=UTC)
+    assert [tuple(row[name] for name in named) for row in rows] == [
+        (None, "COMPLETE", False, 1, 0, 1),
+        (first, "COMPLETE", False, 8, 0, 9),
+        (first, "LOST", True, 2, 5, None),
+    ]
+    assert [row["detail"] for row in rows] == [None, None, "the log has other offsets"]
+    for row in rows:
+        assert (row["link"], row["datacenter"], row["topic"]) == ("jfk-nyc", "JFK", "flights")
+        assert (row["partition"], row["aggregate_topic"]) == (2, "jfk.flights")
+        assert row["batches_waiting"] == 3
+        assert row["audited_at"] == datetime(1970, 1, 1, 0, 0, 7, tzinfo=UTC)
+        assert row["complete_through"] == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+
+
+def test_verdicts_of_a_topic_that_is_gone_are_no_rows() -> None:
+    """The source was re-created, then the copy."""
+    topic = verdicts_of(FLOW)
+    again = FLOW._replace(source_topic_id=UUID(int=3))
+    for flow, verdicts in list(verdicts_of(again, written_ms=10).flows()):
+        assert verdicts.progress is not None
+        topic.replay(*progress_record(flow, verdicts.progress))
+    ids = {"jfk.flights": FLOW.target_topic_id}
+    assert [each.flow for each in audited_partitions("l", topic, ids)] == [again]
+    assert audited_partitions("l", topic, {"jfk.flights": UUID(int=4)}) == []
+    assert audited_partitions("l", topic, {}) == []
+
+
+def test_progress_is_a_row_per_group_and_datacenter() -> None:
+    jfk = StreamProgress(at_ms=2_000, query="q", batch=7, datacenter="JFK", records=5, seconds=1.5)
+    unknown = StreamProgress(at_ms=1_000)
+    first, second = progress_rows({"g": [jfk], "h": [unknown]}).to_pylist()
+    assert first == {
+        "group": "g",
+        "datacenter": "JFK",
+        "query": "q",
+        "batch": 7,
+        "records_behind": 5,
+        "seconds_behind": 1.5,
+        "is_at_least": False,
+        "published_at": datetime(1970, 1, 1, 0, 0, 2, tzinfo=UTC),
+    }
+    assert (second["group"], second["records_behind"]) == ("h", None)
 
 
 def test_every_column_of_every_table_is_described() -> None:

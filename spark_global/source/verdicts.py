@@ -1,0 +1,78 @@
+"""The verdicts that the audits of the mirrors publish. Shell."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.reader import read_topic
+from mirror_maker.formats import FlowKey
+from mirror_maker.formats.probe import is_probe_topic
+from mirror_maker.formats.verdict_topic import FlowVerdicts, VerdictTopic
+from mirror_maker.formats.verdicts import Progress, verdicts_topic_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedPartition:
+    """What the audit of a link has found in one source partition."""
+
+    link: str
+    flow: FlowKey
+    progress: Progress
+    verdicts: FlowVerdicts
+
+
+async def read_verdicts(client: KafkaClient, links: Iterable[str]) -> list[AuditedPartition]:
+    """Return what the audits of these links say; a link without verdicts says nothing.
+
+    Raises KafkaError and MapFormatError.
+    """
+    topics = (await client.metadata()).topics
+    topic_ids = {name: topic.topic_id for name, topic in topics.items()}
+    found = []
+    for link in sorted(set(links)):
+        name = verdicts_topic_name(link)
+        if name not in topics:
+            continue
+        topic = VerdictTopic()
+        async for record in read_topic(client, name):
+            topic.replay(record.key, record.value)
+        found += audited_partitions(link, topic, topic_ids)
+    return found
+
+
+def audited_partitions(
+    link: str, topic: VerdictTopic, topic_ids: Mapping[str, uuid.UUID | None]
+) -> list[AuditedPartition]:
+    """Return the newest verdicts of each source partition whose copy is still the same topic.
+
+    `topic_ids` are those of the cluster with the copies.
+    """
+    newest: dict[tuple[str, int], AuditedPartition] = {}
+    for flow, verdicts in topic.flows():
+        progress = verdicts.progress
+        if progress is None or is_probe_topic(flow.source_topic):
+            continue
+        if topic_ids.get(progress.target_topic) != flow.target_topic_id:
+            continue  # the copy was deleted, or re-created
+        at = flow.source_topic, flow.partition
+        known = newest.get(at)
+        if known is None or progress.written_at_ms > known.progress.written_at_ms:
+            newest[at] = AuditedPartition(
+                link=link, flow=flow, progress=progress, verdicts=verdicts
+            )
+    return [newest[at] for at in sorted(newest)]
+
+
+def select(
+    partitions: Iterable[AuditedPartition], topic: str | None, numbers: frozenset[int]
+) -> list[AuditedPartition]:
+    """Return the partitions of a source topic (None: all) with these numbers (none: all)."""
+    return [
+        each
+        for each in partitions
+        if topic in (None, each.flow.source_topic)
+        and (not numbers or each.flow.partition in numbers)
+    ]
