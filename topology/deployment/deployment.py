@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from dataclasses import fields as dataclass_fields
 from typing import Any, Final, Literal
 
 from pydantic import TypeAdapter
@@ -66,12 +67,14 @@ class Daemon:
     """Address at which other hosts reach it; None without one."""
     quorum: tuple[str, ...] = ()
     """Keys of all nodes of its ZooKeeper ensemble, itself among them."""
+    version: str = ""
+    """Version of our package that it runs; empty if it runs none of our code, or for unknown."""
     stop_grace_s: float = STOP_GRACE_S
 
     @property
     def digest(self) -> str:
-        """Hash of the command and the files: it changes exactly when a restart is needed."""
-        what = json.dumps([self.argv, sorted(self.files.items())])
+        """Hash of command, files and version: it changes exactly when a restart is needed."""
+        what = json.dumps([self.argv, sorted(self.files.items()), self.version])
         return hashlib.sha256(what.encode()).hexdigest()[:16]
 
 
@@ -242,7 +245,11 @@ def decode_daemon(each: dict[str, Any]) -> Daemon:
         "address": tuple(each["address"]) if each.get("address") else None,
         "quorum": tuple(each.get("quorum", ())),
     }
-    return Daemon(**fields)
+    # A newer version may have written more, and reads it again after a downgrade.
+    return Daemon(**{name: fields[name] for name in fields if name in _DAEMON_FIELDS})
+
+
+_DAEMON_FIELDS: Final = frozenset(each.name for each in dataclass_fields(Daemon))
 
 
 def _secret(place: dict[str, Any] | None) -> Secret | None:

@@ -27,6 +27,18 @@ class Running:
     label: str
     files: Mapping[str, str] | None = None
     """The files it was started with; None if they are unknown."""
+    version: str = ""
+    """Of our package; empty if it is unknown."""
+
+    @staticmethod
+    def of(daemon: Daemon) -> Running:
+        """Return a daemon that runs as it was rendered."""
+        return Running(
+            digest=daemon.digest,
+            label=daemon.label,
+            files=daemon.files,
+            version=daemon.version,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +83,8 @@ def _reasons(daemon: Daemon, actual: Running) -> list[str]:
     if actual.files is None:
         return ["settings changed"]
     changed: list[str] = []
+    if daemon.version != actual.version:
+        changed.append(f"version: {actual.version or 'an older one'} -> {daemon.version}")
     for path, text in daemon.files.items():
         before = actual.files.get(path)
         if before != text:

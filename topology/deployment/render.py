@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 from local_cluster.client.auth.security import ClientSecurity
@@ -66,7 +67,14 @@ def render(topology: Topology, state: StateDir, *, topology_file: Path) -> Deplo
             topology.http_security.client(directory),
         ),
     ]
-    return replace(views, daemons=tuple(daemons))
+    installed = version("heliograph")
+    return replace(
+        views,
+        daemons=tuple(
+            each if each.role == "zookeeper" else replace(each, version=installed)
+            for each in daemons
+        ),
+    )
 
 
 def views_of(topology: Topology, topology_file: Path) -> Deployment:

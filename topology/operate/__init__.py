@@ -9,6 +9,7 @@ Reading order:
     crash_loops          notices daemons that exit again and again
     restart_stages       which broker of a rolling restart is next (pure)
     rolling_restart      carries a rolling restart out, stage by stage
+    restart_turn         whose turn it is to restart brokers, among the hosts of a cluster
     cluster_rights       compares users and ACLs of one cluster with the file, and applies them
     rights_rollout       when `up` applies them in each cluster
     controller_metadata  the partitions of a cluster, as its controller knows them

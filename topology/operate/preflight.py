@@ -57,10 +57,7 @@ def plan_rights(deployment: Deployment, state: StateDir) -> list[PlannedRights]:
 
 def steps_from(live: Mapping[str, StartedProcess], deployment: Deployment) -> list[Step]:
     """Return the steps from the processes that run to the deployment."""
-    running = {
-        key: Running(digest=each.daemon.digest, label=each.daemon.label, files=each.daemon.files)
-        for key, each in live.items()
-    }
+    running = {key: Running.of(each.daemon) for key, each in live.items()}
     return plan(deployment.daemons, running)
 
 

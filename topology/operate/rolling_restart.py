@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 
-from topology.deployment.deployment import BrokerView, Daemon, Deployment
+from topology.deployment.deployment import BrokerView, ClusterView, Daemon, Deployment
 from topology.operate.controller_metadata import read_partitions
 from topology.operate.crash_loops import CrashLoops
 from topology.operate.restart_stages import (
@@ -22,6 +23,7 @@ from topology.operate.restart_stages import (
     kept_replicas,
     staged,
 )
+from topology.operate.restart_turn import Turn, turn_of
 from topology.problems import DeployError
 
 POLL_S: Final = 0.25
@@ -47,7 +49,10 @@ class RollingRestart:
     crash_loops: CrashLoops
     on_wait: Callable[[Sequence[str]], None]
     timeout_s: float
-    """Seconds that a broker may take to run again and to be in sync."""
+    """Seconds that a broker may take to run again and to be in sync. The turns of other hosts do
+    not count."""
+    turn_of: Callable[[Deployment, ClusterView], Turn] = turn_of
+    """Whose turn it is to restart brokers of a cluster, among its hosts."""
 
     def run(self) -> None:
         """Apply every other change at once, then restart the brokers.
@@ -57,15 +62,16 @@ class RollingRestart:
         later = [broker for brokers in self.rolling.values() for broker in brokers]
         self.apply(self._stage(later))
         for name in self.rolling:
-            self._roll(name, later)
+            with closing(self.turn_of(self.deployment, self.deployment.cluster(name))) as turn:
+                self._roll(name, later, turn)
 
-    def _roll(self, name: str, later: list[BrokerView]) -> None:
+    def _roll(self, name: str, later: list[BrokerView], turn: Turn) -> None:
         """Roll one cluster. `later` holds brokers of all clusters; restarted ones are removed."""
         restarted: list[BrokerView] = []
         deadline_s = time.monotonic() + self.timeout_s
         while True:
             waiting = [broker for broker in self.rolling[name] if broker in later]
-            decision = self._decide(self._stage(later), name, waiting, restarted)
+            decision = self._decide(self._stage(later), name, waiting, restarted, turn)
             if isinstance(decision, Done):
                 return
             if isinstance(decision, Restart):
@@ -74,6 +80,8 @@ class RollingRestart:
                 self.apply(self._stage(later))
                 deadline_s = time.monotonic() + self.timeout_s
                 continue
+            if turn.is_taken:
+                deadline_s = time.monotonic() + self.timeout_s
             if time.monotonic() > deadline_s:
                 raise self._too_slow(name, decision.reasons, waiting)
             self.on_wait(decision.reasons)
@@ -90,6 +98,7 @@ class RollingRestart:
         name: str,
         waiting: Sequence[BrokerView],
         restarted: Sequence[BrokerView],
+        turn: Turn,
     ) -> Decision:
         cluster = stage.cluster(name)
         keys = {broker.daemon for broker in cluster.brokers}
@@ -113,13 +122,22 @@ class RollingRestart:
         partitions = (
             read_partitions(cluster.bootstrap, cluster.security) if not not_running else None
         )
-        return decide(
+        alive = {key for key, row in rows.items() if row["pid"] is not None}
+        decision = decide(
             waiting,
             restarted,
             not_running,
-            {key for key, row in rows.items() if row["pid"] is not None},
+            alive,
             None if partitions is None else kept_replicas(partitions, cluster.brokers),
         )
+        # A broker without a process starts at once: the host whose turn it is may wait for it.
+        if isinstance(decision, Restart) and any(
+            broker.daemon in alive for broker in decision.brokers
+        ):
+            blocked = turn.take()
+            if blocked is not None:
+                return Wait(reasons=(blocked,))
+        return decision
 
     def _too_slow(
         self, name: str, reasons: Sequence[str], waiting: Sequence[BrokerView]

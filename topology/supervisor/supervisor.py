@@ -175,9 +175,7 @@ class Supervisor:
     def _running(self) -> dict[str, Running]:
         """Return the daemons that have a process, as `plan` compares them."""
         return {
-            key: Running(
-                digest=row.running.digest, label=row.running.label, files=row.running.files
-            )
+            key: Running.of(row.running)
             for key, row in self._table.rows.items()
             if row.running is not None
         }

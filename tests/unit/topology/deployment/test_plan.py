@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
-from topology.deployment.deployment import Daemon, Deployment, decode_deployment, encode_deployment
+from topology.deployment.deployment import (
+    Daemon,
+    Deployment,
+    decode_daemon,
+    decode_deployment,
+    encode_deployment,
+)
 from topology.deployment.plan import REASONS_MAX, Running, Step, plan
 
 
@@ -20,10 +26,7 @@ def daemon(key: str, **settings: object) -> Daemon:
 
 
 def running(*daemons: Daemon) -> dict[str, Running]:
-    return {
-        each.key: Running(digest=each.digest, label=each.label, files=each.files)
-        for each in daemons
-    }
+    return {each.key: Running.of(each) for each in daemons}
 
 
 def test_nothing_runs_everything_starts_in_order() -> None:
@@ -92,3 +95,18 @@ def test_a_deployment_reads_back_as_it_was_written() -> None:
         ),
     )
     assert decode_deployment(encode_deployment(original)) == original
+
+
+def test_another_version_restarts_what_runs_our_code() -> None:
+    before, after = (replace(daemon("a"), version=version) for version in ("0.1", "0.2"))
+    (step,) = plan([after], running(before))
+    assert (step.action, step.reasons) == ("restart", ("version: 0.1 -> 0.2",))
+    (unknown,) = plan([after], running(daemon("a")))
+    assert unknown.reasons == ("version: an older one -> 0.2",)
+    assert plan([before], running(before)) == []
+
+
+def test_an_older_version_reads_what_a_newer_one_wrote() -> None:
+    """A downgrade finds processes and deployments with fields that it does not know."""
+    written = {**asdict(daemon("a")), "field_of_a_later_version": 1}
+    assert decode_daemon(written) == daemon("a")

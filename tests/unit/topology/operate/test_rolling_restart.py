@@ -12,6 +12,7 @@ from topology.deployment.deployment import BrokerView, ClusterView, Daemon, Depl
 from topology.operate import rolling_restart
 from topology.operate.crash_loops import CrashLoops
 from topology.operate.restart_stages import PartitionState, rolling_brokers
+from topology.operate.restart_turn import OwnTurn, Turn
 from topology.operate.rolling_restart import RollingRestart
 from topology.problems import DeployError
 from topology.status.document import assemble_status, unsupervised_report
@@ -50,6 +51,7 @@ class Machine:
         self.stopped_at_once: list[list[str]] = []
         self.waits: list[tuple[str, ...]] = []
         self.now_s = 0.0
+        self.turn: Turn = OwnTurn()
         self._loses = loses
         """Whether the supervisor is killed right after it took that stage, counted from 0."""
         self._stages = 0
@@ -92,6 +94,7 @@ class Machine:
             observe=self.observe,
             crash_loops=CrashLoops(),
             on_wait=self.wait,
+            turn_of=lambda *_: self.turn,
             timeout_s=TIMEOUT_S,
         ).run()
 
@@ -128,3 +131,50 @@ def test_the_roll_ends_with_an_error_if_no_supervisor_stays(machine: Machines) -
         losing.roll()
     assert caught.value.details[0] == LOST[0]
     assert tuple(losing.runs.values()) == BEFORE.daemons
+
+
+class OthersTurn:
+    """Another host has the turn for longer than the timeout; then it is free."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.is_taken = False
+        self.is_ours = False
+        self.closed = 0
+
+    def take(self) -> str | None:
+        if self.is_ours:
+            return None
+        self.is_taken = self.machine.now_s < 3 * TIMEOUT_S
+        if self.is_taken:
+            return "host b restarts brokers of the cluster"
+        self.is_ours = True
+        return "it is this host's turn to restart brokers"
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_the_turn_of_another_host_is_waited_for(machine: Machines) -> None:
+    rolling = machine(lambda _: False)
+    rolling.turn = turn = OthersTurn(rolling)
+    rolling.roll()
+    assert [each for each in rolling.stopped_at_once if each] == [["b1"], ["b2"], ["b3"]]
+    assert {each[0].split()[0] for each in rolling.waits} == {"host", "it"}
+    assert rolling.now_s >= 3 * TIMEOUT_S
+    assert turn.closed == 1
+
+
+def test_a_turn_that_nobody_gives_ends_the_roll(machine: Machines) -> None:
+    silent = machine(lambda _: False)
+
+    class NoZooKeeper(OthersTurn):
+        def take(self) -> str | None:
+            return "ZooKeeper does not answer"
+
+    silent.turn = turn = NoZooKeeper(silent)
+    with pytest.raises(DeployError, match="rolling restart of c stopped") as caught:
+        silent.roll()
+    assert caught.value.details[0] == "ZooKeeper does not answer"
+    assert turn.closed == 1
+    assert tuple(silent.runs.values()) == BEFORE.daemons
