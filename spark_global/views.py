@@ -23,6 +23,7 @@ from spark_global.addresses import ClusterAddress, encode_security
 from spark_global.catalogue.offsets import HEARTBEAT_MATRIX, OFFSET_QUESTIONS
 from spark_global.catalogue.question import Question
 from spark_global.catalogue.records import RECORD_QUESTIONS
+from spark_global.catalogue.windows import WINDOW_QUESTIONS
 from spark_global.connector.records import connector_records
 from spark_global.cut.offsets import CutRefusedError, encode_offsets
 from spark_global.cut.past import Past
@@ -204,7 +205,7 @@ def question_names(topics: Mapping[str, str]) -> dict[str, tuple[Question, str |
     of_topics: dict[str, tuple[Question, str | None]] = {
         f"{view}_{question.name}": (question, topic)
         for view, topic in topics.items()
-        for question in RECORD_QUESTIONS
+        for question in (*RECORD_QUESTIONS, *WINDOW_QUESTIONS)
     }
     of_offsets: dict[str, tuple[Question, str | None]] = {
         f"heliograph_{question.name}": (question, None) for question in OFFSET_QUESTIONS
@@ -272,7 +273,16 @@ def _answer(
     if topic is not None and question.inputs == (RECORDS_TABLE,):
         return question(_load_records(session, aggregate, topic, past, by_connector))
     of_topic: dict[str, str | int] = {} if topic is None else {"topic": topic}
-    frames = [load_table(session, aggregate, name, **of_topic) for name in question.inputs]
+    frames = []
+    for name in question.inputs:
+        if name == RECORDS_TABLE and topic is not None:
+            frames.append(_load_records(session, aggregate, topic, past, by_connector))
+            continue
+        frame = load_table(session, aggregate, name, **of_topic)
+        if name == COMPLETENESS_TABLE and RECORDS_TABLE in question.inputs:
+            # It must not prove records that come after the others are read, so it is read first.
+            frame = session.createDataFrame(frame.collect(), frame.schema)
+        frames.append(frame)
     return question(*frames)
 
 

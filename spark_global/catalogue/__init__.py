@@ -6,5 +6,6 @@ Reading order:
 
     question  one question: its statement, its inputs, its parameters
     records   questions about records: joins, duplicates, conflicts, windows, gaps
+    windows   windows of record time, and whether they are complete
     offsets   questions about offsets: lag, translation, loss, drift, heartbeats
 """

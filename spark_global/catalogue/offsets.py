@@ -1,4 +1,4 @@
-"""Questions about offsets: of groups, of logs, of the offset map.
+"""Questions about offsets: of groups, of logs, of the offset map; also about the audit.
 
 The inputs are the tables of the data source with these names. Groups and ends are of one moment,
 asked one after the other, so a difference is at most as wrong as what moved meanwhile.
@@ -83,6 +83,55 @@ PARTITION_DRIFT: Final = Question(
         """,
 )
 
+COMPLETE_THROUGH: Final = Question(
+    name="complete_through",
+    about="Until when a datacenter's copies of a topic are complete, and what holds it back; a row "
+    "without a datacenter is over all of them. Null is unknown.",
+    inputs=("completeness",),
+    statement="""
+        SELECT topic, datacenter,
+               if(count(complete_through) = count(*), min(complete_through), NULL)
+                 AS complete_through,
+               min_by(source, place) AS held_by_datacenter,
+               min_by(partition, place) AS held_by_partition, min_by(held_by, place) AS held_by,
+               if(count(complete_through) = count(*),
+                  timestampdiff(SECOND, min(complete_through), current_timestamp()), NULL)
+                 AS seconds_behind
+        FROM (SELECT *, datacenter AS source,
+                     struct(complete_through IS NOT NULL, complete_through, datacenter, partition)
+                       AS place
+              FROM {completeness})
+        GROUP BY GROUPING SETS ((topic, datacenter), (topic))
+        """,
+)
+
+AUDIT_BUCKETS: Final = Question(
+    name="audit_buckets",
+    about="Ten minutes of record time of a datacenter, and what the audit says of them. OPEN until "
+    "the datacenter is complete and audited through their end.",
+    inputs=("audit",),
+    statement="""
+        SELECT *, CASE WHEN lost > 0 THEN 'LOST' WHEN altered > 0 THEN 'ALTERED'
+                       WHEN duplicated > 0 THEN 'DUPLICATED' WHEN foreign_records > 0 THEN 'FOREIGN'
+                       WHEN unverified > 0 THEN 'UNVERIFIED'
+                       WHEN is_open THEN 'OPEN' ELSE 'COMPLETE' END AS status
+        FROM (SELECT topic, datacenter, bucket_start,
+                     sum(if(verdict IN ('COMPLETE', 'CLEANED'), records_count, 0)) AS mirrored,
+                     sum(if(verdict = 'LOST', records_count, 0)) AS lost,
+                     sum(if(verdict = 'ALTERED', records_count, 0)) AS altered,
+                     sum(if(verdict = 'DUPLICATED', records_count, 0)) AS duplicated,
+                     sum(if(verdict = 'FOREIGN', records_count, 0)) AS foreign_records,
+                     sum(if(verdict = 'EXPECTED GAP', records_count, 0)) AS expected_gap,
+                     sum(if(verdict IN ('UNVERIFIED', 'LATE'), records_count, 0)) AS unverified,
+                     max(batches_waiting) AS batches_waiting,
+                     min(complete_through) AS complete_through,
+                     NOT bool_and(complete_through IS NOT NULL AND (bucket_start IS NULL
+                       OR least(complete_through, audited_at) >= bucket_start
+                                                                 + INTERVAL 10 MINUTES)) AS is_open
+              FROM {audit} GROUP BY topic, datacenter, bucket_start)
+        """,
+)
+
 HEARTBEAT_MATRIX: Final = Question(
     name="heartbeat_matrix",
     about="The newest heartbeat of MirrorMaker 2's format per pair of clusters and where it was "
@@ -106,5 +155,7 @@ OFFSET_QUESTIONS: Final = (
     LOSS_NOW,
     REPLAY_IF_LOST,
     PARTITION_DRIFT,
+    COMPLETE_THROUGH,
+    AUDIT_BUCKETS,
     HEARTBEAT_MATRIX,
 )

@@ -152,6 +152,19 @@ SCHEMA_DRIFT: Final = Question(
         """,
 )
 
+MOVED_KEYS: Final = Question(
+    name="moved_keys",
+    about="A key is in different partitions, so its records have no common order: producers have "
+    "different partitioners, or the number of partitions differs.",
+    statement="""
+        SELECT topic, key, count(DISTINCT partition) AS partitions,
+               sort_array(collect_set(struct(datacenter, partition))) AS places,
+               count(*) AS records
+        FROM {records} WHERE key IS NOT NULL GROUP BY topic, key
+        HAVING count(DISTINCT partition) > 1
+        """,
+)
+
 RECORD_QUESTIONS: Final = (
     CROSS_DATACENTER_PAIRS,
     DUPLICATES,
@@ -163,4 +176,5 @@ RECORD_QUESTIONS: Final = (
     GAPS,
     LATEST_PER_KEY,
     SCHEMA_DRIFT,
+    MOVED_KEYS,
 )

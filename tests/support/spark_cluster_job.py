@@ -21,6 +21,7 @@ import spark_global
 from mirror_maker.formats.mm2 import HEARTBEATS_TOPIC
 from spark_global.catalogue.offsets import HEARTBEAT_MATRIX, OFFSET_QUESTIONS
 from spark_global.catalogue.records import RECORD_QUESTIONS
+from spark_global.catalogue.windows import WINDOW_QUESTIONS
 from spark_global.links import decode_links
 from spark_global.session import open_session
 from spark_global.views import Aggregate, load_table, stream_records
@@ -43,7 +44,7 @@ def answers(session: SparkSession, aggregate: Aggregate) -> dict[str, int]:
         return answer.agg(sql.lit(name).alias("name"), sql.count("*").alias("rows"))
 
     counted = []
-    for question in RECORD_QUESTIONS + OFFSET_QUESTIONS:
+    for question in RECORD_QUESTIONS + WINDOW_QUESTIONS + OFFSET_QUESTIONS:
         for name in question.inputs:
             if name not in frames:
                 frames[name] = load_table(session, aggregate, name, topic=TOPIC).cache()

@@ -12,6 +12,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from mirror_maker.formats.mm2 import Heartbeat, encode_heartbeat
 from spark_global.catalogue.offsets import (
+    AUDIT_BUCKETS,
+    COMPLETE_THROUGH,
     GROUP_LAG,
     HEARTBEAT_MATRIX,
     LOSS_NOW,
@@ -28,10 +30,17 @@ from spark_global.catalogue.records import (
     GAPS,
     LATE_DATACENTERS,
     LATEST_PER_KEY,
+    MOVED_KEYS,
     RECORD_QUESTIONS,
     SCHEMA_DRIFT,
     TOP_KEYS,
     WINDOWS,
+)
+from spark_global.catalogue.windows import (
+    DATACENTER_WINDOWS,
+    FAST_WINDOWS,
+    STRICT_WINDOWS,
+    WINDOW_QUESTIONS,
 )
 from spark_global.source.tables import TABLES, spark_schema
 
@@ -146,6 +155,175 @@ def test_windows_late_datacenters_and_gaps(records: DataFrame) -> None:
     ]
 
 
+def stated(datacenter: str, partition: int, through: float | None) -> dict[str, Any]:
+    """Return a row of `completeness`."""
+    return {
+        "link": datacenter,
+        "datacenter": datacenter,
+        "topic": "orders",
+        "partition": partition,
+        "complete_through": None if through is None else at(through),
+        "gaps": 0,
+        "position": 0,
+        "held_by": "an open transaction" if datacenter == "us" else None,
+        "worker": "w",
+        "stated_at": at(0),
+    }
+
+
+def mapped(datacenter: str, partition: int) -> dict[str, Any]:
+    """Return a row of `end_offsets`."""
+    return {
+        "datacenter": datacenter,
+        "topic": "orders",
+        "partition": partition,
+        "aggregate_topic": f"{datacenter}.orders",
+        "log_start_offset": 0,
+        "last_stable_offset": 10,
+        "mapped_source_offset": 10,
+    }
+
+
+EU, US = stated("eu", 0, 700), stated("us", 0, 600)
+SITUATIONS: Mapping[str, tuple[dict[str, Any], ...]] = {
+    "all": (EU, US),
+    "eu-is-at-300": (EU, stated("eu", 1, 300), US),
+    "us-is-before-300": (EU, stated("us", 0, 299.9)),
+    "a-partition-is-unknown": (EU, stated("eu", 1, None), US),
+    "a-mapped-partition-is-silent": (stated("eu", 1, 700), US),
+    "a-datacenter-is-silent": (EU, US),
+    "all-are-silent": (),
+}
+"""What is stated, by topic. Each topic has the same records."""
+SILENT = mapped("ap", 0) | {"topic": "a-datacenter-is-silent"}
+"""A datacenter that has copies, no records and no statement."""
+
+
+def test_windows_that_wait_and_windows_that_go_on(spark: SparkSession) -> None:
+    """Both windows, until 300 and 600 s, have four records."""
+    ends = [mapped(name, 0) | {"topic": topic} for topic in SITUATIONS for name in ("eu", "us")]
+    frames = (
+        table(
+            spark,
+            "completeness",
+            *(row | {"topic": topic} for topic, rows in SITUATIONS.items() for row in rows),
+        ),
+        table(spark, "end_offsets", *ends, SILENT),
+        spark.createDataFrame(
+            [(row[0], topic, *row[2:]) for topic in SITUATIONS for row in RECORDS],
+            spark_schema("records"),
+        ),
+    )
+    missing: dict[str, list[list[str]]] = {
+        "all": [[], []],
+        "eu-is-at-300": [[], ["eu"]],
+        "us-is-before-300": [["us"], ["us"]],
+        "a-partition-is-unknown": [["eu"], ["eu"]],
+        "a-mapped-partition-is-silent": [["eu"], ["eu"]],
+        "a-datacenter-is-silent": [["ap"], ["ap"]],
+        "all-are-silent": [["eu", "us"], ["eu", "us"]],
+    }
+    named = ("topic", "window_start", "records", "missing", "is_complete")
+    expected = [
+        (topic, start, 4, names, not names)
+        for topic, windows in missing.items()
+        for start, names in zip((0.0, 300.0), windows, strict=True)
+    ]
+    assert found(FAST_WINDOWS(*frames), *named) == sorted(expected, key=str)
+    columns = ("topic", "window_start", "records", "datacenters")
+    both, only_us = ["eu", "us"], ["us"]
+    assert found(STRICT_WINDOWS(*frames), *columns) == [
+        ("all", 0.0, 4, both),
+        ("all", 300.0, 4, only_us),
+        ("eu-is-at-300", 0.0, 4, both),
+    ]
+    # Producers may be late.
+    late = STRICT_WINDOWS(*frames, lateness_seconds=1)
+    assert found(late, *columns) == [("all", 0.0, 4, both)]
+
+
+def test_windows_of_each_datacenter_by_itself(spark: SparkSession, records: DataFrame) -> None:
+    unknown = spark.createDataFrame(
+        [(None, *record("us", None, 350, "k", "v", copy=90)[1:])], records.schema
+    )
+    completeness = table(spark, "completeness", stated("eu", 0, 300), stated("us", 0, 900))
+    ends = table(spark, "end_offsets", mapped("eu", 0), mapped("us", 0))
+    columns = ("window_start", "datacenter", "records", "complete_through", "is_complete")
+    assert found(DATACENTER_WINDOWS(completeness, ends, records), *columns) == [
+        (0.0, "eu", 3, 300.0, True),
+        (0.0, "us", 1, 900.0, True),
+        (300.0, "us", 4, 900.0, True),
+    ]
+    with_unknown = DATACENTER_WINDOWS(completeness, ends, records.union(unknown))
+    assert found(with_unknown, *columns)[2:] == [
+        (300.0, "us", 4, 900.0, False),
+        (300.0, None, 1, None, False),
+    ]
+
+
+def test_completeness_and_the_audit_by_bucket(spark: SparkSession) -> None:
+    rows = (stated("eu", 0, 700), stated("eu", 1, 650), stated("us", 0, None), stated("us", 1, 10))
+    answer = COMPLETE_THROUGH(table(spark, "completeness", *rows))
+    assert found(
+        answer, "datacenter", "complete_through", "held_by_datacenter", "held_by_partition"
+    ) == [("eu", 650.0, "eu", 1), ("us", None, "us", 0), (None, None, "us", 0)]
+    assert found(answer.where("datacenter = 'us'"), "held_by", "seconds_behind") == [
+        ("an open transaction", None)
+    ]
+
+    def verdict(bucket: float | None, name: str, count: int, **fields: Any) -> dict[str, Any]:
+        return {
+            "link": "eu",
+            "datacenter": "eu",
+            "topic": "orders",
+            "partition": 0,
+            "aggregate_topic": "eu.orders",
+            "bucket_start": None if bucket is None else at(bucket),
+            "verdict": name,
+            "is_fault": name == "LOST",
+            "records_count": count,
+            "audited_at": at(1_250),
+            "batches_waiting": 0,
+            "complete_through": at(1_300),
+            **fields,
+        }
+
+    buckets = AUDIT_BUCKETS(
+        table(
+            spark,
+            "audit",
+            verdict(None, "COMPLETE", 9),
+            verdict(0, "COMPLETE", 5),
+            verdict(0, "COMPLETE", 4, partition=1),
+            verdict(0, "EXPECTED GAP", 1),
+            verdict(600, "COMPLETE", 3),
+            verdict(600, "LOST", 2),
+            verdict(1_200, "COMPLETE", 1),
+            verdict(0, "COMPLETE", 1, datacenter="us", complete_through=None),
+            verdict(600, "COMPLETE", 1, datacenter="us", audited_at=at(1_100)),
+        )
+    )
+    columns = ("datacenter", "bucket_start", "status", "mirrored", "lost", "expected_gap")
+    assert found(buckets, *columns) == [
+        ("eu", 0.0, "COMPLETE", 9, 0, 1),
+        ("eu", 1200.0, "OPEN", 1, 0, 0),
+        ("eu", 600.0, "LOST", 3, 2, 0),
+        ("eu", None, "COMPLETE", 9, 0, 0),
+        ("us", 0.0, "OPEN", 1, 0, 0),
+        ("us", 600.0, "OPEN", 1, 0, 0),
+    ]
+
+
+def test_keys_that_are_in_several_partitions(records: DataFrame) -> None:
+    moved = records.selectExpr(
+        "* EXCEPT (partition)", "if(datacenter = 'us' AND key = 'b', 1, partition) AS partition"
+    ).select(*records.columns)
+    assert found(MOVED_KEYS(records), "key") == []
+    answer = found(MOVED_KEYS(moved), "key", "partitions", "records", "places")
+    assert [row[:3] for row in answer] == [("b", 2, 3)]
+    assert [tuple(place) for place in answer[0][3]] == [("eu", 0), ("us", 1)]
+
+
 def test_groups_translation_and_loss(spark: SparkSession) -> None:
     eu = {
         "datacenter": "eu",
@@ -241,7 +419,7 @@ def test_a_question_of_a_stream(spark: SparkSession, records: DataFrame, tmp_pat
 
 
 def test_every_question_says_what_it_takes(records: DataFrame) -> None:
-    questions = RECORD_QUESTIONS + OFFSET_QUESTIONS
+    questions = RECORD_QUESTIONS + WINDOW_QUESTIONS + OFFSET_QUESTIONS
     assert len({question.name for question in questions}) == len(questions)
     for question in questions:
         assert set(question.inputs) <= set(TABLES)

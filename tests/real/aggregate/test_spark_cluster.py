@@ -20,6 +20,7 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.formats.mm2 import HEARTBEATS_TOPIC, Heartbeat, encode_heartbeat
 from spark_global.catalogue.offsets import OFFSET_QUESTIONS
 from spark_global.catalogue.records import RECORD_QUESTIONS
+from spark_global.catalogue.windows import WINDOW_QUESTIONS
 from spark_global.links import MirrorLink, encode_links
 from spark_global.shipping import write_archive
 from tests.support.aggregated import SHIFT, Aggregated
@@ -122,7 +123,7 @@ def test_a_submitted_job_reads_asks_and_streams(world: World, tmp_path: Path) ->
         for n in range(PER_PARTITION)
     ]
     answers = found["answers"]
-    questions = RECORD_QUESTIONS + OFFSET_QUESTIONS
+    questions = RECORD_QUESTIONS + WINDOW_QUESTIONS + OFFSET_QUESTIONS
     assert answers.keys() == {each.name for each in questions} | {"heartbeat_matrix"}
     expected = {
         "duplicates": 0,
@@ -133,6 +134,7 @@ def test_a_submitted_job_reads_asks_and_streams(world: World, tmp_path: Path) ->
         "late_datacenters": len(SOURCES),
         "loss_now": len(SOURCES),
         "partition_drift": 0,
+        "strict_windows": 0,
         "windows": len(SOURCES),
     }
     assert {name: answers[name] for name in expected} == expected

@@ -203,6 +203,7 @@ def test_questions_about_groups_as_sql_views(spark: SparkSession, nyc: Aggregate
         "heliograph_translated_groups": ["`group`", "translated_offset"],
         "heliograph_replay_if_lost": ["`group`", "skipped", "unread"],
         "global_g_windows": ["datacenter", "records"],
+        "global_g_fast_windows": ["records", "datacenters", "missing"],
     }
     assert set(create_views(spark, aggregate, " ".join(asked))) == set(asked)
     found = {
@@ -218,6 +219,7 @@ def test_questions_about_groups_as_sql_views(spark: SparkSession, nyc: Aggregate
         "heliograph_translated_groups": [("dashboards", 7), ("readers", None)],
         "heliograph_replay_if_lost": [("dashboards", 0, 2), ("readers", 1, 1)],
         "global_g_windows": [("SEA", 10)],
+        "global_g_fast_windows": [(10, ["SEA"], ["SEA"])],
     }
 
 
