@@ -15,6 +15,7 @@ from typing import Final
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message import DecodeError
 
+from local_cluster.client.auth.security import SecurityError
 from spark_global.values.declaring import Decoding, PartDecoding, PinnedPart, PinnedTopic
 from spark_global.values.fetched import Fetched
 from spark_global.values.formats.json_inference import infer_schema
@@ -60,7 +61,7 @@ def _pin(
         part_shape(pinned)
         if is_new:
             _write(file, schema)
-    except (OSError, UnusableSchema, NotDecodable, RegistryError) as error:
+    except (OSError, SecurityError, UnusableSchema, NotDecodable, RegistryError) as error:
         raise SchemaFileError(f"schema file {file} of {topic}, {name}: {error}") from error
     return pinned
 

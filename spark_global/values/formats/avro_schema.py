@@ -28,6 +28,16 @@ AvroSchema = Any
 """A schema as `json.loads` returns it."""
 
 _DECIMAL_DIGITS_MAX: Final = 38
+_NO_SCHEMA_ERRORS: Final = (
+    SchemaParseException,
+    UnknownType,
+    AttributeError,
+    KeyError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What fastavro raises for a text that is no schema."""
 _LOGICAL: Final = "logicalType"
 _TEXT: Final = Scalar(pa.string(), frozenset({str}))
 _BINARY: Final = Scalar(pa.binary(), frozenset({bytes}))
@@ -68,7 +78,7 @@ def read_avro_schema(texts: tuple[str, ...]) -> AvroSchema:
     try:
         for text in texts:
             parsed = parse_schema(_as_numbers(json.loads(text)), named_schemas=named)
-    except (SchemaParseException, UnknownType, KeyError, TypeError, ValueError) as error:
+    except _NO_SCHEMA_ERRORS as error:
         raise UnusableSchema(f"no Avro schema: {type(error).__name__}: {error}") from error
     return parsed
 
@@ -173,6 +183,8 @@ class _Shapes:
 def _decimal(schema: Mapping[str, Any], where: str) -> Scalar | None:
     if schema.get(_LOGICAL) != "decimal":
         return None
+    if not isinstance(schema.get("precision"), int):
+        raise UnusableSchema(f"field {where}: a decimal without precision")
     if schema["precision"] > _DECIMAL_DIGITS_MAX:
         raise UnusableSchema(f"field {where}: a decimal of more than {_DECIMAL_DIGITS_MAX} digits")
     column = pa.decimal128(schema["precision"], schema.get("scale", 0))

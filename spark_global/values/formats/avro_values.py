@@ -29,6 +29,7 @@ _BAD_VALUE_ERRORS: Final = (
     ArithmeticError,
     LookupError,
     MemoryError,
+    RecursionError,
     TypeError,
     ValueError,
     struct.error,

@@ -15,10 +15,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import TopicPartition
+from local_cluster.records.batch import NewRecord, encode_batch
 from spark_global.addresses import ClusterAddress
 from spark_global.links import MirrorLink
 from spark_global.materialize import Materialization, UnknownViewError, start_materializing
 from spark_global.streaming.moving import move_checkpoint
+from spark_global.values.declaring import Decoding, PartDecoding, TopicDecoding
 from spark_global.views import (
     Aggregate,
     create_views,
@@ -28,6 +31,7 @@ from spark_global.views import (
 )
 from tests.support.aggregated import SHIFT, Aggregated
 from tests.support.cluster import running_broker
+from tests.support.producing import produce_to
 from tests.support.streaming_job import StreamingJob, write_parquet
 
 pytestmark = pytest.mark.real
@@ -273,6 +277,41 @@ def test_a_view_is_kept_as_parquet_by_datacenter_and_hour(
     assert [tuple(row) for row in windows] == [("SFO", 10, "1970-01-01-00")]
     with pytest.raises(UnknownViewError, match=r"no view global_hh .*did you mean global_h\?"):
         keep("global_hh")
+
+
+def test_decoded_records_are_kept_and_get_new_columns(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path
+) -> None:
+    file = tmp_path / "j.json"
+    decoding = Decoding(
+        topics={"j": TopicDecoding(value=PartDecoding(format="json", schema=str(file)))}
+    )
+
+    async def append(*values: bytes) -> None:
+        async with KafkaClient(nyc.bootstrap) as client:
+            batch = encode_batch([NewRecord(0, None, value) for value in values])
+            await produce_to(client, TopicPartition("sfo.j", 0), batch)
+
+    def keep(view: str) -> DataFrame:
+        path = str(tmp_path / view)
+        wanted = Materialization(view=view, path=path, stops_at_end=True, decoding=decoding)
+        start_materializing(spark, nyc.aggregate("sfo"), wanted).awaitTermination()
+        return spark.read.option("mergeSchema", "true").parquet(path)
+
+    nyc.run(nyc.create("sfo.j"))
+    nyc.run(append(b'{"id": 1}', b"no", b'{"id": 2}'))
+    nyc.run(nyc.publish_map("sfo", "j", 3))
+    rows = keep("decoded_j").select("value.id", "offset").collect()
+    assert sorted(map(tuple, rows)) == [(1, SHIFT), (2, SHIFT + 2)]
+    schema = json.loads(file.read_text())
+    schema["properties"]["gate"] = {"type": "string"}
+    file.write_text(json.dumps(schema))
+    nyc.run(append(b'{"id": 3, "gate": "B7"}'))
+    nyc.run(nyc.publish_map("sfo", "j", 4))
+    rows = keep("decoded_j").select("value.id", "value.gate").collect()
+    assert sorted(map(tuple, rows)) == [(1, None), (2, None), (3, "B7")]
+    (reject,) = keep("rejects_j").select("offset", "value").collect()
+    assert tuple(reject) == (SHIFT + 1, b"no")
 
 
 @pytest.mark.long

@@ -240,6 +240,7 @@ def test_json_values_of_another_implementation() -> None:
         ([{"name": "a", "type": "null"}], "field a: type null has no column"),
         ([{"name": "a", "type": ["null", "R"]}], "field a: type R contains itself"),
         ([], "record R has no fields"),
+        ([{"name": "a", "type": {"type": "bytes", "logicalType": "decimal"}}], "without precision"),
         ([{"name": "a", "type": "text"}], "no Avro schema"),
     ],
 )
