@@ -6,6 +6,7 @@ The producers are idempotent and send keyed records in big lz4 batches. The part
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
@@ -28,6 +29,7 @@ CREATE_TIMEOUT_S: Final = 30.0
 FLUSH_TIMEOUT_S: Final = 60.0
 ROUND_RECORDS: Final = 2_000
 """Records that one producer gets before the next producer's turn."""
+PACED_ROUNDS_PER_SECOND: Final = 10
 _PRODUCER: Final[Mapping[str, Any]] = {
     "client.id": "heliograph-demo",
     "log_level": LOG_LEVEL_WARNING,
@@ -69,19 +71,30 @@ def feed_airports(
     flights: Mapping[str, AirportFlights],
     connections: Mapping[str, Connection],
     on_progress: OnProgress,
+    *,
+    seconds: float = 0.0,
 ) -> int:
     """Produce every airport's flights to its own cluster, all airports at the same time.
 
-    Returns the number of records when all of them are acknowledged. Raises FeedError.
+    They are spread over `seconds`, or sent as fast as they are taken. Returns the number of
+    records when all of them are acknowledged. Raises FeedError.
     """
+    rounds = int(seconds * PACED_ROUNDS_PER_SECOND)
+    longest = max((len(rows) for rows in flights.values()), default=0)
+    round_records = -(-longest // rounds) if rounds else ROUND_RECORDS
+    begun = time.monotonic()
     feeds = [_Feed(name, connections[name], rows) for name, rows in flights.items()]
     open_feeds = feeds
     try:
+        done = 0
         while open_feeds:
             for feed in open_feeds:
-                feed.produce_round()
+                feed.produce_round(round_records)
                 on_progress(feed.airport, feed.acknowledged)
             open_feeds = [feed for feed in open_feeds if not feed.is_produced]
+            done += 1
+            if rounds:
+                time.sleep(max(0.0, begun + done / PACED_ROUNDS_PER_SECOND - time.monotonic()))
         for feed in feeds:
             feed.flush()
             on_progress(feed.airport, feed.acknowledged)
@@ -117,9 +130,9 @@ class _Feed:
         """Records that are neither waiting to be sent nor in flight."""
         return self._next - len(self._producer)
 
-    def produce_round(self) -> None:
+    def produce_round(self, records_max: int) -> None:
         produce, flights = self._producer.produce, self._flights
-        end = min(self._next + ROUND_RECORDS, len(flights))
+        end = min(self._next + records_max, len(flights))
         for index in range(self._next, end):
             try:
                 produce(

@@ -47,7 +47,12 @@ class AirportFlights:
 
     def first(self, count: int) -> AirportFlights:
         """Return only the first flights."""
-        return AirportFlights(self.keys[:count], self.values[:count], self.timestamps_ms[:count])
+        return self.part(0, count)
+
+    def part(self, begin: int, end: int) -> AirportFlights:
+        """Return the flights from one index up to another, which is left out."""
+        where = slice(begin, end)
+        return AirportFlights(self.keys[where], self.values[where], self.timestamps_ms[where])
 
 
 def read_flights() -> pa.Table:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
@@ -16,10 +17,25 @@ from rich.table import Table
 from spark_global.audit import AuditReport
 from topology.demo.answers import Answers
 from topology.demo.boards import GROUP, Board
+from topology.demo.dashboard import document
+from topology.demo.outage import OutageAnswer, outage_table
 
 DAYS_SHOWN: Final = 5
 """Busiest days that are printed; the Parquet file has all days."""
 FINDINGS_SHOWN: Final = 20
+PAGE_NAME: Final = "demo.html"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamDelay:
+    """Seconds from the acknowledgement of flights to their rows in the stream."""
+
+    median: float
+    longest: float
+
+    @staticmethod
+    def of(seconds: Sequence[float]) -> StreamDelay:
+        return StreamDelay(median=statistics.median(seconds), longest=max(seconds))
 
 
 @dataclass(kw_only=True)
@@ -30,10 +46,17 @@ class Report:
     produced: dict[str, int] = field(default_factory=dict)
     """Acknowledged records by datacenter."""
     boards: list[Board] = field(default_factory=list)
+    rows: dict[str, int] = field(default_factory=dict)
+    """Rows that the stream counted, by datacenter."""
+    delays: dict[str, StreamDelay] = field(default_factory=dict)
+    outage: list[OutageAnswer] = field(default_factory=list)
+    outage_datacenter: str | None = None
     answers: Answers | None = None
     audit: AuditReport | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
+    page: str | None = None
+    """Path of the HTML page."""
     failure: str | None = None
 
     @property
@@ -51,8 +74,18 @@ class Report:
         )
 
     @property
+    def stream_is_exact(self) -> bool:
+        """Whether the stream counted every flight once."""
+        return bool(self.rows) and self.rows == self.produced
+
+    @property
     def is_good(self) -> bool:
-        return self.failure is None and self.boards_are_exact and self.audit_is_clean
+        return (
+            self.failure is None
+            and self.boards_are_exact
+            and self.stream_is_exact
+            and self.audit_is_clean
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return one document with every figure."""
@@ -66,10 +99,20 @@ class Report:
                 "exact": self.boards_are_exact,
                 "partitions": [board.as_json() for board in self.boards],
             },
+            "stream": {
+                "exact": self.stream_is_exact,
+                "rows": self.rows,
+                "seconds_to_row": {name: asdict(each) for name, each in self.delays.items()},
+            },
+            "outage": {
+                "datacenter": self.outage_datacenter,
+                "answers": [asdict(each) for each in self.outage],
+            },
             "carriers": _rows(self.answers.carriers) if self.answers else None,
             "days": _rows(self.answers.days) if self.answers else None,
             "audit": _audit_json(self.audit) if self.audit else None,
             "files": self.files,
+            "page": self.page,
             "seconds": {step: round(spent, 3) for step, spent in self.seconds.items()},
         }
 
@@ -88,6 +131,91 @@ def write_parquet(report: Report, out: Path) -> None:
         pq.write_table(table, partial)
         partial.replace(path)
         report.files.append(str(path))
+
+
+def write_page(report: Report, view: document.View, out: Path) -> None:
+    """Write demo.html: charts and tables without any outside resource. Raises OSError."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / PAGE_NAME
+    partial = path.with_suffix(".partial")
+    partial.write_text(document.final_page(view))
+    partial.replace(path)
+    report.page = str(path)
+
+
+def page_tables(report: Report) -> list[document.Table]:
+    """Return the tables of the page: those that are printed."""
+    tables: list[document.Table] = []
+    if report.outage_datacenter is not None:
+        tables.append(outage_table(report.outage_datacenter, report.outage))
+    if report.rows:
+        tables.append(stream_table(report))
+    if report.boards:
+        tables.append(
+            document.Table(
+                title=f"Group {GROUP} moves by exact offset translation",
+                columns=("partition", "offset there", "offset here", "next flight", "the same"),
+                rows=[
+                    (
+                        each.partition,
+                        each.committed_offset,
+                        each.translated_offset,
+                        _flight_text(each.as_json()["next_here"]),
+                        "yes" if each.is_exact else "no",
+                    )
+                    for each in report.boards
+                ],
+            )
+        )
+    if report.answers is not None:
+        busiest = _busiest(report.answers)
+        tables += [
+            document.Table(
+                title=f"Departures per day: the {DAYS_SHOWN} busiest",
+                columns=tuple(report.answers.days.column_names),
+                rows=[tuple(map(_html_value, row.values())) for row in busiest],
+            ),
+            document.Table(
+                title="Flights and mean departure delay (minutes) by carrier",
+                columns=tuple(report.answers.carriers.column_names),
+                rows=[
+                    tuple(map(_html_value, row.values()))
+                    for row in report.answers.carriers.to_pylist()
+                ],
+            ),
+        ]
+    return tables
+
+
+def stream_table(report: Report) -> document.Table:
+    """Return what the stream counted, and how late."""
+    rows: list[tuple[str | float | None, ...]] = []
+    for name, produced in sorted(report.produced.items()):
+        delay = report.delays.get(name)
+        rows.append(
+            (
+                name,
+                produced,
+                report.rows.get(name, 0),
+                None if delay is None else delay.median,
+                None if delay is None else delay.longest,
+            )
+        )
+    return document.Table(
+        title="The stream counted each flight once",
+        columns=("datacenter", "acknowledged", "rows", "s to row, median", "s to row, longest"),
+        rows=rows,
+    )
+
+
+def print_table(console: Console, table: document.Table) -> None:
+    """Print a table of the page."""
+    shown = Table(title=table.title)
+    for column in table.columns:
+        shown.add_column(column)
+    for row in table.rows:
+        shown.add_row(*map(_cell, row))
+    console.print(shown)
 
 
 def print_boards(console: Console, boards: Sequence[Board], source: str, target: str) -> None:
@@ -123,8 +251,7 @@ def print_answers(console: Console, answers: Answers) -> None:
     days = Table(title=f"departures per day: the {DAYS_SHOWN} busiest of {len(answers.days)}")
     for column in answers.days.column_names:
         days.add_column(column, justify="right")
-    busiest = sorted(answers.days.to_pylist(), key=lambda row: -row["departures"])
-    for row in busiest[:DAYS_SHOWN]:
+    for row in _busiest(answers):
         days.add_row(*(_cell(value) for value in row.values()))
     console.print(days)
 
@@ -140,6 +267,14 @@ def print_audit(console: Console, audit: AuditReport) -> None:
 
 
 _TEXT: Final = ("carrier", "datacenter")
+
+
+def _busiest(answers: Answers) -> list[Mapping[str, Any]]:
+    return sorted(answers.days.to_pylist(), key=lambda row: -row["departures"])[:DAYS_SHOWN]
+
+
+def _html_value(value: Any) -> str | float | None:
+    return value if value is None or isinstance(value, int | float) else str(value)
 
 
 def _audit_json(audit: AuditReport) -> dict[str, Any]:

@@ -26,11 +26,13 @@ from topology.demo.feed import TOPIC, FeedError
 from topology.demo.flights import FlightsMissingError
 from topology.demo.mirrored import MirrorStalledError
 from topology.demo.prepare import DemoError, client_file, forget, prepare
-from topology.demo.report import write_parquet
+from topology.demo.report import write_page, write_parquet
 from topology.demo.steps import BOARDS_AIRPORT, BeforeAudit, DemoSteps
+from topology.demo.stream import StreamStalledError
 from topology.deployment.zookeeper import ZooKeeperUnavailable
 from topology.operate.down import down
 from topology.problems import DeployError, InvalidTopology
+from topology.supervisor.control_client import SupervisorRefused, SupervisorUnreachable
 
 EXIT_GOOD: Final = 0
 EXIT_BAD: Final = 1
@@ -46,6 +48,9 @@ _EXPECTED: Final = (
     OSError,
     SecurityError,
     SparkStartError,
+    StreamStalledError,
+    SupervisorRefused,
+    SupervisorUnreachable,
 )
 
 
@@ -93,6 +98,7 @@ def _run(steps: DemoSteps, out: Path, *, keep: bool) -> None:
         steps.run()
         with steps.step("write the tables"):
             write_parquet(steps.report, out)
+            write_page(steps.report, steps.page_view(), out)
     except _EXPECTED as error:
         _fail(steps, explain_error(error), getattr(error, "details", ()))
     except KeyboardInterrupt:
@@ -125,6 +131,8 @@ def _print_end(steps: DemoSteps, out: Path, *, is_kept: bool) -> None:
     say = steps.console.print
     if report.files:
         say(f"tables: {out}", markup=False, soft_wrap=True)
+    if report.page is not None:
+        say(f"charts: {report.page}", markup=False, soft_wrap=True)
     if not report.is_good and report.failure is None:
         say("the checks did not pass", style="bold red")
     if is_kept:

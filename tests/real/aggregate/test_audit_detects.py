@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import psutil
 import pyarrow.parquet as pq
@@ -37,6 +40,8 @@ class Run:
     document: dict[str, Any]
     said: str
     directory: Path
+    pages: list[dict[str, Any]]
+    """The data of the dashboard, once a second."""
 
 
 def run_demo_process(mode: str, directory: Path) -> Run:
@@ -48,17 +53,38 @@ def run_demo_process(mode: str, directory: Path) -> Run:
         text = re.sub(rf"\b{port}\b", str(free), text)
     topology = directory / f"{name}.yaml"
     topology.write_text(text)
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), mode, str(topology), str(directory)],
-        capture_output=True,
-        text=True,
-        timeout=RUN_SECONDS_MAX,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        cwd=directory,
-        check=False,
-    )
-    assert done.stdout, done.stderr[-4000:]
-    return Run(done.returncode, json.loads(done.stdout), done.stderr, directory)
+    said, stdout = directory / "said", directory / "stdout"
+    with said.open("wb") as errors, stdout.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, str(SCRIPT), mode, str(topology), str(directory)],
+            stdout=output,
+            stderr=errors,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            cwd=directory,
+        )
+        pages = watch_page(process, said)
+    assert stdout.stat().st_size, said.read_text()[-4000:]
+    document = json.loads(stdout.read_text())
+    assert process.returncode is not None
+    return Run(process.returncode, document, said.read_text(), directory, pages)
+
+
+def watch_page(process: subprocess.Popen[bytes], said: Path) -> list[dict[str, Any]]:
+    """Return what the dashboard's data was, once a second, until the process ends."""
+    deadline = time.monotonic() + RUN_SECONDS_MAX
+    pages: list[dict[str, Any]] = []
+    while process.poll() is None:
+        if time.monotonic() > deadline:
+            process.kill()
+            process.wait()
+            raise TimeoutError(said.read_text()[-4000:])
+        found = re.search(r"^dashboard: (\S+)", said.read_text(), re.MULTILINE)
+        if found is not None:
+            # The page ends before the process does.
+            with contextlib.suppress(OSError), urlopen(f"{found[1]}data.json", timeout=5) as page:
+                pages.append(json.load(page))
+        time.sleep(1)
+    return pages
 
 
 def left_behind(directory: Path) -> list[str]:
@@ -89,6 +115,36 @@ def test_all_is_well(tmp_path: Path) -> None:
     assert tables["days.parquet"] == len(document["days"])
     assert not (tmp_path / "state").exists()
     assert left_behind(tmp_path) == []
+    check_stream_and_outage(run)
+
+
+def check_stream_and_outage(run: Run) -> None:
+    """Check the dashboard while the demo ran, its figures at the end, and the page."""
+    produced = dict.fromkeys(AIRPORTS, FLIGHTS_MAX)
+    assert run.document["stream"]["exact"] is True
+    assert run.document["stream"]["rows"] == produced
+    answers = {each["kind"]: each for each in run.document["outage"]["answers"]}
+    assert answers["strict"]["says"] == "waits for lga"
+    assert answers["fast"]["says"] == "continues without lga"
+    assert answers["strict"]["complete_through_ms"] == answers["lga"]["complete_through_ms"]
+    assert answers["fast"]["complete_through_ms"] == min(
+        answers[name]["complete_through_ms"] for name in ("ewr", "jfk")
+    )
+    assert answers["fast"]["complete_through_ms"] > answers["strict"]["complete_through_ms"]
+
+    samples = run.pages[-1]["samples"]
+    newest = samples[-1]["datacenters"]
+    assert {name: each["rows"] for name, each in newest.items()} == produced
+    assert any(each["missing"] == ["lga"] for each in samples)
+    for name in AIRPORTS:
+        counts = [each["datacenters"][name]["rows"] for each in samples]
+        assert counts == sorted(counts)
+        assert len(set(counts)) > 2, "the stream counted more than once"
+    page = Path(run.document["page"]).read_text()
+    assert run.document["audit"]["line"] in page
+    assert "continues without lga" in page
+    assert not re.search(r"https?://|<script", page)
+    assert [path.name for path in Path(run.document["page"]).parent.glob("*.partial")] == []
 
 
 @pytest.mark.long
@@ -104,6 +160,7 @@ def test_all_is_well_over_tls_with_acls(tmp_path: Path) -> None:
     denied = re.search(r"^denied (.*)$", run.said, re.MULTILINE)
     assert denied is not None, run.said[-4000:]
     assert json.loads(denied[1]) == {"brokers": 6, "lines": []}
+    check_stream_and_outage(run)
     assert not (tmp_path / "state").exists(), "the generated secrets are gone"
     assert left_behind(tmp_path) == []
 

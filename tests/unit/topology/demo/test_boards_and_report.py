@@ -14,11 +14,14 @@ import pytest
 from spark_global.audit import AuditReport, Finding, PartitionCount
 from topology.demo.answers import Answers
 from topology.demo.boards import Board, Flight
+from topology.demo.dashboard.document import View
+from topology.demo.outage import OutageAnswer
 from topology.demo.prepare import DemoError, demo_links
-from topology.demo.report import Report, write_parquet
+from topology.demo.report import Report, StreamDelay, page_tables, write_page, write_parquet
 from topology.deployment.deployment import Deployment, LinkView
 
-FLIGHT = Flight(offset=7, timestamp_ms=1, key=b"UA", value=b'{"flight":1}', headers=())
+VALUE = {"carrier": "UA", "flight": 1, "dest": "SFO", "time_hour": "2013-01-01T10:00:00Z"}
+FLIGHT = Flight(offset=7, timestamp_ms=1, key=b"UA", value=json.dumps(VALUE).encode(), headers=())
 
 
 def board(there: Flight | None, here: Flight | None) -> Board:
@@ -70,6 +73,10 @@ def good_report() -> Report:
         deployment="quickstart",
         produced={"jfk": 5},
         boards=[board(FLIGHT, flight())],
+        rows={"jfk": 5},
+        delays={"jfk": StreamDelay.of([1.0, 3.0, 2.0])},
+        outage_datacenter="lga",
+        outage=[OutageAnswer(kind="strict", complete_through_ms=1, says="waits for lga")],
         answers=Answers(
             carriers=pa.table({"carrier": ["UA"], "flights": [5]}),
             days=pa.table({"day": [date(2013, 1, 1)], "departures": [5]}),
@@ -83,12 +90,16 @@ def test_a_run_is_good_when_every_check_holds() -> None:
 
 
 def test_each_check_alone_makes_a_run_bad() -> None:
-    reports = {name: good_report() for name in ("boards", "no boards", "audit", "count", "failed")}
+    reports = {
+        name: good_report()
+        for name in ("boards", "no boards", "stream", "audit", "count", "failed")
+    }
     reports["boards"].boards.append(board(FLIGHT, None))
     reports["no boards"].boards.clear()
+    reports["stream"].rows["jfk"] = 4
     reports["audit"].audit = AuditReport(partitions=(COUNT,), counts=Counter(duplicated=1))
     # Clean as the logs are, they hold fewer records than were acknowledged.
-    reports["count"].produced["jfk"] = 6
+    reports["count"].produced["jfk"] = reports["count"].rows["jfk"] = 6
     reports["failed"].failure = "deploy: no"
     assert [name for name, report in reports.items() if report.is_good] == []
 
@@ -105,9 +116,23 @@ def test_the_document_has_every_figure(tmp_path: Path) -> None:
     )
     report.audit = AuditReport(partitions=(COUNT,), counts=Counter(lost=1), findings=(finding,))
     write_parquet(report, tmp_path / "out")
+    view = View(deployment="demo", stage="", samples=[], tables=page_tables(report))
+    write_page(report, view, tmp_path / "out")
     document = json.loads(json.dumps(report.as_json()))
     assert document["ok"] is False
-    assert document["boards"]["partitions"][0]["next_here"] == {"flight": 1}
+    assert document["stream"] == {
+        "exact": True,
+        "rows": {"jfk": 5},
+        "seconds_to_row": {"jfk": {"median": 2.0, "longest": 3.0}},
+    }
+    assert document["outage"] == {
+        "datacenter": "lga",
+        "answers": [{"kind": "strict", "complete_through_ms": 1, "says": "waits for lga"}],
+    }
+    page = Path(document["page"]).read_text()
+    for text in ("waits for lga", "UA", "2013-01-01"):
+        assert text in page
+    assert document["boards"]["partitions"][0]["next_here"] == VALUE
     assert document["carriers"] == [{"carrier": "UA", "flights": 5}]
     assert document["days"] == [{"day": "2013-01-01", "departures": 5}]
     assert document["audit"]["lost"] == 1
