@@ -31,6 +31,18 @@ GROUP: Final = Board(
             "Committed records that a group has not read.",
         ),
         Panel(
+            "Lag in seconds",
+            (
+                Query(
+                    "max by (consumergroup, topic) (kafka_consumergroup_group_lag_seconds"
+                    '{cluster=~"$cluster",consumergroup=~"$group"})',
+                    "{{consumergroup}} {{topic}}",
+                ),
+            ),
+            "Age of the first record that a group has not read, where it is furthest behind.",
+            "s",
+        ),
+        Panel(
             "Consumed",
             (
                 Query(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import time
+from importlib.metadata import version
 from typing import Final
 
 from topology.deployment.deployment import Deployment, encode_deployment, python_command
@@ -15,6 +18,7 @@ from topology.supervisor.control_client import (
     SupervisorRefused,
     SupervisorUnreachable,
     supervisor_apply,
+    supervisor_status,
 )
 from topology.supervisor.own_process import child_environment
 
@@ -24,8 +28,10 @@ POLL_S: Final = 0.05
 def hand_over(deployment: Deployment, state: StateDir, deadline_s: float) -> None:
     """Make this the wanted deployment of the supervisor. Raises DeployError.
 
-    `deadline_s` is in monotonic seconds.
+    A supervisor of another version of the package is replaced first. `deadline_s` is in monotonic
+    seconds.
     """
+    _end_other_version(state)
     child: subprocess.Popen[bytes] | None = None
     while True:
         try:
@@ -46,6 +52,20 @@ def hand_over(deployment: Deployment, state: StateDir, deadline_s: float) -> Non
         elif child is not None and child.poll() not in (None, 0):
             raise _supervisor_error(state, f"did not start (exit code {child.returncode})")
         time.sleep(POLL_S)
+
+
+def _end_other_version(state: StateDir) -> None:
+    """Kill a supervisor that runs another version than the installed one.
+
+    Its keeper starts the next one, which has the installed version and takes the daemons over.
+    """
+    try:
+        report = supervisor_status(state.socket_path)
+    except (SupervisorUnreachable, SupervisorRefused):
+        return
+    if report.get("version") != version("heliograph"):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(report["pid"], signal.SIGKILL)
 
 
 def _start_keeper(state: StateDir) -> subprocess.Popen[bytes]:

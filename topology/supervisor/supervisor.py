@@ -16,6 +16,7 @@ import logging
 import os
 import signal
 import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ class Supervisor:
         self.state = state
         self.deployment: Deployment | None = None
         self.started_at_ms = int(time.time() * 1000)
+        self.version = version("heliograph")
+        """Version of the package that this process runs."""
         self._table = Table()
         self._processes: dict[str, OwnProcess] = {}
         self._stopping = False
@@ -186,6 +189,7 @@ class Supervisor:
         return {
             "name": name,
             "pid": os.getpid(),
+            "version": self.version,
             "started_at_ms": self.started_at_ms,
             "stopping": self._stopping,
             "daemons": [self._row_report(row) for row in self._table.rows.values()],

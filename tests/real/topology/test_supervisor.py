@@ -18,6 +18,7 @@ import pytest
 
 from topology.deployment.deployment import Daemon, Deployment, encode_deployment, read_deployment
 from topology.deployment.state_dir import SOCKET_PATH_CHARS_MAX, StateDir
+from topology.operate import handover
 from topology.operate.down import down
 from topology.operate.preflight import plan_steps
 from topology.operate.up import Up
@@ -199,6 +200,20 @@ def test_a_killed_supervisor_is_followed_by_another_that_starts_nothing_twice(
     assert pids(state)["b"] == before["b"]
     assert down(state) == ["fake a", "fake b"]
     assert not any(alive(pid) for pid in before.values())
+
+
+def test_a_supervisor_of_another_version_is_replaced(
+    state: StateDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = deployment(fake(state, "a"))
+    up(wanted, state)
+    before, first = pids(state), supervisor_pid(state)
+    assert up(wanted, state).steps == ()
+    assert supervisor_pid(state) == first
+    monkeypatch.setattr(handover, "version", lambda _: "another")
+    assert up(wanted, state).steps == ()
+    assert supervisor_pid(state) not in (None, first)
+    assert pids(state) == before
 
 
 def test_a_supervisor_goes_on_without_its_keeper(state: StateDir) -> None:
