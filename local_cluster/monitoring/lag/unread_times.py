@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol
@@ -35,6 +36,8 @@ from local_cluster.wire.errors import KafkaError
 
 LOOKUPS_PER_SCRAPE_MAX: Final = 5_000
 """Places whose time one scrape looks up; the others are unknown until a later one."""
+LOOKUP_SECONDS_MAX: Final = 0.5
+"""How long one scrape looks up places that this broker leads; cold segments wait for the disk."""
 REMEMBERED_MAX: Final = 20_000
 """Places whose time is remembered."""
 
@@ -73,6 +76,7 @@ class UnreadTimes:
         found: dict[Place, Time] = {}
         remote: dict[int, dict[Place, None]] = {}
         lookups = 0
+        deadline_s = time.monotonic() + LOOKUP_SECONDS_MAX
         async for place in slices.over(_lagging(coordinator, ends)):
             if place in found:
                 continue
@@ -86,6 +90,8 @@ class UnreadTimes:
             lookups += 1
             replica = self._replicas.get(place.topic, place.partition)
             if replica is not None and replica.is_leader:
+                if time.monotonic() >= deadline_s:
+                    continue
                 self._note(found, place, await self._read(place))
                 continue
             state = self._metadata.partition(place.topic, place.partition)
@@ -98,14 +104,14 @@ class UnreadTimes:
             for start in range(0, len(places), PLACES_MAX)
         ]
         for answered in await asyncio.gather(*requests):
-            for place, time in answered.items():
-                self._note(found, place, time)
+            for place, time_ms in answered.items():
+                self._note(found, place, time_ms)
         return found
 
-    def _note(self, found: dict[Place, Time], place: Place, time: Time) -> None:
-        found[place] = time
-        if isinstance(time, int) and time >= 0:
-            self._known[place] = time
+    def _note(self, found: dict[Place, Time], place: Place, time_ms: Time) -> None:
+        found[place] = time_ms
+        if isinstance(time_ms, int) and time_ms >= 0:
+            self._known[place] = time_ms
             if len(self._known) > REMEMBERED_MAX:
                 self._known.popitem(last=False)
 
@@ -135,12 +141,12 @@ def lag_seconds(place: Place, end: int, times: Mapping[Place, Time], now_ms: int
     """Return the lag of a group in one partition; 0 if it has read all, None if it is unknown."""
     if place.offset >= end:
         return 0.0
-    time = times.get(place)
-    if time == AT_END:
+    time_ms = times.get(place)
+    if time_ms == AT_END:
         return 0.0
-    if not isinstance(time, int) or time < 0:
+    if not isinstance(time_ms, int) or time_ms < 0:
         return None
-    return max(now_ms - time, 0) / 1000
+    return max(now_ms - time_ms, 0) / 1000
 
 
 def _lagging(coordinator: GroupCoordinator, ends: Mapping[TopicPartition, int]) -> Iterator[Place]:

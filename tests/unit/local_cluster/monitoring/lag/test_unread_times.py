@@ -83,3 +83,13 @@ async def test_a_scrape_has_a_limit_of_lookups(monkeypatch: pytest.MonkeyPatch) 
     times = lookups(peers, reader)
     assert await times.find(coordinator(), ENDS, Slices()) == {Place("t", 0, 4): 600}
     assert Place("t", 1, 4) in await times.find(coordinator(), ENDS, Slices())
+
+
+async def test_a_scrape_does_not_wait_long_for_cold_segments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(unread_times, "LOOKUP_SECONDS_MAX", 0)
+    peers, reader = FakePeers(), FakeReader()
+    found = await lookups(peers, reader).find(coordinator(), ENDS, Slices())
+    assert (reader.reads, found[Place("t", 1, 4)]) == (0, 700)
+    assert Place("t", 0, 4) not in found
