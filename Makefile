@@ -19,7 +19,7 @@ STAMP := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help compile demo test test-pure lint types unit unit-every-python compat docs wheel \
+.PHONY: help compile demo test test-pure lint types unit unit-every-python compat docs catalogue-page wheel \
 	bench bench-broker bench-quick bench-cluster bench-mirror bench-controller bench-migration bench-spark bench-offsets-load mirror-proofs \
 	nemesis nemesis-table referee acl-oracle java-scenarios exactly-once materialize-kills simulate simulate-mirror lock clean
 
@@ -126,6 +126,9 @@ bench-offsets-load: $(STAMP)  ## how long a coordinator takes to load 100,000 co
 
 docs: $(STAMP)  ## build the documentation into build/docs, every link checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file docs/site/mkdocs.yml
+
+catalogue-page: $(STAMP)  ## the catalogue's answers on the demo's flights, as a page of the documentation
+	$(BIN)/python -m tests.support.catalogue_page
 
 wheel: $(STAMP)  ## build the wheel into dist/
 	$(BIN)/uv build --quiet --wheel --no-build-isolation --python $(BIN)/python

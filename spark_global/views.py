@@ -32,6 +32,7 @@ from spark_global.source.coverage import choose_topics
 from spark_global.source.data_source import FORMAT
 from spark_global.source.maps import load_maps
 from spark_global.source.options import ReadOptions
+from spark_global.source.planning import is_bookkeeping
 from spark_global.source.tables import (
     AUDIT_TABLE,
     COMPLETENESS_TABLE,
@@ -130,13 +131,17 @@ def _aggregate_options(aggregate: Aggregate) -> dict[str, str]:
 
 
 def global_topics(aggregate: Aggregate) -> list[str]:
-    """Return the source topics with mirrors on the aggregate. Raises KafkaError."""
+    """Return the source topics with mirrors on the aggregate, no internal ones.
+
+    Raises KafkaError.
+    """
 
     async def ask() -> list[str]:
         async with ClusterAddress(aggregate.bootstrap, aggregate.security).client() as client:
-            present = (await client.metadata()).topics
+            topics = (await client.metadata()).topics
             maps = await load_maps(client) if aggregate.maps_bootstrap is None else {}
         options = ReadOptions(bootstrap=aggregate.bootstrap, links=aggregate.links)
+        present = [name for name in topics if not is_bookkeeping(name)]
         chosen = choose_topics(options, present, chain.from_iterable(maps.values()))
         return sorted({topic.origin.topic for topics in chosen.values() for topic in topics})
 

@@ -81,6 +81,10 @@ def cluster(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             runner.run(context.__aexit__(None, None, None))
 
 
+INTERNAL_COPY = "ewr.heliograph-probe.ewr-nyc.internal"
+"""No view is named by it, because reads leave it out."""
+
+
 async def fill(bootstrap: str) -> None:
     map_topic = map_topic_name("jfk-nyc")
     async with KafkaClient(bootstrap) as client:
@@ -90,6 +94,7 @@ async def fill(bootstrap: str) -> None:
         ]
         compacted = {"cleanup.policy": "compact"}
         topics.append(NewTopic(name=map_topic, partitions=1, configs=compacted))
+        topics.append(NewTopic(name=INTERNAL_COPY, partitions=1))
         created = await client.create_topics(topics)
         assert not any(created.values()), created
         for topic in topics[:3]:
