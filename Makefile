@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help compile demo test test-pure lint types unit unit-every-python compat docs catalogue-page wheel \
 	bench bench-broker bench-quick bench-cluster bench-mirror bench-controller bench-migration bench-spark bench-offsets-load mirror-proofs \
-	nemesis nemesis-table referee acl-oracle java-scenarios exactly-once materialize-kills simulate simulate-mirror lock clean
+	nemesis nemesis-table referee acl-oracle hostile java-scenarios exactly-once materialize-kills simulate simulate-mirror lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -87,6 +87,9 @@ mirror-proofs: $(STAMP)  ## kills, replaced sources, MirrorMaker 2 taken over; K
 
 acl-oracle: $(STAMP)  ## 100,000 random questions to our ACLs and to Kafka's authorizer
 	ACL_CASES=$(or $(CASES),100000) $(BIN)/python -m pytest -q -s tests/compat/test_acl_oracle.py
+
+hostile: $(STAMP)  ## a million hostile inputs for what reads foreign bytes, as a table; INPUTS and SEED say otherwise
+	$(BIN)/python -m tests.hostile --inputs $(or $(INPUTS),1000000) --seed $(or $(SEED),1)
 
 exactly-once: $(STAMP)  ## kill -9 in a loop under transactional producers, for some minutes
 	EXACTLY_ONCE_KILLS=$(or $(KILLS),60) $(BIN)/python -m pytest -s tests/real/broker/test_exactly_once.py

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 from collections.abc import Collection, Mapping
@@ -94,5 +93,5 @@ def _token(authorization: str, method: str) -> str | None:
         return None
     try:
         return base64.b64decode(value.strip(), validate=True).decode().partition(":")[2]
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # binascii.Error, or text that is not ASCII or UTF-8
         return None

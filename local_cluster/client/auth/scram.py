@@ -13,7 +13,6 @@ Kafka takes names and passwords as UTF-8 without SASLprep, and so does this clie
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 from typing import Final
@@ -52,7 +51,7 @@ class ScramClient:
         try:
             nonce, iterations = fields["r"], int(fields["i"])
             salt = base64.b64decode(fields["s"], validate=True)
-        except (KeyError, ValueError, binascii.Error) as error:
+        except (KeyError, ValueError) as error:
             raise ScramError(f"not the server's first message: {error!r}") from error
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
             raise ScramError("the server's nonce does not continue ours")
@@ -76,7 +75,7 @@ class ScramClient:
             raise ScramError(f"refused: {fields['e']}")
         try:
             signature = base64.b64decode(fields.get("v", ""), validate=True)
-        except binascii.Error as error:
+        except ValueError as error:  # binascii.Error, or text that is not ASCII
             raise ScramError("the server's signature is not base64") from error
         if not self._signature or not hmac.compare_digest(signature, self._signature):
             raise ScramError("the server does not know the credential")

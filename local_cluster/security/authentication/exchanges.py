@@ -10,7 +10,6 @@ An unknown user takes the same path as a wrong password, with a decoy (scram_cre
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import re
@@ -126,7 +125,7 @@ class ScramExchange:
         signed = f"{self._first_messages},{found['without_proof']}".encode()
         try:
             proof = base64.b64decode(found["proof"], validate=True)
-        except binascii.Error:
+        except ValueError:  # binascii.Error, or text that is not ASCII
             raise AuthenticationError("the proof is not base64") from None
         signature = hmac.digest(credential.stored_key, signed, self._hash)
         if len(proof) != len(signature):

@@ -44,7 +44,18 @@ def test_every_valid_token_allows_everything(token: str) -> None:
     assert ask(f"Bearer {token}", "/pause", "POST") is None
 
 
-@pytest.mark.parametrize("authorization", ["Bearer presen", "Bearer ", "present", "Digest present"])
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        "Bearer presen",
+        "Bearer ",
+        "present",
+        "Digest present",
+        "Basic !",
+        "Basic \u00e9",
+        "Basic /w==",
+    ],
+)
 def test_anything_else_is_refused(authorization: str) -> None:
     assert ask(authorization) == WRONG_TOKEN
     assert ask() == NO_TOKEN

@@ -91,6 +91,7 @@ def test_a_final_message_of_another_exchange_is_refused() -> None:
         FINAL[:-5] + b"AAA=",
         FINAL[:-44] + b"AA==",
         FINAL.replace(b"p=dH", b"p=!!"),
+        FINAL.replace(b"p=dH", "p=\u00e9".encode()),
     ):
         exchange = find("SCRAM-SHA-256")
         exchange.respond(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
@@ -174,5 +175,6 @@ def test_a_credential_is_kafkas_text_and_shows_nothing() -> None:
 def test_a_client_refuses_a_decoy() -> None:
     client = ScramClient("SCRAM-SHA-256", "mallory", "x", CLIENT_NONCE)
     client.final(find("SCRAM-SHA-256").respond(client.first()))
-    with pytest.raises(ScramError):
-        client.verify(b"v=AAAA")
+    for signature in ("v=AAAA", "v=!", "v=\u00e9"):
+        with pytest.raises(ScramError):
+            client.verify(signature.encode())
