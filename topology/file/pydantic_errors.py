@@ -18,6 +18,7 @@ from spark_global.values.declaring import Registry
 from topology.model import Topology
 from topology.model.cluster import LISTENER_PATTERN, LOG_DIR_PATTERN
 from topology.model.listener_security import PRINCIPAL_PATTERN, Credentials, Sasl
+from topology.model.rights import ANY_PRINCIPAL_PATTERN
 from topology.model.scalars import HOST_PATTERN, NAME_PATTERN, TOPIC_PATTERN
 from topology.model.security import SecretPlace, Security
 from topology.model.zookeeper import CHROOT_PATTERN
@@ -30,6 +31,7 @@ _PATTERN_TEXTS = {
     TOPIC_PATTERN: "a topic name of letters, digits, ., _ and -, at most 249 of them",
     LOG_DIR_PATTERN: "an absolute path, a name of letters, digits, - and _, or .",
     PRINCIPAL_PATTERN: "a principal such as User:admin",
+    ANY_PRINCIPAL_PATTERN: "a principal such as User:admin",
     LISTENER_PATTERN: "a name such as PLAINTEXT, of letters, digits, - and _",
 }
 

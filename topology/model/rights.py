@@ -35,7 +35,8 @@ Operation = Literal[
     "IDEMPOTENT_WRITE",
     "TWO_PHASE_COMMIT",
 ]
-Principal = Annotated[str, Field(pattern=r"^[^:\s]+:.+$")]
+ANY_PRINCIPAL_PATTERN = r"^[^:\s]+:.+$"
+Principal = Annotated[str, Field(pattern=ANY_PRINCIPAL_PATTERN)]
 ResourceNames = list[Annotated[str, Field(min_length=1)]]
 
 
