@@ -127,12 +127,16 @@ def commit_rewritten(
         retry=retry_if_exception_type((CommitFailedException, *UNREACHABLE)),
         reraise=True,
     )
-    return attempts(_commit_once, catalogue, identifier, done)
+    return attempts(_commit_once, catalogue, identifier, done, {})
 
 
 def _commit_once(
-    catalogue: Catalog, identifier: tuple[str, ...], done: Sequence[Rewritten]
+    catalogue: Catalog,
+    identifier: tuple[str, ...],
+    done: Sequence[Rewritten],
+    described: dict[str, DataFile],
 ) -> Compaction:
+    """`described` has the new files by path; their footers are read by the first attempt only."""
     table = catalogue.load_table(identifier)
     state = check_table(table)
     live = _live_files(table)
@@ -144,15 +148,17 @@ def _commit_once(
         and all(path in live and not live[path].delete_files for path in each.old)
     ]
     if wanted:
+        for each in wanted:
+            if each.new not in described:
+                found = parquet_file_to_data_file(table.io, table.metadata, each.new)
+                described[each.new] = found
         transaction = table.transaction()
         says = snapshot_properties(state, SnapshotKind.COMPACTION)
         with transaction.update_snapshot(snapshot_properties=says).overwrite() as snapshot:
             for each in wanted:
                 for path in each.old:
                     snapshot.delete_data_file(live[path].file)
-                snapshot.append_data_file(
-                    parquet_file_to_data_file(table.io, table.metadata, each.new)
-                )
+                snapshot.append_data_file(described[each.new])
         transaction.commit_transaction()
     replaced = [*committed, *wanted]
     return Compaction(sum(len(each.old) for each in replaced), len(replaced))
