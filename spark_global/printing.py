@@ -68,7 +68,7 @@ def print_rows(printed: Printed, output: str, limit: int, stream: TextIO) -> Non
 
 def print_problem(why: str) -> None:
     """Print why there is no answer to standard error."""
-    Console(stderr=True).print(why, style="red", markup=False)
+    Console(stderr=True).print(why, style="red", markup=False, soft_wrap=True)
 
 
 def plain_value(value: Any) -> Any:

@@ -18,6 +18,7 @@ import local_cluster.handlers.all  # noqa: F401  (registers what is served)
 from local_cluster.client.admin.acls import create_acls
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
+from local_cluster.handlers.cluster.p18_api_versions import TELEMETRY
 from local_cluster.handlers.registry import advertised_apis
 from local_cluster.wire.api import ApiKey
 from tests.compat.same_answers import cases_rights
@@ -124,7 +125,8 @@ async def furnish(side: Side) -> None:
 
 async def test_every_api_is_asked() -> None:
     asked = {int(api) for api, _, _ in cases_rights.REQUESTS}
-    without_rights = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
+    login = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
+    without_rights = login | {*TELEMETRY}
     assert asked | without_rights == {handler.api_key for handler in advertised_apis()}
 
 
