@@ -68,8 +68,8 @@ def row_delays_seconds(
 ) -> list[float]:
     """Return how long after their acknowledgement flights were counted as rows.
 
-    One figure per sample since a time in which the stream counted more rows. It compares the two
-    curves, so it is as exact as the samples are dense.
+    One figure per sample in which the stream counted more rows, of flights that were acknowledged
+    since a time. It compares the two curves, so it is as exact as the samples are dense.
     """
     found: list[float] = []
     times = [sample.at_seconds for sample in samples]
@@ -77,9 +77,9 @@ def row_delays_seconds(
     rows = 0
     for sample in samples:
         counted = _of(sample, datacenter).rows
-        if counted > rows and sample.at_seconds > since_seconds:
+        if counted > rows:
             first = bisect_left(produced, counted)
-            if first < len(times):
+            if first < len(times) and times[first] > since_seconds:
                 found.append(max(0.0, sample.at_seconds - times[first]))
         rows = max(rows, counted)
     return found

@@ -19,18 +19,19 @@ def sample(at_seconds: float, produced: int, rows: int) -> Sample:
 
 def test_a_delay_is_the_time_between_the_curves() -> None:
     samples = [sample(0, 0, 0), sample(1, 10, 0), sample(2, 20, 0), sample(3, 20, 15)]
-    assert row_delays_seconds(samples, "jfk", 0) == [1.0]
+    assert row_delays_seconds(samples, "jfk", -1) == [1.0]
     samples.append(sample(4.5, 20, 20))
-    assert row_delays_seconds(samples, "jfk", 0) == [1.0, 2.5]
+    assert row_delays_seconds(samples, "jfk", -1) == [1.0, 2.5]
 
 
 def test_flights_of_before_the_time_do_not_count() -> None:
-    samples = [sample(0, 10, 0), sample(8, 10, 10), sample(9, 12, 10), sample(10, 12, 12)]
-    assert row_delays_seconds(samples, "jfk", 8) == [1.0]
+    samples = [sample(0, 10, 0), sample(8, 10, 0), sample(9, 10, 10), sample(10, 12, 10)]
+    samples.append(sample(11, 12, 12))
+    assert row_delays_seconds(samples, "jfk", 8.5) == [1.0]
 
 
 def test_a_datacenter_without_samples_has_no_delay() -> None:
-    assert row_delays_seconds([sample(0, 1, 1)], "lga", 0) == []
+    assert row_delays_seconds([sample(0, 1, 1)], "lga", -1) == []
 
 
 def test_an_unknown_time_is_not_behind() -> None:
