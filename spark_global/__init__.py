@@ -7,6 +7,7 @@ Reading order:
     source     the Python Data Source `format("heliograph")`
     views      the views `global_<topic>`
     streaming  `readStream` of it
+    asked_columns  the columns that a query needs
     connector  Spark's Kafka connector as a second reader
     catalogue  questions over all datacenters
     audit      the exact audit, in SQL

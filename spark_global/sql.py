@@ -119,6 +119,7 @@ def _answer(session: SparkSession, query: str, asked: _Asked) -> None:
             asked.past,
             asked.decoding,
             by_connector=asked.by_connector,
+            is_for_query_alone=True,
         )
         frame = session.sql(query)
         rows = frame.limit(asked.limit + 1).collect() if frame.columns else []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
 from mirror_maker.formats.mm2 import HEARTBEATS_TOPIC
 from spark_global.addresses import ClusterAddress, encode_security
+from spark_global.asked_columns import asked_columns
 from spark_global.catalogue.offsets import HEARTBEAT_MATRIX, OFFSET_QUESTIONS
 from spark_global.catalogue.question import Question
 from spark_global.catalogue.records import RECORD_QUESTIONS
@@ -169,13 +170,16 @@ def create_views(
     decoding: Decoding | None = None,
     *,
     by_connector: bool = False,
+    is_for_query_alone: bool = False,
 ) -> list[str]:
     """Create the views that a query mentions, or all views; return their names.
 
     Each view costs a start of Python on the driver, so only the needed ones are created. With a
     `past` the views of topics have its cut, and there are no others. With a `decoding` there are
     also `decoded_<topic>` and `rejects_<topic>`. `by_connector` reads records with Spark's Kafka
-    connector. Raises KafkaError, CutRefusedError, SchemaFileError and ConnectorRefusedError.
+    connector. `is_for_query_alone` leaves out columns that the query does not need, if all of its
+    views are of topics. Raises KafkaError, CutRefusedError, SchemaFileError and
+    ConnectorRefusedError.
     """
     topics = view_names(global_topics(aggregate))
     questions = question_names(topics)
@@ -187,11 +191,14 @@ def create_views(
         of_records = {*topics, *decoded}
         wanted = [name for name in wanted if name in words or name in of_records]
         _check_past(wanted, of_records, questions)
+    columns: tuple[str, ...] = ()
+    if is_for_query_alone and not by_connector and topics.keys() >= set(wanted):
+        columns = asked_columns(session, query, wanted)
     for name in wanted:
         if name in questions:
             view = _answer(session, aggregate, *questions[name], past, by_connector)
         elif name in topics:
-            view = _load_records(session, aggregate, topics[name], past, by_connector)
+            view = _load_records(session, aggregate, topics[name], past, by_connector, columns)
         elif decoding is not None and name in decoded:
             records = _load_records(session, aggregate, decoded[name], past, by_connector)
             view = decode_view(name, decoded[name], decoding, records, records)
@@ -297,9 +304,12 @@ def _load_records(
     topic: str,
     past: Past | None,
     by_connector: bool,
+    columns: Sequence[str] = (),
 ) -> DataFrame:
     cut = None if past is None else past.cut(topic).offsets()
     if by_connector:
         return connector_records(session, replace(read_options(aggregate), topic=topic, cut=cut))
     options = {} if cut is None else {"cut": encode_offsets(cut)}
+    if columns:
+        options["columns"] = ",".join(columns)
     return load_table(session, aggregate, RECORDS_TABLE, topic=topic, **options)

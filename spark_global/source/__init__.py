@@ -12,6 +12,7 @@ Reading order:
     pruning      bounds that exclude offsets (pure)
     splits       the range of one Spark task
     reading      reads one range from its leader
+    record_reading  what the asked columns of `records` need
     decoding     record batches to columns (pure)
     columns      columns of records, as numpy and Arrow arrays (pure)
     provenance   the offset map as arrays (pure)

@@ -36,7 +36,8 @@ from spark_global.source.planning import (
     plan_progress,
     plan_read,
 )
-from spark_global.source.reading import Rows, read_range
+from spark_global.source.reading import read_range
+from spark_global.source.record_reading import read_records
 from spark_global.source.rows import (
     audit_rows,
     completeness_rows,
@@ -45,7 +46,6 @@ from spark_global.source.rows import (
     group_rows,
     offset_map_rows,
     progress_rows,
-    record_rows,
     source_end_offset_rows,
 )
 from spark_global.source.splits import Split, split_ranges
@@ -53,7 +53,6 @@ from spark_global.source.tables import (
     AUDIT_TABLE,
     COMPLETENESS_TABLE,
     END_OFFSETS_TABLE,
-    FINGERPRINTS_TABLE,
     GROUPS_TABLE,
     OFFSET_MAP_TABLE,
     PROGRESS_TABLE,
@@ -64,11 +63,6 @@ from spark_global.source.tables import (
 from spark_global.streaming.reader import HeliographStreamReader
 
 FORMAT: Final = "heliograph"
-
-_ROWS: Final[dict[str, Rows]] = {
-    RECORDS_TABLE: record_rows,
-    FINGERPRINTS_TABLE: fingerprint_rows,
-}
 
 
 class HeliographDataSource(DataSource):
@@ -83,14 +77,14 @@ class HeliographDataSource(DataSource):
         self._read_options = parse_options(dict(options))
 
     def schema(self) -> StructType:
-        return spark_schema(self._read_options.table)
+        return spark_schema(self._read_options.table, self._read_options.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return HeliographReader(self._read_options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         check_streamable(self._read_options)
-        return HeliographStreamReader(self._read_options, _ROWS[self._read_options.table])
+        return HeliographStreamReader(self._read_options)
 
 
 class HeliographReader(DataSourceReader):
@@ -120,8 +114,12 @@ class HeliographReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         match partition:
             case Split():
-                rows = _ROWS[self._options.table]
-                yield from read_range(partition.range, rows, self._options.fetch_bytes_max)
+                if self._options.table == RECORDS_TABLE:
+                    yield from read_records(partition.range, self._options)
+                else:
+                    yield from read_range(
+                        partition.range, fingerprint_rows, self._options.fetch_bytes_max
+                    )
             case SmallTable():
                 yield partition.rows
 

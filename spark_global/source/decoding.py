@@ -51,6 +51,35 @@ def decode_columns(batches: Sequence[tuple[BatchHeader, bytes]]) -> RecordColumn
         raise CorruptRecordError(f"record cut short: {error}") from error
 
 
+def has_no_gap(header: BatchHeader) -> bool:
+    """Return whether a batch has a record at each of its offsets; compaction leaves gaps."""
+    return header.records_count == header.last_offset_delta + 1
+
+
+def decode_places(batches: Sequence[tuple[BatchHeader, bytes]]) -> RecordColumns:
+    """Return the records of batches with their offsets and nothing else.
+
+    A batch without gaps needs no payload. Raises CorruptRecordError as `decode_columns`.
+    """
+    offsets = [
+        np.arange(header.base_offset, header.next_offset, dtype=np.int64)
+        if has_no_gap(header)
+        else decode_columns([(header, payload)]).offsets
+        for header, payload in batches
+    ]
+    none = Slices(_int64s([]), _int64s([]))
+    return RecordColumns(
+        payload=b"",
+        offsets=np.concatenate(offsets),
+        timestamps_ms=_int64s([]),
+        keys=none,
+        values=none,
+        headers=HeaderSlices(_int64s([]), none, none),
+        fields_starts=_int64s([]),
+        ends=_int64s([]),
+    )
+
+
 def _int64s(values: list[int]) -> Int64s:
     return np.array(values, dtype=np.int64)
 

@@ -18,7 +18,7 @@ from spark_global.addresses import ClusterAddress, decode_security
 from spark_global.cut.offsets import CutKey, CutOffsets, decode_offsets
 from spark_global.links import MirrorLink, decode_links
 from spark_global.source.pruning import Bounds, Interval
-from spark_global.source.tables import RECORDS_TABLE, TABLES
+from spark_global.source.tables import RECORDS, RECORDS_TABLE, TABLES
 
 SPLIT_RECORDS_MAX: Final = 500_000
 """Default of the maximum number of offsets that one Spark task reads."""
@@ -92,8 +92,16 @@ class ReadOptions:
     """Streams: find links by their offset maps, besides those of `links`."""
     wait_for_map: bool = True
     """Streams: read a record only when its origin is known."""
+    columns: tuple[str, ...] = ()
+    """Only these columns of `records`; empty for all. What no column needs is not decoded."""
     split_records_max: int = SPLIT_RECORDS_MAX
     fetch_bytes_max: int = FETCH_BYTES_MAX
+
+    @property
+    def record_columns(self) -> tuple[str, ...]:
+        """The columns of `records` to build, in their order."""
+        names = tuple(RECORDS.names)
+        return tuple(name for name in names if name in self.columns) if self.columns else names
 
     @property
     def cluster(self) -> ClusterAddress:
@@ -158,6 +166,18 @@ def _starting_offsets(text: str) -> str | dict[TopicPartition, int]:
         ) from error
 
 
+def _columns(text: str) -> tuple[str, ...]:
+    found = _names(text)
+    for name in found:
+        if name not in RECORDS.names:
+            near = difflib.get_close_matches(name, RECORDS.names, n=1)
+            raise ValueError(
+                f"{RECORDS_TABLE} has no column {name}"
+                + (f"; did you mean {near[0]}?" if near else "")
+            )
+    return found
+
+
 def _boolean(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ValueError(f"{text!r} is neither true nor false")
@@ -167,6 +187,7 @@ def _boolean(text: str) -> bool:
 _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "table": _table,
     "topics": _names,
+    "columns": _columns,
     "links": decode_links,
     "security": decode_security,
     "maps_security": decode_security,
@@ -226,6 +247,8 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
     if not values.get("bootstrap"):
         raise ValueError("option bootstrap is missing: host:port of the cluster to read")
     read = ReadOptions(**values)
+    if read.columns and read.table != RECORDS_TABLE:
+        raise ValueError(f"option columns: it is for table {RECORDS_TABLE!r} only")
     _check_cut(read)
     return read
 

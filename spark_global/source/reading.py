@@ -31,7 +31,7 @@ from local_cluster.records.header import HEADER_BYTES, BatchHeader, crc_is_valid
 from local_cluster.wire.constants import READ_COMMITTED
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from spark_global.source.columns import RecordColumns, take_rows
-from spark_global.source.decoding import decode_columns
+from spark_global.source.decoding import decode_columns, decode_places, has_no_gap
 from spark_global.source.provenance import UNKNOWN_OFFSET
 from spark_global.source.splits import PartitionRange, Takes
 
@@ -61,9 +61,11 @@ Rows = Callable[[RecordColumns, PartitionRange], pa.RecordBatch]
 
 
 def read_range(
-    wanted: PartitionRange, rows: Rows, fetch_bytes_max: int
+    wanted: PartitionRange, rows: Rows, fetch_bytes_max: int, *, places_only: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """Yield record batches of the table that `rows` builds, for every record of the range.
+
+    `places_only`: `rows` needs only offsets, so a batch without gaps is not decompressed.
 
     Raises KafkaError (such as offset_out_of_range, if retention has passed the start) and
     CorruptRecordError.
@@ -76,12 +78,12 @@ def read_range(
             while position < wanted.end:
                 fetched = runner.run(source.fetch(position))
                 before = position
-                for header, payload in _open_batches(fetched, wanted):
+                for header, payload in _open_batches(fetched, wanted, places_only):
                     position = max(position, header.next_offset)
                     if payload is not None:
                         chunk.add(header, payload)
                     if chunk.is_full:
-                        yield from _chunk_rows(chunk.batches, wanted, rows)
+                        yield from _chunk_rows(chunk.batches, wanted, rows, places_only)
                         chunk = _Chunk()
                     if position >= wanted.end:
                         break
@@ -90,7 +92,7 @@ def read_range(
                         ErrorCode.corrupt_message,
                         f"{_at(wanted)}: no whole batch at offset {position}",
                     )
-            yield from _chunk_rows(chunk.batches, wanted, rows)
+            yield from _chunk_rows(chunk.batches, wanted, rows, places_only)
         finally:
             runner.run(source.close())
 
@@ -177,7 +179,7 @@ def _at(wanted: PartitionRange) -> str:
 
 
 def _open_batches(
-    fetched: FetchedPartition, wanted: PartitionRange
+    fetched: FetchedPartition, wanted: PartitionRange, places_only: bool
 ) -> Iterator[tuple[BatchHeader, bytes | None]]:
     """Yield every batch with its decompressed records; None if none of them is in the range."""
     records = fetched.records
@@ -189,15 +191,20 @@ def _open_batches(
             raise CorruptRecordError(
                 f"{_at(wanted)}: the batch at offset {header.base_offset} fails its CRC"
             )
+        if places_only and has_no_gap(header):
+            yield header, b""
+            continue
         body = memoryview(records)[position + HEADER_BYTES : position + header.size_bytes]
         yield header, decompress(header.codec, body)
 
 
-def _chunk_rows(chunk: Batches, wanted: PartitionRange, rows: Rows) -> Iterator[pa.RecordBatch]:
+def _chunk_rows(
+    chunk: Batches, wanted: PartitionRange, rows: Rows, places_only: bool
+) -> Iterator[pa.RecordBatch]:
     if not chunk:
         return
     try:
-        columns = decode_columns(chunk)
+        columns = decode_places(chunk) if places_only else decode_columns(chunk)
     except CorruptRecordError as error:
         error.add_note(f"{_at(wanted)}, batches from offset {chunk[0][0].base_offset} on")
         raise

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -40,28 +41,39 @@ from spark_global.source.tables import (
 from spark_global.source.verdicts import AuditedPartition
 from spark_global.streaming.progress import Progress
 
-_US_PER_MS = 1000
+_US_PER_MS: Final = 1000
 
 
-def record_rows(columns: RecordColumns, wanted: PartitionRange) -> pa.RecordBatch:
-    """Return rows of the table `records`."""
-    count = len(columns)
-    source_offsets = (
-        columns.offsets if wanted.runs is None else wanted.runs.sources_of(columns.offsets)
-    )
+def record_rows(
+    columns: RecordColumns, wanted: PartitionRange, names: Sequence[str] = tuple(RECORDS.names)
+) -> pa.RecordBatch:
+    """Return rows of the table `records`, of these columns only."""
     return pa.RecordBatch.from_arrays(
-        [
-            *_origin_columns(wanted, count),
-            _nullable(source_offsets),
-            pa.repeat(pa.scalar(wanted.aggregate_topic), count),
-            pa.array(columns.offsets),
-            pa.array(columns.timestamps_ms * _US_PER_MS).view(TIMESTAMP),
-            binary_column(columns.payload, columns.keys, pa.binary()),
-            binary_column(columns.payload, columns.values, pa.binary()),
-            headers_column(columns, HEADER),
-        ],
-        schema=RECORDS,
+        [_RECORD_COLUMNS[name](columns, wanted) for name in names],
+        schema=pa.schema([RECORDS.field(name) for name in names]),
     )
+
+
+def _source_offsets(columns: RecordColumns, wanted: PartitionRange) -> pa.Array:
+    if wanted.runs is None:
+        return pa.array(columns.offsets)
+    return _nullable(wanted.runs.sources_of(columns.offsets))
+
+
+_RECORD_COLUMNS: Final[Mapping[str, Callable[[RecordColumns, PartitionRange], pa.Array]]] = {
+    "datacenter": lambda columns, wanted: _datacenter(wanted, len(columns)),
+    "topic": lambda columns, wanted: pa.repeat(pa.scalar(wanted.origin.topic), len(columns)),
+    "partition": lambda columns, wanted: _partition(wanted, len(columns)),
+    "offset": _source_offsets,
+    "aggregate_topic": lambda columns, wanted: pa.repeat(
+        pa.scalar(wanted.aggregate_topic), len(columns)
+    ),
+    "aggregate_offset": lambda columns, _: pa.array(columns.offsets),
+    "timestamp": lambda columns, _: pa.array(columns.timestamps_ms * _US_PER_MS).view(TIMESTAMP),
+    "key": lambda columns, _: binary_column(columns.payload, columns.keys, pa.binary()),
+    "value": lambda columns, _: binary_column(columns.payload, columns.values, pa.binary()),
+    "headers": lambda columns, _: headers_column(columns, HEADER),
+}
 
 
 def fingerprint_rows(columns: RecordColumns, wanted: PartitionRange) -> pa.RecordBatch:
@@ -94,10 +106,18 @@ def fingerprint_rows(columns: RecordColumns, wanted: PartitionRange) -> pa.Recor
 
 def _origin_columns(wanted: PartitionRange, count: int) -> list[pa.Array]:
     return [
-        pa.repeat(pa.scalar(wanted.origin.datacenter, type=pa.string()), count),
+        _datacenter(wanted, count),
         pa.repeat(pa.scalar(wanted.origin.topic), count),
-        pa.repeat(pa.scalar(wanted.partition, type=pa.int32()), count),
+        _partition(wanted, count),
     ]
+
+
+def _datacenter(wanted: PartitionRange, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(wanted.origin.datacenter, type=pa.string()), count)
+
+
+def _partition(wanted: PartitionRange, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(wanted.partition, type=pa.int32()), count)
 
 
 def _nullable(offsets: Int64s) -> pa.Array:

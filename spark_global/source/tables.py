@@ -17,7 +17,7 @@ never a guess.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -222,12 +222,19 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
 }
 
 
-def spark_schema(table: str) -> StructType:
-    """Return Spark's schema of a table, with a comment for each column."""
+PLACE_COLUMNS: Final = frozenset(
+    {"datacenter", "topic", "partition", "offset", "aggregate_topic", "aggregate_offset"}
+)
+"""Columns of `records` that say where a record is, and nothing of what it holds."""
+
+
+def spark_schema(table: str, columns: Collection[str] = ()) -> StructType:
+    """Return Spark's schema of a table or some of its columns, with a comment for each."""
     plain = from_arrow_schema(TABLES[table])
     return StructType(
         [
             StructField(each.name, each.dataType, each.nullable, {COMMENT: DESCRIPTIONS[each.name]})
             for each in plain.fields
+            if not columns or each.name in columns
         ]
     )

@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import (
 
 from local_cluster.client.model import TopicPartition
 from spark_global.source.options import ReadOptions
-from spark_global.source.reading import Rows, read_range
+from spark_global.source.record_reading import read_records
 from spark_global.source.splits import Split
 from spark_global.streaming.planner import Limits, StreamPlanner
 from spark_global.streaming.positions import (
@@ -45,9 +45,8 @@ class HeliographStreamReader(DataSourceStreamReader):
     pickles readers into tasks.
     """
 
-    def __init__(self, options: ReadOptions, rows: Rows) -> None:
+    def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        self._rows = rows
         self._driver: _Driver | None = None
 
     # -- on the driver ----------------------------------------------------------------------
@@ -101,7 +100,7 @@ class HeliographStreamReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Split), partition
-        yield from read_range(partition.range, self._rows, self._options.fetch_bytes_max)
+        yield from read_records(partition.range, self._options)
 
 
 # Spark asks by isinstance; the reader has one base class all the same.

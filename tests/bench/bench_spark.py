@@ -47,7 +47,14 @@ from tests.bench.spark_model import (
     markdown,
     row_name,
 )
-from tests.bench.spark_readers import CONNECTOR_OPTIONS, MASTER, delays, read, running_spark
+from tests.bench.spark_readers import (
+    CONNECTOR_OPTIONS,
+    HELIOGRAPH_COLUMNS,
+    MASTER,
+    delays,
+    read,
+    running_spark,
+)
 from tests.bench.starting import running_kafka, running_ours, running_zookeeper
 from tests.bench.systems import SETTINGS, System
 from tests.support.kafka_from_maven import connector_jars
@@ -175,6 +182,7 @@ def describe(directory: Path, scale: SparkScale) -> dict[str, str]:
         **machine.describe(directory),
         "Apache Kafka": kafka_version(),
         "PySpark": f"{pyspark.__version__}, {MASTER}",
+        "heliograph": f"option columns, as heliograph sql sets it: {HELIOGRAPH_COLUMNS}",
         "connector": f"{connector.stem}, {clients.stem}, {CONNECTOR_OPTIONS}",
         "both brokers": str(dict(SETTINGS)),
         "records": f"{scale.records:,} per topic in {scale.partitions} partitions, values of "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,12 @@ CONNECTOR_OPTIONS: Final = {
     "kafka.isolation.level": "read_committed",
     "includeHeaders": "true",
 }
+
+HELIOGRAPH_COLUMNS: Final[Mapping[What, str]] = {
+    "count": "partition",
+    "metadata": "partition,aggregate_offset,timestamp",
+}
+"""Option `columns`, as `heliograph sql` sets it. The connector has no such option."""
 
 
 @contextmanager
@@ -53,8 +59,11 @@ def read(session: SparkSession, reader: Reader, bootstrap: str, topic: str, what
     assert gateway is not None, "a session that runs has a JVM"
     jvm = gateway.proc.pid
     before, start = cpu_seconds([jvm]), time.perf_counter()
-    frame = session.read.format(format_of(reader)).options(**options_of(reader, bootstrap, topic))
-    rows = _consume(frame.load(), reader, what)
+    options = options_of(reader, bootstrap, topic)
+    if reader == "heliograph" and what in HELIOGRAPH_COLUMNS:
+        options["columns"] = HELIOGRAPH_COLUMNS[what]
+    frame = session.read.format(format_of(reader)).options(**options).load()
+    rows = _consume(frame, reader, what)
     return Read(rows, time.perf_counter() - start, cpu_seconds([jvm]) - before)
 
 

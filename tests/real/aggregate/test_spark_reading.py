@@ -21,8 +21,10 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.compress import Codec
 from mirror_maker.formats import Block, FlowKey, Run, encode_record, map_topic_name
 from mirror_maker.formats.verdicts import bucket_record, progress_record, verdicts_topic_name
+from spark_global.asked_columns import asked_columns
 from spark_global.links import MirrorLink
 from spark_global.prompt import read_questions
+from spark_global.source.tables import RECORDS
 from spark_global.sql import run_sql
 from spark_global.values.declaring import Decoding, PartDecoding, TopicDecoding
 from spark_global.values.not_decodable import SchemaFileError
@@ -41,6 +43,18 @@ SHIFT = 1_000
 MAPPED = 40
 """Records of jfk.flights, partition 0, of which the map speaks."""
 PER_PARTITION = 50
+
+SUBQUERIES = """
+    SELECT datacenter, (SELECT max(offset) FROM global_flights) AS newest
+    FROM global_flights WHERE aggregate_topic IN
+        (SELECT aggregate_topic FROM global_flights WHERE `offset` IS NOT NULL)
+"""
+SELF_JOIN = """
+    WITH pairs AS (
+        SELECT a.key, b.value FROM global_flights a JOIN global_flights b
+        USING (topic, partition, aggregate_offset))
+    SELECT key, value FROM pairs UNION ALL SELECT value, key FROM pairs
+"""
 
 
 def record(topic: str, partition: int, index: int) -> NewRecord:
@@ -241,6 +255,53 @@ def test_views_are_named_by_the_source_topic(spark: SparkSession, cluster: Clust
         "value",
         "headers",
     ]
+
+
+@pytest.mark.parametrize(
+    "names", ["datacenter,partition", "offset,aggregate_offset", "key,timestamp"]
+)
+def test_columns_that_are_asked_for_are_as_among_all(
+    spark: SparkSession, cluster: Cluster, names: str
+) -> None:
+    options: dict[str, str | int] = {"topic": "flights", "split_records_max": 7}
+    frame = load_table(spark, cluster.aggregate, "records", columns=names, **options)
+    whole = load_table(spark, cluster.aggregate, "records", **options).select(*frame.columns)
+    assert sorted(frame.columns) == sorted(names.split(","))
+    assert sorted(map(str, frame.collect())) == sorted(map(str, whole.collect()))
+
+
+@pytest.mark.parametrize(
+    ("query", "columns"),
+    [
+        ("SELECT count(*) FROM global_flights", "partition"),
+        ("SELECT topic, count(*) FROM global_flights GROUP BY topic", "topic"),
+        ("SELECT max(timestamp) FROM global_flights WHERE partition = 0", "partition timestamp"),
+        ("SELECT * FROM global_flights", " ".join(RECORDS.names)),
+        ("SELECT headers[0].key FROM global_flights LIMIT 3", "headers"),
+        ("SELECT key FROM global_flights UNION SELECT value FROM global_flights", "key value"),
+        (SUBQUERIES, "datacenter offset aggregate_topic"),
+        (SELF_JOIN, "topic partition aggregate_offset key value"),
+        ("SELECT * FROM global_flights TABLESAMPLE (50 PERCENT)", ""),
+        ("SELEC", ""),
+    ],
+)
+def test_a_query_reads_the_columns_that_it_needs(
+    spark: SparkSession, query: str, columns: str
+) -> None:
+    assert " ".join(asked_columns(spark, query, ["global_flights"])) == columns
+
+
+@pytest.mark.parametrize("query", [SUBQUERIES, SELF_JOIN])
+def test_views_for_one_query_answer_as_whole_views(
+    spark: SparkSession, cluster: Cluster, query: str
+) -> None:
+    found = []
+    for is_for_query_alone in (True, False):
+        create_views(spark, cluster.aggregate, query, is_for_query_alone=is_for_query_alone)
+        found.append(sorted(map(str, spark.sql(query).collect())))
+        assert (len(spark.table("global_flights").columns) == len(RECORDS)) != is_for_query_alone
+    assert found[0] == found[1]
+    assert found[0]
 
 
 def test_sql_prints_json(

@@ -31,8 +31,9 @@ from spark_global.source.columns import (
     headers_column,
     take_rows,
 )
-from spark_global.source.decoding import decode_columns
+from spark_global.source.decoding import decode_columns, decode_places, has_no_gap
 from spark_global.source.tables import HEADER
+from tests.support.compacted_batches import encode_cleaned
 
 GOLDEN = Path(__file__).parents[3] / "golden"
 
@@ -87,6 +88,18 @@ def test_several_batches_at_once() -> None:
     columns = decode_columns(opened(b"".join(batches)))
     assert as_records(columns) == expected
     assert fingerprint_columns(columns).tolist() == [fingerprint_record(r) for r in expected]
+
+
+def test_offsets_alone_need_the_payload_of_a_batch_with_gaps_only() -> None:
+    whole = encode_batch(ODD_RECORDS, base_offset=10)
+    cleaned = encode_cleaned(ODD_RECORDS, (0, 2, 3))
+    (header, _), (with_gaps, payload) = *opened(whole), *opened(cleaned)
+    assert (has_no_gap(header), has_no_gap(with_gaps)) == (True, False)
+    found = decode_places([(header, b""), (with_gaps, payload)])
+    expected = decode_columns([*opened(whole), *opened(cleaned)])
+    assert found.offsets.tolist() == expected.offsets.tolist()
+    middle = take_rows(found, 3, 7)
+    assert (len(middle), middle.offsets.tolist()) == (4, expected.offsets[3:7].tolist())
 
 
 def test_log_append_time_overrides_the_records_own() -> None:

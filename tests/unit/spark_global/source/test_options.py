@@ -57,6 +57,8 @@ def test_a_timestamp_without_zone_is_utc() -> None:
         ({"bootstrap": "h:1", "topicz": "x"}, "unknown option topicz; did you mean topic"),
         ({"bootstrap": "h:1", "table": "rows"}, "option table: 'rows' is none of records"),
         ({"bootstrap": "h:1", "partitions": "one"}, "option partitions: "),
+        ({"bootstrap": "h:1", "columns": "key,valu"}, "no column valu; did you mean value"),
+        ({"bootstrap": "h:1", "columns": "key", "table": "groups"}, "option columns: it is for"),
         ({"bootstrap": "h:1", "split_records_max": "0"}, "option split_records_max: 0"),
         ({"bootstrap": "h:1", "timestamp_first": "soon"}, "option timestamp_first: "),
         ({"bootstrap": "h:1", "links": "jfk"}, "option links: .*a JSON array"),

@@ -30,7 +30,7 @@ from mirror_maker.formats.verdicts import (
 from spark_global.addresses import ClusterAddress
 from spark_global.links import MirrorLink
 from spark_global.source.columns import RecordColumns
-from spark_global.source.decoding import decode_columns
+from spark_global.source.decoding import decode_columns, decode_places
 from spark_global.source.provenance import MapRuns
 from spark_global.source.rows import (
     audit_rows,
@@ -40,7 +40,13 @@ from spark_global.source.rows import (
     record_rows,
 )
 from spark_global.source.splits import Origin, PartitionRange
-from spark_global.source.tables import DESCRIPTIONS, SOURCE_SIDE, TABLES, spark_schema
+from spark_global.source.tables import (
+    DESCRIPTIONS,
+    PLACE_COLUMNS,
+    SOURCE_SIDE,
+    TABLES,
+    spark_schema,
+)
 from spark_global.source.verdicts import audited_partitions, select
 from spark_global.streaming.progress import Progress as StreamProgress
 
@@ -82,6 +88,16 @@ def test_records_carry_their_origin() -> None:
         "value": b"v1",
         "headers": [{"key": "n", "value": None}],
     }
+
+
+@pytest.mark.parametrize("name", TABLES["records"].names)
+def test_each_column_alone_is_as_among_all(name: str) -> None:
+    whole = record_rows(columns(), wanted())
+    assert record_rows(columns(), wanted(), (name,)) == whole.select([name])
+    if name in PLACE_COLUMNS:
+        batch = bytes(encode_batch(RECORDS, base_offset=10))
+        places = decode_places([(read_header(batch), b"")])
+        assert record_rows(places, wanted(), (name,)) == whole.select([name])
 
 
 def test_an_offset_that_the_map_does_not_tell_is_null() -> None:
