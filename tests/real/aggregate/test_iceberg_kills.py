@@ -138,14 +138,10 @@ class Campaign:
         _, read = self._progress()
         self.produce()
 
-        def has_committed() -> bool:
-            assert job.process.poll() is None, job.log_file.read_text()[-3_000:]
-            return self._progress()[1] > read
+        wait_for(lambda: self._progress()[1] > read, job)
 
-        wait_for(has_committed)
-
-    def wait_for_epoch(self, epoch: int) -> None:
-        wait_for(lambda: self._progress()[0] > epoch)
+    def wait_for_epoch(self, epoch: int, job: SparkJob) -> None:
+        wait_for(lambda: self._progress()[0] > epoch, job)
 
     def _progress(self) -> tuple[int, int]:
         state = self.state()
@@ -176,7 +172,7 @@ class Campaign:
         self.wait_for_batch(job)
         self.server.die_at_next_commit(place)
         self.produce()
-        wait_for(lambda: self.server.is_dead)
+        wait_for(lambda: self.server.is_dead, job)
         self.server.start()
         return job
 
@@ -185,7 +181,7 @@ class Campaign:
         folder = self.tables / self.name[0] / self.name[1] / "metadata"
         seen = set(folder.glob("*.avro"))
         self.produce()
-        wait_for(lambda: set(folder.glob("*.avro")) - seen, pause=0.001)
+        wait_for(lambda: set(folder.glob("*.avro")) - seen, job, pause=0.001)
         time.sleep(self.chance.choice((0, 0, 0.005, 0.02, 0.05)))
         job.kill()
         written = {each.as_uri() for each in set(folder.glob("*.avro")) - seen}
@@ -217,7 +213,8 @@ class Campaign:
         copy_to(old, more)
         if is_behind:
             self.done["changes before the links were there"] += 1
-            wait_for(lambda: self._progress()[1] >= len(SOURCES) * (old.first + more.stop))
+            read = len(SOURCES) * (old.first + more.stop)
+            wait_for(lambda: self._progress()[1] >= read, job)
         with ThreadPoolExecutor(1) as pool:
             here, there = (ClusterAddress(each.bootstrap) for each in self.aggregates)
             place = str(self.tables)
@@ -242,7 +239,7 @@ class Campaign:
         time.sleep(self.chance.random() / 4)
         job.signal(signal.SIGSTOP)
         successor = self.start()
-        self.wait_for_epoch(state.writer.epoch)
+        self.wait_for_epoch(state.writer.epoch, successor)
         job.signal(signal.SIGCONT)
         assert job.process.wait(WAIT_SECONDS_MAX) == 1
         assert "another writer has taken it over" in job.log_file.read_text()
@@ -263,10 +260,18 @@ def copy_to(aggregate: Aggregated, more: range) -> None:
         aggregate.run(aggregate.copy(f"{source}.{TOPIC}", more, keys=KEYS))
 
 
-def wait_for(is_done: Callable[[], object], pause: float = 0.05) -> None:
+def wait_for(
+    is_done: Callable[[], object], job: SparkJob | None = None, pause: float = 0.05
+) -> None:
+    """Wait, as long as the job lives; then or in the end say what it does."""
     deadline = time.monotonic() + WAIT_SECONDS_MAX
     while not is_done():
-        assert time.monotonic() < deadline
+        is_over = time.monotonic() > deadline
+        if job is not None and (is_over or job.process.poll() is not None):
+            job.process.send_signal(signal.SIGUSR1)
+            time.sleep(1)
+            pytest.fail(f"job: {job.process.poll()}\n{job.log_file.read_text()[-20_000:]}")
+        assert not is_over
         time.sleep(pause)
 
 

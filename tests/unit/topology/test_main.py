@@ -18,6 +18,7 @@ from spark_global.iceberg.small_files import GROUP_FILES_MIN, SMALL_BYTES
 from spark_global.iceberg.upserts.keys import BUCKETS, TOMBSTONE_HOURS
 from spark_global.materialize import LATE_SECONDS, TRIGGER_SECONDS
 from spark_global.prompt import IDLE_SECONDS
+from spark_global.serving.serving import LANES, RECORDS_MAX
 from spark_global.session import LOCAL_MASTER
 from spark_global.sql import LIMIT_DEFAULT
 from topology import version
@@ -25,7 +26,7 @@ from topology.cli.data_commands import sql
 from topology.deployment.state_dir import StateDir, default_state_root
 from topology.main import app
 from topology.model.topology import schema_text
-from topology.spark.command import MIB, compact, materialize, move_table
+from topology.spark.command import MIB, compact, materialize, move_table, serve
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 COMMANDS = (
@@ -229,6 +230,8 @@ def test_materialize_has_the_defaults_of_a_program() -> None:
     assert parameters["late_seconds"].default == LATE_SECONDS
     assert parameters["master"].default == LOCAL_MASTER
     assert run("spark", "materialize", "--to", "orc", "global_a", "/tmp/a").exit_code == 2
+    refused = run("spark", "materialize", "--to", "delta", "global_a", "/tmp/a")
+    assert refused.exit_code == 2 and "--to delta is not supported" in refused.output
     for arguments in (
         ("materialize", "a", "b"),
         ("translate-checkpoint", "a", "b", "--to", "c"),
@@ -273,6 +276,16 @@ def test_package_writes_the_archive(tmp_path: Path) -> None:
     assert (done.exit_code, "pip install cramjam" in done.output) == (0, True)
     assert zipfile.is_zipfile(tmp_path / "h.zip")
     assert run("spark", "package", "-o", str(tmp_path / "none" / "h.zip")).exit_code == 1
+
+
+def test_serve_has_the_defaults_of_a_program_and_needs_a_topic() -> None:
+    parameters = inspect.signature(serve).parameters
+    assert parameters["lanes"].default == LANES
+    assert parameters["records_max"].default == RECORDS_MAX
+    assert parameters["trigger_seconds"].default == TRIGGER_SECONDS
+    for to in ("nyc", "nyc:", ":topic"):
+        refused = run("spark", "serve", "global_a", "--to", to, "--checkpoint", "c")
+        assert refused.exit_code == 2 and "names no topic" in refused.output
 
 
 def test_iceberg_options_that_do_not_fit_are_refused() -> None:
