@@ -29,6 +29,9 @@ SILENCE_SECONDS_MAX: Final = 60.0
 LOOK_BACK: Final = 100
 """Offsets before the end where a position is looked for first: a record and a marker per batch."""
 
+MESSAGE_BYTES_MAX: Final = 1_000_000_000
+"""The most that librdkafka allows. It counts before compression; the topic has its own limit."""
+
 
 def librdkafka_config(address: ClusterAddress) -> dict[str, str | int | bool]:
     """Return the connection's configs. Raises SecurityError."""
@@ -73,6 +76,7 @@ def open_producer(address: ClusterAddress, transactional_id: str) -> Producer:
             "partitioner": "murmur2_random",
             "linger.ms": 5,
             "compression.type": "lz4",
+            "message.max.bytes": MESSAGE_BYTES_MAX,
         }
     )
     repeated(lambda: producer.init_transactions(CALL_SECONDS))
@@ -110,7 +114,7 @@ def last_position(address: ClusterAddress, topic: str, lane: int) -> LanePositio
         back = LOOK_BACK
         while True:
             start = max(low, high - back)
-            value = _last_value(consumer, TopicPartition(topic, lane, start))
+            value = _last_value(consumer, TopicPartition(topic, lane, start), high)
             if value is not None:
                 return LanePosition.decode(value)
             if start == low:
@@ -122,8 +126,12 @@ def last_position(address: ClusterAddress, topic: str, lane: int) -> LanePositio
         consumer.close()
 
 
-def _last_value(consumer: Consumer, start: TopicPartition) -> bytes | None:
-    """Return the value of the last committed record from an offset on; None without one."""
+def _last_value(consumer: Consumer, start: TopicPartition, end: int) -> bytes | None:
+    """Return the value of the last committed record from an offset on; None without one.
+
+    `end` is the end of the log. A leader that was just elected may not know it yet: its responses
+    end before. So the log is read until a response ends there.
+    """
     assert start.offset != OFFSET_INVALID
     consumer.assign([start])
     last: bytes | None = None
@@ -131,13 +139,17 @@ def _last_value(consumer: Consumer, start: TopicPartition) -> bytes | None:
         message = consumer.poll(SILENCE_SECONDS_MAX)
         if message is None:
             raise KafkaException(
-                KafkaError(KafkaError._TIMED_OUT, f"{start.topic}-{start.partition}: no answer")
+                KafkaError(
+                    KafkaError._TIMED_OUT,
+                    f"{start.topic}-{start.partition}: no answer as far as offset {end}",
+                )
             )
         error = message.error()
         if error is None:
             last = message.value()
         elif error.code() == KafkaError._PARTITION_EOF:
-            return last
+            if (message.offset() or 0) >= end:
+                return last
         elif not error.retriable():
             raise KafkaException(error)
 

@@ -4,16 +4,19 @@ A lane is a fixed share of the rows of every batch. It writes its records of a b
 transaction, together with its position: the last record of the lane's partition in the topic of
 positions. A query that runs a batch again has the same rows in each lane.
 
-    the lane's position    verdict
-    none                   write
-    of another query       refused: the numbers of its batches mean other records
-    of an earlier batch    write
-    of this or a later one skip: the lane has committed it, or the query is a replaced one
+    the lane's position          verdict
+    none                         write
+    of another query             refused: the numbers of its batches mean other records
+    of another number of lanes   refused: its rows are spread over the lanes otherwise
+    of an earlier batch          write
+    of this batch                skip, if the lane has the same rows; else refused
+    of a later batch             refused: the query is a replaced one, or its checkpoint is old
 """
 
 from __future__ import annotations
 
 import json
+import zlib
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -21,7 +24,7 @@ VERSION: Final = 1
 
 
 class ServedByAnotherError(ValueError):
-    """The positions belong to another query."""
+    """The positions belong to another query, or to other rows of it."""
 
 
 class BrokenPositionError(ValueError):
@@ -29,15 +32,44 @@ class BrokenPositionError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class LanePosition:
-    """The last batch that a lane has written."""
+class Batch:
+    """A batch of a query."""
 
     query_id: str
     """Spark's id of the query, which its checkpoint keeps."""
-    batch: int
+    number: int
+    lanes: int
+    """How many lanes its rows are spread over."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many records a lane has in a batch, and which, whatever their order."""
+
+    records: int = 0
+    checksum: int = 0
+
+    def add(self, key: bytes | None, value: bytes | None) -> None:
+        self.checksum += zlib.crc32(value or b"", zlib.crc32(key or b""))
+        self.records += 1
+
+
+@dataclass(frozen=True, slots=True)
+class LanePosition:
+    """The last batch that a lane has written, and its records."""
+
+    batch: Batch
+    tally: Tally
 
     def encode(self) -> bytes:
-        document = {"version": VERSION, "query": self.query_id, "batch": self.batch}
+        document = {
+            "version": VERSION,
+            "query": self.batch.query_id,
+            "batch": self.batch.number,
+            "lanes": self.batch.lanes,
+            "records": self.tally.records,
+            "checksum": self.tally.checksum,
+        }
         return json.dumps(document, separators=(",", ":")).encode()
 
     @classmethod
@@ -50,22 +82,46 @@ class LanePosition:
                     f"the position is of version {document['version']!r}; this program knows "
                     f"{VERSION}"
                 )
-            return cls(str(document["query"]), int(document["batch"]))
+            numbers = (int(document[name]) for name in ("batch", "lanes", "records", "checksum"))
+            number, lanes, records, checksum = numbers
+            return cls(Batch(str(document["query"]), number, lanes), Tally(records, checksum))
         except (KeyError, TypeError, ValueError) as error:
             raise BrokenPositionError(f"the last record is no position: {error!r}") from error
 
 
-def is_new(held: LanePosition | None, batch: LanePosition) -> bool:
+def is_new(held: LanePosition | None, batch: Batch) -> bool:
     """Return whether a lane must write a batch. Raises ServedByAnotherError."""
     if held is None:
         return True
-    if held.query_id != batch.query_id:
+    last = held.batch
+    if last.query_id != batch.query_id:
         raise ServedByAnotherError(
-            f"query {held.query_id} has served batch {held.batch}, and this is query "
+            f"query {last.query_id} has served batch {last.number}, and this is query "
             f"{batch.query_id}: go on with the checkpoint of that query, or serve under another "
             "--name, which writes everything again"
         )
-    return held.batch < batch.batch
+    if last.lanes != batch.lanes:
+        raise ServedByAnotherError(
+            f"batch {last.number} was spread over {last.lanes} lanes, and the topic of positions "
+            f"has {batch.lanes} partitions now: serve under another --name, which writes "
+            "everything again"
+        )
+    if last.number > batch.number:
+        raise ServedByAnotherError(
+            f"batch {last.number} of the query is served, and this is batch {batch.number}: "
+            "another driver runs the query, or the checkpoint is an older copy"
+        )
+    return last.number < batch.number
+
+
+def check_same(held: LanePosition, found: Tally) -> None:
+    """Refuse a batch that runs again with other rows. Raises ServedByAnotherError."""
+    if held.tally != found:
+        raise ServedByAnotherError(
+            f"batch {held.batch.number} was served with {held.tally.records} records, and runs "
+            f"again with {found.records}, or with others: the checkpoint is an older copy, or the "
+            "records have changed"
+        )
 
 
 def positions_topic_name(name: str) -> str:

@@ -29,7 +29,7 @@ from spark_global.materialize import (
     triggered,
 )
 from spark_global.serving.lanes import ServedTopic, write_lane
-from spark_global.serving.positions import LanePosition
+from spark_global.serving.positions import Batch
 from spark_global.serving.records import as_records
 from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
 from spark_global.sql import explain_error
@@ -84,7 +84,7 @@ def start_serving(session: SparkSession, aggregate: Aggregate, wanted: Serving) 
     query_id: Future[str] = Future()
 
     def write(rows: DataFrame, batch: int) -> None:
-        write_batch(rows, LanePosition(query_id.result(), batch), wanted.target, lanes)
+        write_batch(rows, Batch(query_id.result(), batch, lanes), wanted.target)
 
     writer = (
         frame.writeStream.queryName(f"serve {wanted.rows.view}")
@@ -96,10 +96,10 @@ def start_serving(session: SparkSession, aggregate: Aggregate, wanted: Serving) 
     return query
 
 
-def write_batch(rows: DataFrame, batch: LanePosition, target: ServedTopic, lanes: int) -> int:
+def write_batch(rows: DataFrame, batch: Batch, target: ServedTopic) -> int:
     """Write the rows that no lane has written yet; return how many."""
     task = functools.partial(write_lane, target=target, batch=batch)
-    done = as_records(rows, lanes).mapInArrow(task, "lane int, records long").collect()
+    done = as_records(rows, batch.lanes).mapInArrow(task, "lane int, records long").collect()
     return sum(int(each["records"]) for each in done)
 
 

@@ -19,7 +19,7 @@ from pyspark.sql import functions as sql
 
 from spark_global.addresses import ClusterAddress
 from spark_global.serving.lanes import ServedTopic
-from spark_global.serving.positions import LanePosition, transactional_id
+from spark_global.serving.positions import Batch, transactional_id
 from spark_global.serving.serving import prepare_topics, start_serving, write_batch
 from tests.support.aggregated import SHIFT, Aggregated
 from tests.support.cluster import running_broker
@@ -103,21 +103,26 @@ def test_a_batch_that_runs_again_is_not_written_again(spark: SparkSession, nyc: 
     killed.produce("out", b"of a killed writer")
     killed.flush()
 
-    batch = LanePosition("query", 0)
-    assert write_batch(first, batch, target, 2) == in_lane  # one lane, then a kill
-    assert write_batch(rows, batch, target, 2) == 20 - in_lane
-    assert write_batch(rows, batch, target, 2) == 0
+    batch, batch_2 = Batch("query", 0, 2), Batch("query", 2, 2)
+    assert write_batch(first, batch, target) == in_lane  # one lane, then a kill
+    assert write_batch(rows, batch, target) == 20 - in_lane
+    assert write_batch(rows, batch, target) == 0
     expected = Counter(json.dumps({"word": f"v{i}"}, separators=(",", ":")) for i in range(20))
     assert Counter(value for _, value in committed(nyc.bootstrap, "out")) == expected
-    assert write_batch(rows.limit(0), LanePosition("query", 1), target, 2) == 0
-    assert write_batch(rows, LanePosition("query", 2), target, 2) == 20
+    assert write_batch(rows.limit(0), Batch("query", 1, 2), target) == 0
+    assert write_batch(rows, batch_2, target) == 20
     assert Counter(value for _, value in committed(nyc.bootstrap, "out")) == expected + expected
     with pytest.raises(PySparkException, match="query query has served batch 2, and this is"):
-        write_batch(rows, LanePosition("another", 3), target, 2)
+        write_batch(rows, Batch("another", 3, 2), target)
+    with pytest.raises(PySparkException, match="the checkpoint is an older copy"):
+        write_batch(spark.range(20).selectExpr("concat('w', id) AS word"), batch_2, target)
     with pytest.raises(KafkaException, match="old epoch"):
         killed.produce("out", b"of a zombie")
         killed.flush(10)
     assert len(committed(nyc.bootstrap, "out")) == 40
+    # Compressed it is far below the topic's max.message.bytes.
+    large = spark.range(1).selectExpr("repeat('x', 1500000) AS word")
+    assert write_batch(large, Batch("query", 3, 2), target) == 1
 
 
 def test_records_keep_their_content_and_name_their_origin(

@@ -2,35 +2,70 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 
 from spark_global.addresses import ClusterAddress
 from spark_global.links import MirrorLink
 from spark_global.serving.lanes import ServedTopic
 from spark_global.serving.positions import (
+    Batch,
     BrokenPositionError,
     LanePosition,
     ServedByAnotherError,
+    Tally,
+    check_same,
     is_new,
 )
 from spark_global.serving.serving import OwnInputError, check_no_loop
 from spark_global.views import Aggregate
 
-HELD = LanePosition("q", 7)
+
+def tally_of(*values: bytes) -> Tally:
+    tally = Tally()
+    for value in values:
+        tally.add(None, value)
+    return tally
+
+
+HELD = LanePosition(Batch("q", 7, 4), tally_of(b"a", b"b"))
 
 
 def test_a_batch_is_written_once() -> None:
-    assert is_new(None, LanePosition("q", 3))
-    assert is_new(HELD, LanePosition("q", 8))
-    assert is_new(HELD, LanePosition("q", 9))  # a batch without rows in the lane leaves no position
-    assert not is_new(HELD, LanePosition("q", 7))
-    assert not is_new(HELD, LanePosition("q", 6))
-    with pytest.raises(ServedByAnotherError, match=r"query q has served batch 7, and this is .* p"):
-        is_new(HELD, LanePosition("p", 8))
+    assert is_new(None, Batch("q", 3, 4))
+    assert is_new(HELD, Batch("q", 8, 4))
+    assert is_new(HELD, Batch("q", 9, 4))  # a batch without rows in the lane leaves no position
+    assert not is_new(HELD, Batch("q", 7, 4))
+
+
+@pytest.mark.parametrize(
+    ("batch", "why"),
+    [
+        (Batch("p", 8, 4), r"query q has served batch 7, and this is query p"),
+        (Batch("q", 6, 4), r"batch 7 of the query is served, and this is batch 6"),
+        (Batch("q", 7, 6), r"spread over 4 lanes, and the topic of positions has 6 partitions"),
+        (Batch("q", 8, 6), r"spread over 4 lanes"),
+    ],
+)
+def test_what_would_lose_or_double_rows_is_refused(batch: Batch, why: str) -> None:
+    with pytest.raises(ServedByAnotherError, match=why):
+        is_new(HELD, batch)
+
+
+@pytest.mark.parametrize("values", [(b"a",), (b"a", b"c"), (b"a", b"b", b"b"), ()])
+def test_a_batch_that_runs_again_has_the_same_rows(values: tuple[bytes, ...]) -> None:
+    check_same(HELD, tally_of(b"a", b"b"))
+    check_same(HELD, tally_of(b"b", b"a"))
+    with pytest.raises(ServedByAnotherError, match=f"served with 2 .* again with {len(values)}"):
+        check_same(HELD, tally_of(*values))
 
 
 def test_a_position_is_read_as_it_was_written() -> None:
-    assert HELD.encode() == b'{"version":1,"query":"q","batch":7}'
+    assert HELD.encode() == (
+        b'{"version":1,"query":"q","batch":7,"lanes":4,"records":2,"checksum":%d}'
+        % (zlib.crc32(b"a") + zlib.crc32(b"b"))
+    )
     assert LanePosition.decode(HELD.encode()) == HELD
     for value in (None, b"", b"{}", b"[]", b'{"version":2}', b'{"version":1,"query":"q"}'):
         with pytest.raises(BrokenPositionError):
