@@ -28,6 +28,7 @@ from local_cluster.security.authentication.listener_security import (
     TlsSettings,
     check_listener,
 )
+from local_cluster.security.authentication.oauth.settings import OauthSettings, check_allowed
 
 FlushMode = Literal["fsync", "page_cache"]
 _STRICT: Final = ConfigDict(extra="forbid")
@@ -94,12 +95,18 @@ class BrokerSettings:
     broker_principals: tuple[str, ...] = ()
     """Principals of the brokers, such as User:broker: requests between brokers need one of them,
     on whatever listener they arrive. Only a PLAINTEXT inter-broker listener is trusted by name."""
+    oauth_allowed_urls: tuple[str, ...] = ()
+    """Addresses that this broker may ask for keys of tokens, as in Kafka's
+    org.apache.kafka.sasl.oauthbearer.allowed.urls."""
     config: dict[str, str] = field(default_factory=dict)
     """Kafka broker configs by their own names, such as auto.create.topics.enable."""
 
     def __post_init__(self) -> None:
         if self.http_port is not None:
             check_binding(self.http_host, self.http_security)
+        for each in self.listeners:
+            if each.sasl is not None and each.sasl.oauth is not None:
+                check_allowed(each.sasl.oauth, self.oauth_allowed_urls)
         protocol = self._inter_broker_protocol
         if protocol is None:
             names = ", ".join(each.name for each in self.listeners)
@@ -138,6 +145,7 @@ _OWNERS: Final[Mapping[Any, type[Any]]] = {
     "inter_broker_security": ClientSecurity,
     "tls": TlsSettings,
     "sasl": SaslSettings,
+    "oauth": OauthSettings,
     "http_security": HttpSecurity,
     "token": Secret,
     "accepted_tokens": Secret,

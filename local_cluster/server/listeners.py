@@ -18,6 +18,7 @@ from local_cluster.handlers.services import BrokerServices
 from local_cluster.log.disk.cold_reads import ColdReads
 from local_cluster.security.authentication.distinguished_name import subject_of
 from local_cluster.security.authentication.listener_security import SaslSettings
+from local_cluster.security.authentication.oauth.signing_keys import SigningKeys
 from local_cluster.security.authentication.principal_rules import PrincipalRules
 from local_cluster.security.authentication.tls_contexts import TlsContexts
 from local_cluster.server.accept.acceptor import Acceptor
@@ -62,6 +63,11 @@ class Listeners:
             for item in settings.listeners
             if item.tls is not None
         }
+        self._signing_keys = {
+            item.name: SigningKeys(item.name, item.sasl.oauth)
+            for item in settings.listeners
+            if item.sasl is not None and item.sasl.oauth is not None
+        }
         self._sockets = {item.name: bind(item.host, item.port) for item in settings.listeners}
         self.meters = RequestMeters()
         self.counters = {each: ListenerCounters(self.meters) for each in self._sockets}
@@ -95,6 +101,8 @@ class Listeners:
     def open(self, services: BrokerServices, cold_reads: ColdReads) -> None:
         """Accept connections, and hand their requests to the handlers."""
         self._client_metrics = services.client_metrics
+        for keys in self._signing_keys.values():
+            keys.start()
         for name, bound in self._sockets.items():
             connect = self._connections_of(self._listeners[name], services, cold_reads)
             make = self._over_tls(name, connect, cold_reads) if name in self._tls else connect
@@ -158,7 +166,9 @@ class Listeners:
         shared = SharedSasl(
             listener.name,
             sasl.mechanisms,
-            Credentials(sasl.users, services.scram_users, sasl.mechanisms),
+            Credentials(
+                sasl, services.scram_users, self._signing_keys.get(listener.name), services.clock
+            ),
             self._failure_delay_ms,
             self._session_ms_max,
             self.counters[listener.name],
@@ -213,6 +223,8 @@ class Listeners:
         """Accept no more connections, and close the open ones."""
         if self._idle_sweep is not None:
             self._idle_sweep.cancel()
+        for keys in self._signing_keys.values():
+            keys.stop()
         for acceptor in self._acceptors:
             acceptor.close()
         for connection in tuple(self._connections):

@@ -1,17 +1,19 @@
-"""Kafka's own tools of 4.4 against a listener with SASL over TLS, and one with certificates."""
+"""Kafka's own tools of 4.4 against listeners with SASL over TLS: SCRAM, tokens, certificates."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from local_cluster.client.auth.security import Secret
 from local_cluster.security.authentication.listener_security import SaslSettings, TlsSettings
+from local_cluster.security.authentication.oauth.settings import OauthSettings
 from local_cluster.settings import Listener
 from tests.support.authority import STORE_PASSWORD, Authority
 from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.issuer import Issuer
 from tests.support.java_process import run_java
 from tests.support.quiet_ports import quiet_ports
 
@@ -27,12 +29,18 @@ def authority(tmp_path: Path) -> Authority:
 
 
 @pytest.fixture
+def issuer() -> Issuer:
+    return Issuer()
+
+
+@pytest.fixture
 async def broker(
-    zookeeper: str, tmp_path: Path, authority: Authority
+    zookeeper: str, tmp_path: Path, authority: Authority, issuer: Issuer
 ) -> AsyncIterator[BrokerProcess]:
     (tmp_path / "admin").write_text(PASSWORD)
     pem = str(authority.issue("broker").pem)
-    ports = quiet_ports(2)
+    issuer.write_key_set(tmp_path / "keys.json")
+    ports = quiet_ports(3)
     listeners = [
         Listener(
             name="SASL",
@@ -56,12 +64,30 @@ async def broker(
                 client_auth="required",
             ),
         ),
+        Listener(
+            name="TOKENS",
+            host="127.0.0.1",
+            port=ports[2],
+            security_protocol="SASL_SSL",
+            sasl=SaslSettings(
+                mechanisms=("OAUTHBEARER",),
+                oauth=OauthSettings(keys_file=str(tmp_path / "keys.json")),
+            ),
+            tls=TlsSettings(keystore_file=pem),
+        ),
     ]
     async with running_broker(zookeeper, tmp_path, listeners=listeners) as broker:
         yield broker
 
 
-async def tool(port: int, config: Path, name: str, *arguments: str, lines: str = "") -> str:
+async def tool(
+    port: int,
+    config: Path,
+    name: str,
+    *arguments: str,
+    lines: str = "",
+    options: Sequence[str] = (),
+) -> str:
     program = name if name.startswith("kafka.") else f"org.apache.kafka.tools.{name}"
     option = "--command-config"
     return await run_java(
@@ -69,6 +95,7 @@ async def tool(port: int, config: Path, name: str, *arguments: str, lines: str =
         *("--bootstrap-server", f"127.0.0.1:{port}", option, str(config)),
         *arguments,
         lines=lines,
+        options=options,
     )
 
 
@@ -142,3 +169,32 @@ async def test_a_java_client_with_a_certificate(
     port = broker.settings.listeners[2].port
     await tool(port, config, "TopicCommand", "--create", "--topic", "t", "--partitions", "2")
     assert "PartitionCount: 2" in await tool(port, config, "TopicCommand", "--describe")
+
+
+async def test_a_java_client_with_a_token(
+    broker: BrokerProcess, authority: Authority, issuer: Issuer, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text(issuer.token("alice"))
+    oauth = "org.apache.kafka.common.security.oauthbearer"
+    config = client_config(
+        tmp_path / "alice.properties",
+        authority,
+        [
+            "security.protocol=SASL_SSL",
+            "sasl.mechanism=OAUTHBEARER",
+            f"sasl.jaas.config={oauth}.OAuthBearerLoginModule required;",
+            f"sasl.login.callback.handler.class={oauth}.OAuthBearerLoginCallbackHandler",
+            f"sasl.oauthbearer.token.endpoint.url={token.as_uri()}",
+        ],
+    )
+    allowed = tuple(
+        f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.{name}={value}"
+        for name, value in (("urls", token.as_uri()), ("files", str(token)))
+    )
+    port = broker.settings.listeners[3].port
+    command = ("TopicCommand", "--create", "--topic", "t", "--partitions", "2")
+    await tool(port, config, *command, options=allowed)
+    token.write_text(Issuer().token("alice"))
+    with pytest.raises(AssertionError, match="no valid signature of the issuer"):
+        await tool(port, config, "TopicCommand", "--describe", options=allowed)

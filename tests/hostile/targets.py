@@ -8,6 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from joserfc.jwk import KeySet
+
 import local_cluster.handlers.all  # noqa: F401  (registers what is served)
 from local_cluster.coordinator_runtime.outcome import UnreadableRecordError
 from local_cluster.groups import records as group_records
@@ -22,6 +24,9 @@ from local_cluster.security.authentication.exchanges import (
     PlainExchange,
     ScramExchange,
 )
+from local_cluster.security.authentication.oauth.bearer_exchange import BearerExchange
+from local_cluster.security.authentication.oauth.settings import OauthSettings
+from local_cluster.security.authentication.oauth.token_rules import verify_token
 from local_cluster.security.authentication.scram_credentials import credential_of
 from local_cluster.transactions import records as transaction_records
 from local_cluster.wire import fetch, messages, offset_commit, produce
@@ -30,6 +35,7 @@ from local_cluster.wire.errors import KafkaError, PeerError
 from local_cluster.wire.frame import FrameReceiver, frame_size_prefix
 from local_cluster.wire.header import read_request_header
 from tests.golden.frames import golden
+from tests.support.issuer import Issuer
 from topology.file.load import parse_topology
 from topology.problems import InvalidTopology
 
@@ -155,6 +161,36 @@ def read_login(login: bytes) -> object:
     return None
 
 
+@lru_cache
+def _issuer() -> Issuer:
+    return Issuer()
+
+
+@lru_cache
+def _key_set() -> KeySet:
+    return _issuer().key_set()
+
+
+@lru_cache
+def _tokens() -> tuple[bytes, ...]:
+    """Return first messages of OAUTHBEARER whose tokens have expired."""
+    issuer = _issuer()
+    tokens = [issuer.token("user", exp=1), issuer.token("user", exp=1, aud=["a"], nbf=0)]
+    return tuple(
+        f"n,{name},\x01auth=Bearer {token}\x01\x01".encode()
+        for name in ("", "a=user")
+        for token in tokens
+    )
+
+
+def read_token(message: bytes) -> object:
+    settings = OauthSettings(keys_file="of-the-issuer", clock_skew_seconds=0)
+    exchange = BearerExchange(lambda token: verify_token(token, _key_set(), settings, 2_000))
+    exchange.respond(message)
+    assert exchange.username is None, "a login without a valid token"
+    return None
+
+
 def _pairs(name: str) -> tuple[bytes, ...]:
     """Return keys and values of a golden file, each as key size (uint16), key, value."""
     lines = (line.split() for line in (GOLDEN / name).read_text().splitlines())
@@ -206,6 +242,7 @@ TARGETS: Final = (
     Target("frames", _streams, read_stream, (PeerError,)),
     Target("batches", _batches, read_batch, (KafkaError,), 20),
     Target("logins", _logins, read_login, (AuthenticationError,)),
+    Target("tokens", _tokens, read_token, (AuthenticationError,)),
     Target(
         "group-records",
         lambda: _pairs("group_records.txt") + _pairs("consumer_group_records.txt"),

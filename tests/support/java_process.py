@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,12 +53,20 @@ class JavaProcess:
 
 
 async def run_java(
-    program: str, *arguments: str, lines: str = "", seconds_max: float = 120.0
+    program: str,
+    *arguments: str,
+    lines: str = "",
+    options: Sequence[str] = (),
+    seconds_max: float = 120.0,
 ) -> str:
-    """Run a program to its end; what it printed. A failure shows its errors."""
+    """Run a program to its end; what it printed. A failure shows its errors.
+
+    `options` are more ones of the JVM.
+    """
+    java, *rest = java_command(program)
     done = await asyncio.to_thread(
         subprocess.run,
-        [*java_command(program), *arguments],
+        [java, *options, *rest, *arguments],
         input=lines,
         capture_output=True,
         text=True,

@@ -83,6 +83,7 @@ def broker_daemon(
         inter_broker_listener=cluster.inter_broker_listener.name,
         inter_broker_security=cluster.inter_broker_security.client(directory),
         broker_principals=tuple(cluster.effective_broker_principals),
+        oauth_allowed_urls=tuple(cluster.oauth_allowed_urls),
         zookeeper_connect=connect,
         log_dirs=log_dirs,
         flush=cluster.flush,

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from local_cluster.client.auth.security import Secret
+from local_cluster.security.authentication.oauth.settings import HTTPS_PATTERN
 from spark_global.values.declaring import Registry
 from topology.model import Topology
 from topology.model.cluster import LISTENER_PATTERN, LOG_DIR_PATTERN
@@ -30,6 +31,7 @@ _PATTERN_TEXTS = {
     CHROOT_PATTERN: "a path such as /ewr",
     TOPIC_PATTERN: "a topic name of letters, digits, ., _ and -, at most 249 of them",
     LOG_DIR_PATTERN: "an absolute path, a name of letters, digits, - and _, or .",
+    HTTPS_PATTERN: "an address such as https://issuer.example/keys",
     PRINCIPAL_PATTERN: "a principal such as User:admin",
     ANY_PRINCIPAL_PATTERN: "a principal such as User:admin",
     LISTENER_PATTERN: "a name such as PLAINTEXT, of letters, digits, - and _",

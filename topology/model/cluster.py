@@ -7,7 +7,9 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, Tag
 
+from local_cluster.client.auth.scram import HASHES
 from local_cluster.security.authentication.listener_security import SecurityProtocol
+from local_cluster.security.authentication.oauth.settings import HTTPS_PATTERN
 from topology.model.listener_security import (
     Authorizer,
     PrincipalName,
@@ -188,6 +190,8 @@ class Cluster(Entry):
     """Principals of single services, in place of the one in `security`."""
     inter_broker_security: Security = Security()
     """How a broker of our own cluster connects to the others, on the inter-broker listener."""
+    oauth_allowed_urls: list[Annotated[str, Field(pattern=HTTPS_PATTERN)]] = []
+    """Addresses that brokers may ask for keys of tokens; each `keys_url` of `oauth` must be one."""
     broker_principals: list[PrincipalName] | None = None
     """Principals that count as brokers; default: User: and the user of `inter_broker_security`."""
     authorizer: Authorizer | None = None
@@ -247,7 +251,7 @@ class Cluster(Entry):
             if listener.sasl is not None
             for mechanism in listener.sasl.mechanisms
         }
-        return sorted(found - {"PLAIN"})
+        return sorted(found & HASHES.keys())
 
     @property
     def effective_datacenter(self) -> str:

@@ -18,6 +18,7 @@ from local_cluster.security.authentication.listener_security import (
     TlsSettings,
     TlsVersion,
 )
+from local_cluster.security.authentication.oauth.settings import HTTPS_PATTERN, OauthSettings
 from local_cluster.security.authentication.principal_rules import DEFAULT_RULES
 from topology.model.scalars import Entry
 from topology.model.security import SecretPlace, Security, path_at, secret_at
@@ -71,6 +72,42 @@ class Tls(Entry):
         )
 
 
+class Oauth(Entry):
+    """Whose tokens OAUTHBEARER takes: one issuer, and what its tokens must say."""
+
+    keys_file: FileName | None = None
+    """JSON Web Key Set of the issuer; a relative path starts at the directory of the topology
+    file."""
+    keys_url: Annotated[str, Field(pattern=HTTPS_PATTERN)] | None = None
+    """Where the issuer serves its key set; `oauth_allowed_urls` of the cluster must list it."""
+    keys_ca_file: FileName | None = None
+    """PEM file of the authorities that sign the certificate of `keys_url`; default: the
+    system's."""
+    keys_refresh_seconds: Annotated[int, Field(strict=True, ge=1, le=86_400)] = 3_600
+    """Time between two requests to `keys_url`."""
+    expected_issuer: Annotated[str, Field(min_length=1)] | None = None
+    """The claim `iss` that every token must have."""
+    expected_audiences: Annotated[list[str], Field(min_length=1)] | None = None
+    """The claim `aud` of a token must have one of these."""
+    principal_claim: Annotated[str, Field(min_length=1)] = "sub"
+    """The claim with the user's name."""
+    clock_skew_seconds: Annotated[int, Field(strict=True, ge=0, le=3_600)] = 30
+    """Tolerance for the issuer's clock."""
+
+    def settings(self, directory: Path) -> OauthSettings:
+        """Return a broker's settings. Raises ValueError for keys that do not go together."""
+        return OauthSettings(
+            keys_file=path_at(directory, self.keys_file),
+            keys_url=self.keys_url,
+            keys_ca_file=path_at(directory, self.keys_ca_file),
+            keys_refresh_seconds=self.keys_refresh_seconds,
+            expected_issuer=self.expected_issuer,
+            expected_audiences=tuple(self.expected_audiences or ()),
+            principal_claim=self.principal_claim,
+            clock_skew_seconds=self.clock_skew_seconds,
+        )
+
+
 class Sasl(Entry):
     """The mechanisms of a listener, and its users that need no ZooKeeper."""
 
@@ -79,11 +116,17 @@ class Sasl(Entry):
     users: dict[UserName, SecretPlace] = {}
     """Where the password of each user is. PLAIN knows only these users; SCRAM also those that
     `kafka-configs` creates."""
+    oauth: Oauth | None = None
+    """For OAUTHBEARER: whose tokens are taken."""
 
     def settings(self, directory: Path) -> SaslSettings:
         """Return a broker's settings. Raises ValueError for keys that do not go together."""
         users = {name: place.secret(directory) for name, place in self.users.items()}
-        return SaslSettings(mechanisms=tuple(self.mechanisms), users=users)
+        return SaslSettings(
+            mechanisms=tuple(self.mechanisms),
+            users=users,
+            oauth=self.oauth.settings(directory) if self.oauth is not None else None,
+        )
 
 
 class Credentials(Entry):

@@ -24,6 +24,7 @@ _OF_OWN_CLUSTERS: Final = (
     "http",
     "inter_broker_security",
     "broker_principals",
+    "oauth_allowed_urls",
     "authorizer",
     "users",
     "acls",

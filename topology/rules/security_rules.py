@@ -19,7 +19,8 @@ def check_security(cluster: Cluster, here: Location) -> Iterator[Finding]:
     """Yield what a listener or a connection of one of our own clusters lacks."""
     broken: set[str] = set()
     for index, listener in enumerate(cluster.listeners):
-        findings = list(_check_listener(listener, (*here, "listeners", index)))
+        at = (*here, "listeners", index)
+        findings = [*_check_listener(listener, at), *_check_keys_url(cluster, listener, at)]
         yield from findings
         if findings:
             broken.add(listener.name)
@@ -99,6 +100,16 @@ def _check_listener(listener: Listener, here: Location) -> Iterator[Finding]:
         check_listener(listener.security_protocol, tls_settings, sasl_settings)
     except ValueError as error:
         yield Finding(here, str(error))
+
+
+def _check_keys_url(cluster: Cluster, listener: Listener, here: Location) -> Iterator[Finding]:
+    """Yield an address that the brokers may not ask for keys of tokens."""
+    oauth = listener.sasl.oauth if listener.sasl is not None else None
+    allowed = cluster.oauth_allowed_urls
+    if oauth is not None and oauth.keys_url not in (None, *allowed):
+        expected = "one of the cluster's `oauth_allowed_urls`: " + (", ".join(allowed) or "none")
+        nearest = nearest_name(oauth.keys_url, allowed)
+        yield Finding((*here, "sasl", "oauth", "keys_url"), expected, nearest)
 
 
 def _check_connection(security: Security, listener: Listener, here: Location) -> Iterator[Finding]:

@@ -48,6 +48,11 @@ class Exchange(Protocol):
         """The user, once the client has proved to be it."""
         ...
 
+    @property
+    def ends_ms(self) -> int | None:
+        """When the proof ends, in milliseconds since 1970; None if it does not."""
+        ...
+
     def respond(self, message: bytes) -> bytes:
         """Take the client's next message. Raises AuthenticationError."""
         ...
@@ -56,12 +61,14 @@ class Exchange(Protocol):
 class PlainExchange:
     """PLAIN (RFC 4616): one message, `authzid NUL name NUL password`."""
 
+    ends_ms = None
+
     def __init__(self, find_password: FindPassword) -> None:
         self._find_password = find_password
         self.username: str | None = None
 
     def respond(self, message: bytes) -> bytes:
-        parts = _text(message).split("\0")
+        parts = message_text(message).split("\0")
         if len(parts) != 3 or not parts[1] or not parts[2]:
             raise AuthenticationError("Authentication failed: not a message of SASL PLAIN")
         authzid, name, password = parts
@@ -80,6 +87,8 @@ class PlainExchange:
 class ScramExchange:
     """SCRAM (RFC 5802): two messages of the client, each with a response."""
 
+    ends_ms = None
+
     def __init__(self, mechanism: str, nonce: str, find_credential: FindCredential) -> None:
         """`nonce` is random printable text without a comma, new for every authentication."""
         self._mechanism = mechanism
@@ -94,7 +103,7 @@ class ScramExchange:
         self.username: str | None = None
 
     def respond(self, message: bytes) -> bytes:
-        text = _text(message)
+        text = message_text(message)
         if self._credential is None:
             return self._first(text)
         return self._final(text, self._credential)
@@ -103,8 +112,8 @@ class ScramExchange:
         found = _CLIENT_FIRST.fullmatch(text)
         if found is None:
             raise AuthenticationError(f"not a first message of {self._mechanism}")
-        name = _unescape(found["name"])
-        if found["authzid"] and _unescape(found["authzid"]) != name:
+        name = unescape_name(found["name"])
+        if found["authzid"] and unescape_name(found["authzid"]) != name:
             raise AuthenticationError("the authorization id is another user")
         self._name = name
         self._credential = self._find_credential(name)
@@ -146,7 +155,8 @@ class ScramExchange:
         )
 
 
-def _text(message: bytes) -> str:
+def message_text(message: bytes) -> str:
+    """Return a message as text. Raises AuthenticationError."""
     if len(message) > MESSAGE_BYTES_MAX:
         raise AuthenticationError(f"a message of more than {MESSAGE_BYTES_MAX} bytes")
     try:
@@ -155,8 +165,8 @@ def _text(message: bytes) -> str:
         raise AuthenticationError("a message that is not UTF-8") from None
 
 
-def _unescape(name: str) -> str:
-    """Read RFC 5802's saslname."""
+def unescape_name(name: str) -> str:
+    """Read RFC 5801's saslname. Raises AuthenticationError."""
     if len(name) > NAME_CHARS_MAX or re.search(r"=(?!2C|3D)", name):
         raise AuthenticationError("not the name of a user")
     return name.replace("=2C", ",").replace("=3D", "=")

@@ -6,15 +6,17 @@ Settings name the file or the environment variable of a secret, and never hold i
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
 from local_cluster.client.auth.security import Secret
+from local_cluster.security.authentication.oauth.settings import OauthSettings
 from local_cluster.security.authentication.principal_rules import DEFAULT_RULES, PrincipalRules
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+OAUTHBEARER: Final = "OAUTHBEARER"
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 StoreType = Literal["PEM", "PKCS12"]
 TlsVersion = Literal["TLSv1.2", "TLSv1.3"]
 _STRICT = ConfigDict(extra="forbid")
@@ -67,12 +69,16 @@ class SaslSettings:
     users: dict[str, Secret] = field(default_factory=dict)
     """Passwords by user name. PLAIN knows only these. SCRAM asks them before ZooKeeper, so that
     brokers can log in to each other before any user is in ZooKeeper."""
+    oauth: OauthSettings | None = None
+    """For OAUTHBEARER: whose tokens are taken."""
 
     def __post_init__(self) -> None:
         if not self.mechanisms:
             raise ValueError("`mechanisms` needs at least one mechanism")
         if self.mechanisms == ("PLAIN",) and not self.users:
             raise ValueError("PLAIN needs `users`, otherwise nobody can log in")
+        if (OAUTHBEARER in self.mechanisms) != (self.oauth is not None):
+            raise ValueError("OAUTHBEARER needs `oauth`, and no other mechanism has use for it")
 
 
 def uses_tls(protocol: SecurityProtocol) -> bool:

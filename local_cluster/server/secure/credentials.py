@@ -11,14 +11,23 @@ import hashlib
 import hmac
 import logging
 import secrets
-from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Final, Protocol
 
 from local_cluster.client.auth.credentials import read_secret
 from local_cluster.client.auth.scram import HASHES
-from local_cluster.client.auth.security import Secret, SecurityError
+from local_cluster.client.auth.security import SecurityError
+from local_cluster.clock import Clock
 from local_cluster.security.authentication.exchanges import Exchange, PlainExchange, ScramExchange
+from local_cluster.security.authentication.listener_security import OAUTHBEARER, SaslSettings
+from local_cluster.security.authentication.oauth.bearer_exchange import BearerExchange
+from local_cluster.security.authentication.oauth.signing_keys import SigningKeys
+from local_cluster.security.authentication.oauth.token_rules import (
+    Bearer,
+    TokenError,
+    UnknownKeyError,
+    verify_token,
+)
 from local_cluster.security.authentication.scram_credentials import (
     SALT_BYTES,
     ScramCredential,
@@ -42,14 +51,18 @@ class Credentials:
     """The users of one listener."""
 
     def __init__(
-        self, own: Mapping[str, Secret], shared: ScramUsers, mechanisms: Sequence[str]
+        self, sasl: SaslSettings, shared: ScramUsers, keys: SigningKeys | None, clock: Clock
     ) -> None:
-        self._own = own
+        """`keys` are those of the issuer of tokens, for OAUTHBEARER."""
+        self._own = sasl.users
         self._shared = shared
+        self._oauth = sasl.oauth
+        self._keys = keys
+        self._clock = clock
         self._derived: dict[tuple[str, str], tuple[bytes, ScramCredential]] = {}
         """By mechanism and own user: a digest of the password, and what was derived from it."""
-        for mechanism in HASHES.keys() & set(mechanisms):
-            for username in own:
+        for mechanism in HASHES.keys() & set(sasl.mechanisms):
+            for username in self._own:
                 # Otherwise the slow first login would show that the user is in the settings.
                 self._credential(mechanism, username)
 
@@ -57,9 +70,23 @@ class Credentials:
         """Begin an authentication."""
         if mechanism == "PLAIN":
             return PlainExchange(self._password)
+        if mechanism == OAUTHBEARER:
+            return BearerExchange(self._verify)
         return ScramExchange(
             mechanism, secrets.token_urlsafe(24), lambda name: self._credential(mechanism, name)
         )
+
+    def _verify(self, token: str) -> Bearer:
+        assert self._oauth is not None
+        assert self._keys is not None
+        keys = self._keys.newest()
+        if keys is None:
+            raise TokenError("the broker has no keys of the issuer yet")
+        try:
+            return verify_token(token, keys, self._oauth, self._clock.now_ms())
+        except UnknownKeyError:
+            self._keys.ask()
+            raise
 
     def _password(self, username: str) -> str | None:
         secret = self._own.get(username)

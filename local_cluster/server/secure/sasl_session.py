@@ -6,7 +6,8 @@ answered after a delay, and the connection closes.
 
 With a session lifetime (`connections.max.reauth.ms`, KIP-368) the client authenticates again on the
 same connection, as the same user by the same mechanism. A client that knows of lifetimes and sends
-anything else after its end is disconnected.
+anything else after its end is disconnected. A session by a token ends with the token, for every
+client.
 """
 
 from __future__ import annotations
@@ -147,7 +148,9 @@ class SaslSession:
             message = self._exchange.respond(bytes(request.auth_bytes))
             lifetime_ms = 0
             if self._exchange.username is not None:
-                lifetime_ms = self._succeed(context, f"User:{self._exchange.username}")
+                lifetime_ms = self._succeed(
+                    context, f"User:{self._exchange.username}", self._exchange.ends_ms
+                )
         except AuthenticationError as error:
             return self._fail(
                 context,
@@ -165,8 +168,8 @@ class SaslSession:
             "session_lifetime": lifetime_ms,
         }
 
-    def _succeed(self, context: RequestContext, principal: str) -> int:
-        """Begin a session; return its lifetime in ms, 0 for none."""
+    def _succeed(self, context: RequestContext, principal: str, ends_ms: int | None) -> int:
+        """Begin a session; return its lifetime in ms, 0 for none. At `ends_ms` the proof ends."""
         if self._principal not in (None, principal):
             raise AuthenticationError(
                 f"Cannot change principals during re-authentication from {self._principal}"
@@ -176,15 +179,21 @@ class SaslSession:
         self._principal = principal
         self._exchange = None
         self._authenticated_ms = self._clock.monotonic_ms()
-        lifetime_ms = self._settings.session_ms_max
-        if context.api_version < LIFETIME_SINCE:
-            lifetime_ms = 0
+        lifetime_ms = self._lifetime_ms(context.api_version, ends_ms)
         self._ends_ms = self._authenticated_ms + lifetime_ms if lifetime_ms else None
         if is_first:
             self.end()
             assert self._on_authenticated is not None
             self._on_authenticated()
         return lifetime_ms
+
+    def _lifetime_ms(self, api_version: int, ends_ms: int | None) -> int:
+        """Return the ms of a session, 0 for no end: the shorter of the broker's and the proof's."""
+        longest_ms = 0 if api_version < LIFETIME_SINCE else self._settings.session_ms_max
+        if ends_ms is None:
+            return longest_ms
+        left_ms = max(ends_ms - self._clock.now_ms(), 1)
+        return min(left_ms, longest_ms) if longest_ms else left_ms
 
     def _fail(
         self, context: RequestContext, reason: str, response: dict[str, Any]

@@ -64,7 +64,7 @@ KINDS = (
 """In this order, again and again."""
 TOPIC = "k"
 RECORDS_PER_STEP = 60
-RECORDS_PER_BATCH = 20
+RECORDS_PER_BATCH = 100
 WAIT_SECONDS_MAX = 900.0
 
 pytestmark = [
@@ -261,7 +261,7 @@ def copy_to(aggregate: Aggregated, more: range) -> None:
 
 
 def wait_for(
-    is_done: Callable[[], object], job: SparkJob | None = None, pause: float = 0.05
+    is_done: Callable[[], object], job: SparkJob | None = None, pause: float = 0.2
 ) -> None:
     """Wait, as long as the job lives; then or in the end say what it does."""
     deadline = time.monotonic() + WAIT_SECONDS_MAX

@@ -33,7 +33,6 @@ from local_cluster.security.authentication.exchanges import (
     PlainExchange,
     ScramExchange,
 )
-from local_cluster.security.authentication.listener_security import SaslSettings
 from local_cluster.security.authentication.scram_credentials import (
     credential_of,
     decode_credential,
@@ -41,6 +40,7 @@ from local_cluster.security.authentication.scram_credentials import (
 )
 from local_cluster.security.authorization.decision import Decision, Rule
 from local_cluster.security.authorization.denials import TEXT_LENGTH_MAX, Denials, Request
+from local_cluster.settings import BrokerSettings
 from local_cluster.wire.constants import AlterOperation
 from local_cluster.wire.errors import KafkaError
 
@@ -103,12 +103,24 @@ def test_values_that_come_by_an_api_are_never_expanded(
             assert kept == {name: value}
 
 
-def test_oauthbearer_is_not_offered_by_a_listener() -> None:
-    """CVE-2025-27817: a broker that takes no token asks no URL for keys."""
-    adapter = TypeAdapter(SaslSettings)
-    assert adapter.validate_python({"mechanisms": ["SCRAM-SHA-256"]}).mechanisms
-    with pytest.raises(ValidationError, match="mechanisms"):
-        adapter.validate_python({"mechanisms": ["OAUTHBEARER"]})
+def test_keys_of_tokens_come_only_from_listed_addresses() -> None:
+    """CVE-2025-27817: the list is empty by default, and only the operator's file has it."""
+    adapter, url = TypeAdapter(BrokerSettings), "https://issuer.example/keys"
+    sasl = {"mechanisms": ["OAUTHBEARER"], "oauth": {"keys_url": url}}
+    listener = {"name": "L", "host": "h", "port": 0, "security_protocol": "SASL_PLAINTEXT"}
+    fields = {
+        "cluster": "c",
+        "broker_id": 1,
+        "listeners": [{"name": "I", "host": "h", "port": 0}, {**listener, "sasl": sasl}],
+        "inter_broker_listener": "I",
+        "zookeeper_connect": "z",
+        "log_dirs": ["d"],
+        "ready_file": "r",
+    }
+    for allowed in ({}, {"oauth_allowed_urls": ["https://issuer.example/"]}):
+        with pytest.raises(ValidationError, match="oauth_allowed_urls"):
+            adapter.validate_python({**fields, **allowed})
+    assert adapter.validate_python({**fields, "oauth_allowed_urls": [url]}).listeners[1].sasl
 
 
 class _Names(ast.NodeVisitor):

@@ -86,7 +86,25 @@ def test_what_goes_together_is_taken() -> None:
             "[PLAIN]",
             "[PLAIN, SCRAM-SHA-265]",
             "8:36: clusters[0].listeners[0].sasl.mechanisms[1]: one of PLAIN, SCRAM-SHA-256,"
-            " SCRAM-SHA-512; did you mean 'SCRAM-SHA-256'?",
+            " SCRAM-SHA-512, OAUTHBEARER; did you mean 'SCRAM-SHA-256'?",
+        ),
+        (
+            "[PLAIN]",
+            "[PLAIN, OAUTHBEARER]",
+            "8:9: clusters[0].listeners[0].sasl: OAUTHBEARER needs `oauth`, and no other mechanism"
+            " has use for it",
+        ),
+        (
+            "[PLAIN]",
+            "[PLAIN, OAUTHBEARER], oauth: {keys_url: 'http://i/k'}",
+            "8:68: clusters[0].listeners[0].sasl.oauth.keys_url: an address such as"
+            " https://issuer.example/keys, not 'http://i/k'",
+        ),
+        (
+            "[PLAIN]",
+            "[PLAIN, OAUTHBEARER], oauth: {keys_url: 'https://i/k'}",
+            "8:68: clusters[0].listeners[0].sasl.oauth.keys_url: one of the cluster's"
+            " `oauth_allowed_urls`: none",
         ),
         (
             "broker: {env: B}",
