@@ -39,6 +39,7 @@ from spark_global.source.tables import (
     COMPLETENESS_TABLE,
     END_OFFSETS_TABLE,
     GROUPS_TABLE,
+    JOURNAL_TABLE,
     OFFSET_MAP_TABLE,
     PROGRESS_TABLE,
     RECORDS_TABLE,
@@ -58,6 +59,7 @@ BOOKKEEPING_VIEWS: Final[Mapping[str, str]] = {
     "heliograph_groups": GROUPS_TABLE,
     "heliograph_completeness": COMPLETENESS_TABLE,
     "heliograph_audit": AUDIT_TABLE,
+    "heliograph_journal": JOURNAL_TABLE,
     "heliograph_progress": PROGRESS_TABLE,
 }
 """The tables of the views that belong to no topic."""

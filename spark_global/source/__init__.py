@@ -18,6 +18,6 @@ Reading order:
     provenance   the offset map as arrays (pure)
     maps         reads the published offset maps
     groups       the committed offsets of consumer groups
-    verdicts     reads what the audits of the mirrors publish
+    verdicts     reads what the mirrors publish: verdicts of audits, journals of gaps
     rows         columns and provenance to the rows of a table (pure)
 """

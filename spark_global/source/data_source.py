@@ -33,6 +33,7 @@ from spark_global.source.planning import (
     plan_audit,
     plan_completeness,
     plan_groups,
+    plan_journal,
     plan_progress,
     plan_read,
 )
@@ -44,6 +45,7 @@ from spark_global.source.rows import (
     end_offset_rows,
     fingerprint_rows,
     group_rows,
+    journal_rows,
     offset_map_rows,
     progress_rows,
     source_end_offset_rows,
@@ -54,6 +56,7 @@ from spark_global.source.tables import (
     COMPLETENESS_TABLE,
     END_OFFSETS_TABLE,
     GROUPS_TABLE,
+    JOURNAL_TABLE,
     OFFSET_MAP_TABLE,
     PROGRESS_TABLE,
     RECORDS_TABLE,
@@ -102,6 +105,9 @@ class HeliographReader(DataSourceReader):
         if self._options.table == AUDIT_TABLE:
             audited, statements = asyncio.run(plan_audit(self._options))
             return [SmallTable(audit_rows(self._options.links, audited, statements))]
+        if self._options.table == JOURNAL_TABLE:
+            entries = asyncio.run(plan_journal(self._options))
+            return [SmallTable(journal_rows(self._options.links, entries))]
         if self._options.table == PROGRESS_TABLE:
             return [SmallTable(progress_rows(asyncio.run(plan_progress(self._options))))]
         plan = asyncio.run(plan_read(self._options))

@@ -52,7 +52,14 @@ from spark_global.source.tables import (
     GROUPS_TABLE,
     SOURCE_END_OFFSETS_TABLE,
 )
-from spark_global.source.verdicts import AuditedPartition, read_verdicts, select
+from spark_global.source.verdicts import (
+    AuditedPartition,
+    JournalEntry,
+    read_journals,
+    read_verdicts,
+    select,
+    select_entries,
+)
 from spark_global.streaming.progress import Progress
 
 
@@ -92,12 +99,7 @@ async def plan_read(options: ReadOptions) -> ReadPlan:
 async def plan_completeness(options: ReadOptions) -> Statements:
     """Return what the links state of the partitions that the options select. Raises KafkaError."""
     wanted = options.bounds
-    links = {
-        link.name
-        for link in options.links
-        if link.name is not None
-        and (not wanted.datacenters or link.datacenter in wanted.datacenters)
-    }
+    links = _link_names(options)
     return {
         link: {
             (topic, partition): found
@@ -106,6 +108,15 @@ async def plan_completeness(options: ReadOptions) -> Statements:
             and (not wanted.partitions or partition in wanted.partitions)
         }
         for link, stated in (await read_statements(options.maps, links)).items()
+    }
+
+
+def _link_names(options: ReadOptions) -> set[str]:
+    wanted = options.bounds.datacenters
+    return {
+        link.name
+        for link in options.links
+        if link.name is not None and (not wanted or link.datacenter in wanted)
     }
 
 
@@ -118,6 +129,13 @@ async def plan_audit(options: ReadOptions) -> tuple[list[AuditedPartition], Stat
     async with options.maps.client() as client:
         audited = await read_verdicts(client, stated)
     return select(audited, options.topic, options.bounds.partitions), stated
+
+
+async def plan_journal(options: ReadOptions) -> list[JournalEntry]:
+    """Return what the journals of the links have. Raises KafkaError and MapFormatError."""
+    async with options.maps.client() as client:
+        entries = await read_journals(client, _link_names(options))
+    return select_entries(entries, options.topic, options.bounds.partitions)
 
 
 async def plan_progress(options: ReadOptions) -> dict[str, list[Progress]]:

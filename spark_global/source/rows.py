@@ -33,12 +33,13 @@ from spark_global.source.tables import (
     FINGERPRINTS,
     GROUPS,
     HEADER,
+    JOURNAL,
     OFFSET_MAP,
     PROGRESS,
     RECORDS,
     TIMESTAMP,
 )
-from spark_global.source.verdicts import AuditedPartition
+from spark_global.source.verdicts import AuditedPartition, JournalEntry
 from spark_global.streaming.progress import Progress
 
 _US_PER_MS: Final = 1000
@@ -277,6 +278,34 @@ def audit_rows(
             for verdict, tally in bucket.items()
         ]
     return pa.RecordBatch.from_pylist(rows, schema=AUDIT)
+
+
+def journal_rows(links: Iterable[MirrorLink], entries: Iterable[JournalEntry]) -> pa.RecordBatch:
+    """Return the table `journal`: one row per entry."""
+    datacenters = {link.name: link.datacenter for link in links}
+    rows = [
+        {
+            "link": each.link,
+            "datacenter": datacenters.get(each.link),
+            "topic": each.gap.flow.source_topic,
+            "partition": each.gap.flow.partition,
+            "aggregate_topic": each.gap.target_topic,
+            "kind": each.gap.kind.value,
+            "reason": each.gap.reason,
+            "detail": each.gap.detail,
+            "source_from": each.gap.source_from,
+            "source_to": each.gap.source_to,
+            "records_count": each.gap.records_count,
+            "target_from": each.gap.target_offset,
+            "target_to": each.gap.target_to,
+            "copied_count": each.gap.copied_count,
+            "is_current": each.is_current,
+            "noticed_at": _time(each.gap.noticed_at_ms),
+            "worker": each.gap.worker_id,
+        }
+        for each in entries
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=JOURNAL)
 
 
 def _detail(verdicts: FlowVerdicts, verdict: Verdict, start_ms: int) -> str | None:

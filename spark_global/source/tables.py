@@ -7,6 +7,7 @@
     source_end_offsets  the same of the partitions at their sources
     completeness  until when the copies of a link are complete, one row per source partition
     audit         what the audits of the mirrors have found, per partition and ten minutes
+    journal       what the links did not copy, and why
     progress      how far streams with a group are behind, per datacenter
     groups        committed offsets of consumer groups, on the aggregate and at the sources
 
@@ -134,6 +135,26 @@ AUDIT: Final = pa.schema(
     ]
 )
 
+JOURNAL: Final = pa.schema(
+    [
+        pa.field("link", pa.string(), nullable=False),
+        *_ORIGIN,
+        pa.field("aggregate_topic", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("detail", pa.string(), nullable=False),
+        pa.field("source_from", pa.int64(), nullable=False),
+        pa.field("source_to", pa.int64()),
+        pa.field("records_count", pa.int64()),
+        pa.field("target_from", pa.int64(), nullable=False),
+        pa.field("target_to", pa.int64()),
+        pa.field("copied_count", pa.int64()),
+        pa.field("is_current", pa.bool_(), nullable=False),
+        pa.field("noticed_at", TIMESTAMP, nullable=False),
+        pa.field("worker", pa.string(), nullable=False),
+    ]
+)
+
 PROGRESS: Final = pa.schema(
     [
         pa.field("group", pa.string(), nullable=False),
@@ -182,12 +203,19 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "time",
     "verdict": "what the audit says of the records, such as COMPLETE or LOST",
     "is_fault": "whether the verdict is LOST, DUPLICATED, ALTERED or FOREIGN",
-    "records_count": "number of records with this verdict",
-    "source_from": "first source offset of the verdict; null if the source has none",
-    "source_to": "end of its source offsets, exclusive",
-    "target_from": "first offset on the aggregate; null if the aggregate has none",
+    "records_count": "number of records of the row; null if unknown",
+    "source_from": "first source offset of the row; null if the source has none",
+    "source_to": "end of its source offsets, exclusive; null if unknown, or open",
+    "target_from": "first offset on the aggregate; null if the aggregate has none. In the journal: "
+    "copies of later records lie from here on",
     "target_to": "end of its offsets on the aggregate, exclusive",
-    "detail": "one of the faults in words",
+    "detail": "a fault in words",
+    "kind": "lost: not copied; copied: copied, but the offsets are not known; foreign: on the "
+    "aggregate, but not by the link",
+    "reason": "trouble or order that the entry comes from",
+    "copied_count": "number of records of kind copied",
+    "is_current": "whether the copy is still the topic that the entry is about",
+    "noticed_at": "when it was noticed, by the worker's clock",
     "audited_at": "all that was acknowledged before is compared, but for batches_waiting",
     "batches_waiting": "acknowledged batches that are not compared yet",
     "query": "id of the streaming query; null until its first batch after a start",
@@ -207,6 +235,7 @@ SOURCE_END_OFFSETS_TABLE: Final = "source_end_offsets"
 GROUPS_TABLE: Final = "groups"
 COMPLETENESS_TABLE: Final = "completeness"
 AUDIT_TABLE: Final = "audit"
+JOURNAL_TABLE: Final = "journal"
 PROGRESS_TABLE: Final = "progress"
 
 TABLES: Final[Mapping[str, pa.Schema]] = {
@@ -218,6 +247,7 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
     GROUPS_TABLE: GROUPS,
     COMPLETENESS_TABLE: COMPLETENESS,
     AUDIT_TABLE: AUDIT,
+    JOURNAL_TABLE: JOURNAL,
     PROGRESS_TABLE: PROGRESS,
 }
 

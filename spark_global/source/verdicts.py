@@ -1,4 +1,4 @@
-"""The verdicts that the audits of the mirrors publish. Shell."""
+"""What the mirrors publish of their copies: verdicts of audits, and journals of gaps. Shell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.reader import read_topic
-from mirror_maker.formats import FlowKey
+from mirror_maker.formats import FlowKey, Gap, GapJournal, gaps_topic_name
 from mirror_maker.formats.probe import is_probe_topic
 from mirror_maker.formats.verdict_topic import FlowVerdicts, VerdictTopic
 from mirror_maker.formats.verdicts import Progress, verdicts_topic_name
@@ -75,4 +75,48 @@ def select(
         for each in partitions
         if topic in (None, each.flow.source_topic)
         and (not numbers or each.flow.partition in numbers)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """An entry of a link's journal."""
+
+    link: str
+    gap: Gap
+    is_current: bool
+    """Whether the topic with the copies is still the one that the entry is about."""
+
+
+async def read_journals(client: KafkaClient, links: Iterable[str]) -> list[JournalEntry]:
+    """Return every entry that holds, of the journals of these links; a link without one has none.
+
+    Raises KafkaError and MapFormatError.
+    """
+    topics = (await client.metadata()).topics
+    found = []
+    for link in sorted(set(links)):
+        name = gaps_topic_name(link)
+        if name not in topics:
+            continue
+        journal = GapJournal()
+        async for record in read_topic(client, name):
+            journal.replay(record.key, record.value)
+        for gap in journal.all_entries():
+            copy = topics.get(gap.target_topic)
+            is_current = copy is not None and copy.topic_id == gap.flow.target_topic_id
+            found.append(JournalEntry(link, gap, is_current))
+    return found
+
+
+def select_entries(
+    entries: Iterable[JournalEntry], topic: str | None, partitions: frozenset[int]
+) -> list[JournalEntry]:
+    """Return the entries of a source topic (None: all, but for probes) and these partitions."""
+    return [
+        each
+        for each in entries
+        if topic in (None, each.gap.flow.source_topic)
+        and not is_probe_topic(each.gap.flow.source_topic)
+        and (not partitions or each.gap.flow.partition in partitions)
     ]

@@ -19,7 +19,15 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.compress import Codec
-from mirror_maker.formats import Block, FlowKey, Run, encode_record, map_topic_name
+from mirror_maker.formats import (
+    Block,
+    FlowKey,
+    Run,
+    encode_gap,
+    encode_record,
+    gaps_topic_name,
+    map_topic_name,
+)
 from mirror_maker.formats.verdicts import bucket_record, progress_record, verdicts_topic_name
 from spark_global.asked_columns import asked_columns
 from spark_global.links import MirrorLink
@@ -31,7 +39,7 @@ from spark_global.values.not_decodable import SchemaFileError
 from spark_global.views import Aggregate, create_views, global_topics, load_table
 from tests.support.cluster import running_broker
 from tests.support.producing import produce_once
-from tests.unit.spark_global.source.test_rows import verdicts_of
+from tests.unit.spark_global.source.test_rows import journal_entry, verdicts_of
 
 pytestmark = pytest.mark.real
 
@@ -460,3 +468,32 @@ def test_the_verdicts_of_the_audit(spark: SparkSession, cluster: Cluster) -> Non
     create_views(spark, cluster.aggregate, query)
     rows = spark.sql(query + " WHERE is_fault OR bucket_start IS NULL").collect()
     assert sorted(map(tuple, rows)) == [("COMPLETE", 1, "JFK", None), ("LOST", 2, "JFK", None)]
+
+
+def test_the_journal_of_gaps(spark: SparkSession, cluster: Cluster) -> None:
+    """Of two copies one was deleted since."""
+
+    async def publish() -> None:
+        async with KafkaClient(cluster.aggregate.bootstrap) as client:
+            name = gaps_topic_name("jfk-nyc")
+            compacted = {"cleanup.policy": "compact"}
+            created = await client.create_topics(
+                [NewTopic(name=name, partitions=1, configs=compacted)]
+            )
+            assert not any(created.values()), created
+            copy = (await client.metadata(["jfk.flights"])).topics["jfk.flights"]
+            assert copy.topic_id is not None
+            entries = [
+                journal_entry(FlowKey("flights", partition, UUID(int=1), copy_id))
+                for partition, copy_id in enumerate((copy.topic_id, UUID(int=9)))
+            ]
+            records = [NewRecord(0, *encode_gap(entry)) for entry in entries]
+            await produce(client, TopicPartition(name, 0), encode_batch(records))
+
+    asyncio.run(publish())
+    query = (
+        "SELECT partition, datacenter, source_from, source_to, is_current FROM heliograph_journal"
+    )
+    create_views(spark, cluster.aggregate, query)
+    rows = spark.sql(query).collect()
+    assert sorted(map(tuple, rows)) == [(0, "JFK", 100, 105, True), (1, "JFK", 100, 105, False)]

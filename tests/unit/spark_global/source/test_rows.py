@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -14,6 +15,8 @@ from local_cluster.records.fingerprint import fingerprint
 from local_cluster.records.header import HEADER_BYTES, read_header
 from mirror_maker.formats.completeness.replayed_topic import PartitionCompleteness
 from mirror_maker.formats.completeness.statement import NO_HOLD, Hold, HoldKind
+from mirror_maker.formats.gaps import Gap
+from mirror_maker.formats.probe import probe_topic_name
 from mirror_maker.formats.records import FlowKey
 from mirror_maker.formats.verdict_topic import VerdictTopic
 from mirror_maker.formats.verdicts import (
@@ -36,6 +39,7 @@ from spark_global.source.rows import (
     audit_rows,
     completeness_rows,
     fingerprint_rows,
+    journal_rows,
     progress_rows,
     record_rows,
 )
@@ -47,7 +51,12 @@ from spark_global.source.tables import (
     TABLES,
     spark_schema,
 )
-from spark_global.source.verdicts import audited_partitions, select
+from spark_global.source.verdicts import (
+    JournalEntry,
+    audited_partitions,
+    select,
+    select_entries,
+)
 from spark_global.streaming.progress import Progress as StreamProgress
 
 RECORDS = [NewRecord(1_000 + i, b"k", b"v%d" % i, (("n", None),) * i) for i in range(3)]
@@ -272,6 +281,58 @@ def test_verdicts_of_a_topic_that_is_gone_are_no_rows() -> None:
     assert [each.flow for each in audited_partitions("l", topic, ids)] == [again]
     assert audited_partitions("l", topic, {"jfk.flights": UUID(int=4)}) == []
     assert audited_partitions("l", topic, {}) == []
+
+
+def journal_entry(flow: FlowKey) -> Gap:
+    """Return an entry about five lost source offsets."""
+    return Gap(
+        flow=flow,
+        producer_epoch=0,
+        nonce=1,
+        link="jfk-nyc",
+        target_topic="jfk.flights",
+        source_from=100,
+        source_to=105,
+        records_count=None,
+        reason="out_of_range",
+        detail="retention was faster",
+        target_offset=90,
+        noticed_at_ms=7_000,
+        worker_id="w",
+    )
+
+
+def test_the_journal_is_a_row_per_entry() -> None:
+    probe = replace(
+        journal_entry(FLOW), flow=FLOW._replace(source_topic=probe_topic_name("jfk-nyc"))
+    )
+    entries = [JournalEntry("jfk-nyc", gap, True) for gap in (journal_entry(FLOW), probe)]
+    assert select_entries(entries, None, frozenset()) == entries[:1]
+    assert select_entries(entries, "flights", frozenset({2})) == entries[:1]
+    assert select_entries(entries, "weather", frozenset()) == []
+    assert select_entries(entries, None, frozenset({1})) == []
+    links = [MirrorLink(name="jfk-nyc", source="jfk", datacenter="JFK")]
+    assert journal_rows(links, entries[:1]).to_pylist() == [
+        {
+            "link": "jfk-nyc",
+            "datacenter": "JFK",
+            "topic": "flights",
+            "partition": 2,
+            "aggregate_topic": "jfk.flights",
+            "kind": "lost",
+            "reason": "out_of_range",
+            "detail": "retention was faster",
+            "source_from": 100,
+            "source_to": 105,
+            "records_count": None,
+            "target_from": 90,
+            "target_to": None,
+            "copied_count": None,
+            "is_current": True,
+            "noticed_at": datetime(1970, 1, 1, 0, 0, 7, tzinfo=UTC),
+            "worker": "w",
+        }
+    ]
 
 
 def test_progress_is_a_row_per_group_and_datacenter() -> None:
