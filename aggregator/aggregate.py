@@ -18,10 +18,14 @@ from aggregator.audit.link_audit import PartitionAudit
 from aggregator.completeness.completeness_topics import CompletenessTopics
 from aggregator.completeness.parts import PartCompleteness
 from aggregator.link_lag import LinkLag, WorkerStatus, link_lag, source_ends
-from aggregator.link_state import link_state
+from aggregator.link_state import link_state, shared_positions
 from aggregator.maps.catalog import Catalog, build_catalog
 from aggregator.maps.followed_topic import Followed, TopicState
-from aggregator.maps.group_translation import GroupTranslation, translate_group
+from aggregator.maps.group_translation import (
+    GroupTranslation,
+    translate_group,
+    translate_group_back,
+)
 from aggregator.maps.translation import LinkMaps
 from aggregator.ports import ClusterReader
 from aggregator.probe.link_probe import LinkProbe
@@ -48,6 +52,7 @@ class Aggregate:
         settings: AggregatorSettings,
         *,
         open_source: Callable[[LinkSettings], ClusterReader],
+        open_aggregate: Callable[[], ClusterReader],
         monotonic: Callable[[], float],
         now_ms: Callable[[], int],
         probes: Mapping[str, LinkProbe] | None = None,
@@ -66,6 +71,7 @@ class Aggregate:
         self.clocks: Sequence[ClockSkew] = ()
         """The clocks of the mirror workers that responded."""
         self._open_source = open_source
+        self._open_aggregate = open_aggregate
         self._partition_counts: Mapping[str, int] | None = None
         self._leaderless: Collection[TopicPartition] = ()
         self._topics_at: float | None = None
@@ -201,10 +207,22 @@ class Aggregate:
     async def translate_group(
         self, link: LinkSettings, group: str, topics: Collection[str] | None
     ) -> GroupTranslation:
-        """Translate a group's committed offsets. Raises KafkaError or TimeoutError."""
+        """Translate a group's offsets at the source. Raises KafkaError or TimeoutError."""
+        shared = shared_positions(link.name, group, self._workers)
         async with asyncio.timeout(GROUP_SECONDS_MAX), self._group_slots:
             client = self._open_source(link)
             try:
-                return await translate_group(client, self.maps, link, group, topics)
+                return await translate_group(client, self.maps, link, group, topics, shared)
+            finally:
+                await client.close()
+
+    async def translate_group_back(
+        self, link: LinkSettings, group: str, topics: Collection[str] | None
+    ) -> GroupTranslation:
+        """Translate a group's offsets on the aggregate. Raises KafkaError or TimeoutError."""
+        async with asyncio.timeout(GROUP_SECONDS_MAX), self._group_slots:
+            client = self._open_aggregate()
+            try:
+                return await translate_group_back(client, self.maps, link, group, topics)
             finally:
                 await client.close()

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from aggregator.maps.group_translation import SharedPosition, SharedPositions
 from mirror_maker.formats.probe import is_probe_topic
 
 TROUBLES_MAX: Final = 100
@@ -43,6 +44,23 @@ def link_state(link: str, workers: Iterable[Status]) -> Document:
         "gaps_by_reason": dict(gaps),
         "workers": [_worker(worker, each) for worker, each in reports],
     }
+
+
+def shared_positions(link: str, group: str, workers: Iterable[Status]) -> SharedPositions:
+    """Return the positions of a group that the sync of the link has found.
+
+    A worker's status has so many positions at most; the others are unknown.
+    """
+    found: dict[tuple[str, int], SharedPosition] = {}
+    for worker in workers:
+        for each in worker["links"]:
+            groups = (each.get("groups") or {}) if each["name"] == link else {}
+            for position in groups.get("positions") or []:
+                offsets = position.get("source_offset"), position.get("target_offset")
+                if position.get("group") == group and None not in offsets:
+                    at = str(position["topic"]), int(position["partition"])
+                    found[at] = SharedPosition(int(offsets[0]), int(offsets[1]))
+    return found
 
 
 def _in_trouble(report: Status) -> list[Status]:

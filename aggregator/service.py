@@ -61,6 +61,7 @@ class AggregatorService:
         self.aggregate = Aggregate(
             settings,
             open_source=open_source,
+            open_aggregate=self._open_aggregate,
             monotonic=time.monotonic,
             now_ms=lambda: time.time_ns() // 1_000_000,
             probes=link_probes(

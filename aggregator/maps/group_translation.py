@@ -1,22 +1,26 @@
-"""Translates the committed offsets of a consumer group across a link.
+"""Translates the committed offsets of a consumer group across a link, in either direction.
 
-`translate_group` only reads. A failover commits the exact offsets on the aggregate.
+Both functions only read. A failover commits the offsets on the other side.
 
 Guarantees:
 - Partitions without a committed offset are left out, as in Kafka.
 - An offset that is not mapped yet is `pending` and has no target offset, so nobody commits a guess.
 - So is an offset in a topic that was re-created under its name since it was copied.
-- An offset is `shared`, without a target offset, if the copy may hold records of several origins.
-  It says nothing about the other origins' records, and some of them may be unread before it.
+- An offset is `shared` if the copy may hold records of several origins. It says nothing about the
+  other origins' records, and some of them may be unread before it. So the position is the one that
+  the group sync of the link's worker has found, or none.
+- To the source, an offset is `exact`, or `inexact`: nothing is skipped from there, and some records
+  may be read again. Partitions without copies of the link are left out.
 
-Not here: commits, and groups of the aggregate.
+Not here: commits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, Protocol
 
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
@@ -45,12 +49,31 @@ _MOVING: Final = frozenset(
 )
 
 
+class SharedPosition(NamedTuple):
+    """Where a group may continue in a copy with records of several origins."""
+
+    source_offset: int
+    """The group's offset at the link's source when the position was found."""
+    target_offset: int
+
+
+SharedPositions = Mapping[tuple[str, int], SharedPosition]
+"""By source topic and partition."""
+NO_SHARED_POSITIONS: Final[SharedPositions] = MappingProxyType({})
+
+
 class OffsetTranslator(Protocol):
     """Translates offsets of links; `translation.LinkMaps` implements it."""
 
     def translate(
         self, link: str, topic: str, partition: int, offset: int, source_ids: TopicIds
     ) -> TranslatedOffset:
+        """Raises KeyError for an unknown link."""
+        ...
+
+    def source_position(
+        self, link: str, target_topic: str, partition: int, offset: int
+    ) -> TranslatedOffset | None:
         """Raises KeyError for an unknown link."""
         ...
 
@@ -67,7 +90,7 @@ class CommittedOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupTranslation:
-    """A group's committed offsets on the source, and their translation to the aggregate."""
+    """A group's committed offsets on one side of a link, and their translation to the other."""
 
     link: str
     group: str
@@ -88,14 +111,14 @@ class GroupTranslation:
 
     @property
     def shared(self) -> tuple[TranslatedOffset, ...]:
-        """Offsets in copies that may hold records of several origins. The mirror's group sync moves
-        these, because it knows the offsets at every origin."""
+        """Offsets in copies that may hold records of several origins."""
         return tuple(part for part in self.partitions if part.state is TranslationState.SHARED)
 
     def target_offsets(self) -> dict[tuple[str, int], int]:
         """Return the offsets to commit on the aggregate, by (topic, partition).
 
-        Pending and shared ones are left out. After an inexact one, some records are read again.
+        Pending ones are left out, and shared ones that no worker knows. After an inexact or shared
+        one, some records are read again.
         """
         return {
             (part.target_topic, part.partition): part.target_offset
@@ -110,8 +133,11 @@ async def translate_group(
     link: LinkSettings,
     group: str,
     topics: Collection[str] | None = None,
+    shared: SharedPositions = NO_SHARED_POSITIONS,
 ) -> GroupTranslation:
     """Translate the group's committed offsets in these source topics; None for all topics.
+
+    `shared` are the positions that the group sync of the link has found.
 
     Raises KeyError for an unknown link, KafkaError if the source does not respond.
     """
@@ -125,8 +151,28 @@ async def translate_group(
     return GroupTranslation(
         link=link.name,
         group=group,
-        partitions=tuple(_translate(maps, link, entry, source_ids) for entry in committed),
+        partitions=tuple(_translate(maps, link, entry, source_ids, shared) for entry in committed),
     )
+
+
+async def translate_group_back(
+    aggregate_client: ClusterReader,
+    maps: OffsetTranslator,
+    link: LinkSettings,
+    group: str,
+    topics: Collection[str] | None = None,
+) -> GroupTranslation:
+    """Translate the group's committed offsets in these topics of the aggregate to the source.
+
+    Raises KeyError for an unknown link, KafkaError if the aggregate does not respond.
+    """
+    found = (
+        maps.source_position(link.name, entry.topic, entry.partition, entry.offset)
+        for entry in await fetch_committed(aggregate_client, group)
+        if topics is None or entry.topic in topics
+    )
+    partitions = tuple(each for each in found if each is not None)
+    return GroupTranslation(link=link.name, group=group, partitions=partitions)
 
 
 async def _topic_ids(client: ClusterReader, topics: Collection[str]) -> TopicIds:
@@ -138,12 +184,23 @@ async def _topic_ids(client: ClusterReader, topics: Collection[str]) -> TopicIds
 
 
 def _translate(
-    maps: OffsetTranslator, link: LinkSettings, entry: CommittedOffset, source_ids: TopicIds
+    maps: OffsetTranslator,
+    link: LinkSettings,
+    entry: CommittedOffset,
+    source_ids: TopicIds,
+    shared: SharedPositions,
 ) -> TranslatedOffset:
     answer = maps.translate(link.name, entry.topic, entry.partition, entry.offset, source_ids)
     if link.names.tells_origin(link.source, entry.topic):
         return answer
-    return replace(answer, state=TranslationState.SHARED, target_offset=None)
+    known = shared.get((entry.topic, entry.partition))
+    # A group that went back since then has unread records before the position.
+    is_safe = known is not None and known.source_offset <= entry.offset
+    return replace(
+        answer,
+        state=TranslationState.SHARED,
+        target_offset=known.target_offset if known is not None and is_safe else None,
+    )
 
 
 async def fetch_committed(client: ClusterReader, group: str) -> list[CommittedOffset]:

@@ -104,6 +104,30 @@ class LinkMap:
         state = TranslationState.UNMAPPED if hole is None else TranslationState.INEXACT
         return MapAnswer(state, flow.source_topic, None, hole)
 
+    def source_position(
+        self, target_topic: str, partition: int, offset: int, target_ids: TopicIds
+    ) -> MapAnswer | None:
+        """Translate a position on the aggregate to the source; None if no flow leads there.
+
+        The answer is the greatest source offset before which every copy that the map knows lies
+        below `offset`. It is inexact if copies behind it may have been read.
+        """
+        for flow in self._topic.flows():
+            if flow.partition == partition and self._topic.target_topic(flow) == target_topic:
+                break
+        else:
+            return None
+        offsets = self._current_map(flow, target_topic, target_ids)
+        if offsets is None:
+            return MapAnswer(TranslationState.PENDING, flow.source_topic, None)
+        place = offsets.source_place(offset)
+        is_exact = (
+            offset <= offsets.target_next
+            and offsets.translate(place).state is formats.TranslationState.EXACT
+        )
+        state = TranslationState.EXACT if is_exact else TranslationState.INEXACT
+        return MapAnswer(state, flow.source_topic, place)
+
     def mirrored_end(self, topic: str, partition: int, target_ids: TopicIds) -> int | None:
         """Return the end of the mapped source offsets; None without a map."""
         flow = self._topic.latest_flow(topic, partition)

@@ -133,6 +133,30 @@ class LinkMaps:
             source_hole=answer.hole,
         )
 
+    def source_position(
+        self, link: str, target_topic: str, partition: int, offset: int
+    ) -> TranslatedOffset | None:
+        """Translate a reader's position on the aggregate to the source; None if the link has no
+        copies in the partition.
+        """
+        answer = self._ask(
+            link,
+            lambda found: found.source_position(target_topic, partition, offset, self._target_ids),
+            None,
+        )
+        if answer is None:
+            return None
+        return TranslatedOffset(
+            link=link,
+            datacenter=self._datacenters[link],
+            topic=answer.topic,
+            partition=partition,
+            offset=answer.offset,
+            state=answer.state,
+            target_topic=target_topic,
+            target_offset=offset,
+        )
+
     def _ask(self, link: str, question: Callable[[LinkMap], T], otherwise: T) -> T:
         found = self._topics[link].value
         if found is None:

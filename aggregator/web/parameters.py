@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from multidict import MultiMapping
@@ -36,6 +36,18 @@ def text(query: MultiMapping[str], name: str) -> str:
     value = query.get(name, "")
     if not value:
         raise bad_parameter(name, f"parameter {name!r} is required")
+    return value
+
+
+def one_of(query: MultiMapping[str], name: str, values: Sequence[str]) -> str:
+    """Return a parameter that is one of these texts; the first one is its default."""
+    value = query.get(name, values[0])
+    if value not in values:
+        raise bad_parameter(
+            name,
+            f"parameter {name!r} is {' or '.join(values)}, not {value[:40]!r}",
+            nearest(value, values),
+        )
     return value
 
 

@@ -1,8 +1,8 @@
 """The handlers of /api/v1. Each returns one JSON document.
 
-All of them read from memory, except the translation of groups, which waits for the source at most
-`GROUP_SECONDS_MAX`. A link whose map is being read returns 503. A link that has not started has no
-mapped offsets, so its offsets are pending.
+All of them read from memory, except the translation of groups, which waits for their cluster at
+most `GROUP_SECONDS_MAX`. A link whose map is being read returns 503. A link that has not started
+has no mapped offsets, so its offsets are pending.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ TRANSLATED_AT_ONCE_MAX: Final = 500
 """Offsets of a large request that are translated without a break."""
 AGGREGATE: Final = web.AppKey("aggregate", Aggregate)
 METRICS: Final = web.AppKey("metrics", AggregatorMetrics)
+TO_SOURCE: Final = "to_source"
+DIRECTIONS: Final = ("to_aggregate", TO_SOURCE)
+"""Of the translation of groups."""
 
 _REVERSE_ORDER = (
     TranslationState.EXACT,
@@ -150,26 +153,32 @@ async def translate_reverse(request: web.Request) -> web.Response:
 
 @routes.get("/api/v1/groups/translate")
 async def translate_group(request: web.Request) -> web.Response:
-    """Translate the committed offsets of a group of the source."""
+    """Translate the committed offsets of a group, of the source or of the aggregate."""
     query = request.query
-    parameters.check_names(query, ("link", "group", "topic"), repeated=("topic",))
+    known = ("link", "group", "topic", "direction")
+    parameters.check_names(query, known, repeated=("topic",))
+    direction = parameters.one_of(query, "direction", DIRECTIONS)
     aggregate = request.app[AGGREGATE]
     link = _find_link(aggregate, parameters.text(query, "link"))
     group = parameters.text(query, "group")
     topics = frozenset(query.getall("topic")) if "topic" in query else None
     _require_loaded(aggregate, link)
+    is_back = direction == TO_SOURCE
+    cluster, side = (
+        (aggregate.settings.aggregate, "aggregate") if is_back else (link.source, "source")
+    )
+    translate = aggregate.translate_group_back if is_back else aggregate.translate_group
     try:
-        answer = await aggregate.translate_group(link, group, topics)
+        answer = await translate(link, group, topics)
     except TimeoutError as error:
         raise Problem(
             504,
-            "source_timeout",
-            f"cluster {link.source} did not return the group's offsets within "
-            f"{GROUP_SECONDS_MAX:g} s",
+            f"{side}_timeout",
+            f"cluster {cluster} did not return the group's offsets within {GROUP_SECONDS_MAX:g} s",
         ) from error
     except KafkaError as error:
         raise Problem(
-            502, "source_error", f"cannot read the group's offsets from {link.source}: {error}"
+            502, f"{side}_error", f"cannot read the group's offsets from {cluster}: {error}"
         ) from error
     return web.json_response(views.group(answer))
 

@@ -87,12 +87,13 @@ OPERATIONS: Final = (
     ),
     Operation(
         "/api/v1/groups/translate",
-        "The committed offsets of a group of the source, on both sides.",
+        "The committed offsets of a group of the source or of the aggregate, on both sides.",
         TranslatedGroup,
         (
             _THE_LINK,
             Parameter("group", "The group.", True),
             Parameter("topic", "Only these topics.", is_repeated=True),
+            Parameter("direction", "Whose group: to_aggregate (default) or to_source."),
         ),
         errors=(404, 502, 503, 504),
     ),

@@ -36,6 +36,7 @@ class World:
         self.aggregate = Aggregate(
             settings,
             open_source=self._open_source,
+            open_aggregate=lambda: self.cluster,
             monotonic=lambda: self.now,
             now_ms=lambda: int(self.now * 1000),
             probes=link_probes(settings, run_id="5eed", now_ms=self.now * 1000),

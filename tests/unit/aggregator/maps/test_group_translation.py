@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-from aggregator.maps.group_translation import CommittedOffset, fetch_committed, translate_group
+from aggregator.maps.group_translation import (
+    CommittedOffset,
+    fetch_committed,
+    translate_group,
+    translate_group_back,
+)
 from aggregator.maps.link_map import LinkMap, TranslationState
 from aggregator.maps.translation import LinkMaps
 from aggregator.settings import LinkSettings
@@ -83,6 +88,37 @@ async def test_positions_in_copies_that_others_write_into_have_no_offset(names: 
     ]
     assert (found.is_exact, found.target_offsets()) == (False, {})
     assert (found.pending, found.shared) == ((), found.partitions)
+
+
+@pytest.mark.parametrize(
+    ("committed", "source", "state"),
+    [
+        (0, 0, "exact"),
+        (50, 0, "exact"),
+        (100, 0, "exact"),
+        (103, 3, "exact"),
+        (110, 20, "exact"),
+        (115, 20, "exact"),
+        (120, 20, "exact"),
+        (125, 25, "exact"),
+        (130, 30, "exact"),
+        (131, 30, "inexact"),
+    ],
+)
+async def test_positions_of_the_aggregate(committed: int, source: int, state: str) -> None:
+    """Copies of [0, 10) at 100 and of [20, 30) at 120; the rest is others', or not copied."""
+    link_map = LinkMap()
+    for key, value in opening_and_block(
+        "flights", 0, "jfk.flights", uuid.UUID(int=4), [(0, 100, 10), (20, 120, 10)]
+    ):
+        link_map.apply(Record(0, 0, key, value))
+    maps = LinkMaps({"jfk-nyc": "jfk"})
+    maps.topic("jfk-nyc").begin()
+    maps.topic("jfk-nyc").value = link_map
+    aggregate = _source(boards={("jfk.flights", 0): committed, ("others", 0): 9})
+    (found,) = (await translate_group_back(aggregate, maps, JFK, "boards")).partitions
+    assert (found.topic, found.offset, found.state) == ("flights", source, state)
+    assert (found.target_topic, found.target_offset) == ("jfk.flights", committed)
 
 
 async def test_a_shared_position_leaves_the_others_as_they_are() -> None:

@@ -158,6 +158,49 @@ async def test_a_group_of_a_merged_topic_is_not_exact(world: World) -> None:
     assert (part["state"], part["target_offset"]) == ("shared", None)
 
 
+async def test_a_group_of_a_merged_topic_has_the_position_of_the_group_sync(world: World) -> None:
+    settings = world.aggregate.settings
+    jfk, *others = settings.links
+    merging = replace(jfk, names=TopicNames(merge=("flights",)))
+    world.aggregate.settings = replace(settings, links=(merging, *others))
+    position = {"group": "boards", "topic": "flights", "partition": 0, "target_topic": "flights"}
+    known = {**position, "source_offset": 20, "target_offset": 111, "state": "merged"}
+    unknown = {**position, "partition": 1, "source_offset": 7, "target_offset": None}
+    groups = {"positions": [known, unknown, {**known, "group": "others", "target_offset": 5}]}
+    status = {"links": [{"name": "jfk-nyc", "groups": groups}, {"name": "ewr-nyc"}]}
+    world.aggregate.set_workers([status])
+    path = "/api/v1/groups/translate?link=jfk-nyc&group=boards"
+    world.source.offsets = {"boards": {("flights", 0): 23, ("flights", 1): 7}}
+    document = await world.get(path)
+    assert document["exact"] is False
+    assert [(part["state"], part["target_offset"]) for part in document["partitions"]] == [
+        ("shared", 111),
+        ("shared", None),
+    ]
+    # The group went back: records before the position are unread.
+    world.source.offsets = {"boards": {("flights", 0): 19}}
+    (part,) = (await world.get(path))["partitions"]
+    assert (part["state"], part["target_offset"]) == ("shared", None)
+
+
+async def test_groups_of_the_aggregate(world: World) -> None:
+    world.cluster.offsets = {
+        "boards": {("jfk.flights", 0): 123, ("ewr.flights", 0): 4, ("reports", 0): 1}
+    }
+    path = "/api/v1/groups/translate?link=jfk-nyc&group=boards&direction=to_source"
+    document = await world.get(path)
+    assert document["exact"] is True
+    (part,) = document["partitions"]
+    assert (part["topic"], part["offset"], part["state"]) == ("flights", 23, "exact")
+    assert (part["target_topic"], part["target_offset"]) == ("jfk.flights", 123)
+    assert (await world.get(path + "&topic=reports"))["partitions"] == []
+    assert world.opened == []
+    typo = await world.get(path.replace("to_source", "to_sorce"), 400)
+    assert typo["did_you_mean"] == "to_source"
+    world.cluster.down = True
+    assert (await world.get(path, 502))["error"] == "aggregate_error"
+
+
 async def test_group_of_an_unreachable_source(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
