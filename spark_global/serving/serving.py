@@ -28,8 +28,9 @@ from spark_global.materialize import (
     streaming_rows,
     triggered,
 )
+from spark_global.serving.clients import last_position
 from spark_global.serving.lanes import ServedTopic, write_lane
-from spark_global.serving.positions import Batch
+from spark_global.serving.positions import Batch, is_new
 from spark_global.serving.records import as_records
 from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
 from spark_global.sql import explain_error
@@ -82,9 +83,15 @@ def start_serving(session: SparkSession, aggregate: Aggregate, wanted: Serving) 
     if wanted.rows.group is not None:
         follow_streams(session, aggregate)
     query_id: Future[str] = Future()
+    is_checked = False
 
-    def write(rows: DataFrame, batch: int) -> None:
-        write_batch(rows, Batch(query_id.result(), batch, lanes), wanted.target)
+    def write(rows: DataFrame, number: int) -> None:
+        nonlocal is_checked
+        batch = Batch(query_id.result(), number, lanes)
+        if not is_checked:
+            check_positions(wanted.target, batch)
+            is_checked = True
+        write_batch(rows, batch, wanted.target)
 
     writer = (
         frame.writeStream.queryName(f"serve {wanted.rows.view}")
@@ -94,6 +101,15 @@ def start_serving(session: SparkSession, aggregate: Aggregate, wanted: Serving) 
     query = triggered(writer, wanted.rows).start()
     query_id.set_result(str(query.id))
     return query
+
+
+def check_positions(target: ServedTopic, batch: Batch) -> None:
+    """Refuse a query that must not write, before it fences the lanes of the one that may.
+
+    Raises ServedByAnotherError, BrokenPositionError and KafkaException.
+    """
+    for lane in range(batch.lanes):
+        is_new(last_position(target.cluster, target.positions_topic, lane), batch)
 
 
 def write_batch(rows: DataFrame, batch: Batch, target: ServedTopic) -> int:

@@ -18,9 +18,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
 from spark_global.addresses import ClusterAddress
+from spark_global.serving.clients import open_producer
 from spark_global.serving.lanes import ServedTopic
-from spark_global.serving.positions import Batch, transactional_id
-from spark_global.serving.serving import prepare_topics, start_serving, write_batch
+from spark_global.serving.positions import Batch, ServedByAnotherError, transactional_id
+from spark_global.serving.serving import (
+    check_positions,
+    prepare_topics,
+    start_serving,
+    write_batch,
+)
 from tests.support.aggregated import SHIFT, Aggregated
 from tests.support.cluster import running_broker
 from tests.support.iceberg_job import SOURCES, aggregate_of
@@ -112,6 +118,14 @@ def test_a_batch_that_runs_again_is_not_written_again(spark: SparkSession, nyc: 
     assert write_batch(rows.limit(0), Batch("query", 1, 2), target) == 0
     assert write_batch(rows, batch_2, target) == 20
     assert Counter(value for _, value in committed(nyc.bootstrap, "out")) == expected + expected
+    # A query of the same name with another checkpoint is refused, and fences nobody.
+    writer = open_producer(target.cluster, transactional_id("out", 0))
+    writer.begin_transaction()
+    writer.produce(target.positions_topic, b"open", partition=0)
+    writer.flush()
+    with pytest.raises(ServedByAnotherError, match="query query has served batch 2, and this is"):
+        check_positions(target, Batch("another", 0, 2))
+    writer.abort_transaction(30)
     with pytest.raises(PySparkException, match="query query has served batch 2, and this is"):
         write_batch(rows, Batch("another", 3, 2), target)
     with pytest.raises(PySparkException, match="the checkpoint is an older copy"):
