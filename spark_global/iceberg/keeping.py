@@ -237,7 +237,7 @@ class _Keeper:
     def _write(self, start: StreamPositions, end: StreamPositions) -> Written:
         splits = self._runner.run(self._planner.splits(start, end))
         tasks = pack_ranges(
-            [each.range for each in splits],
+            [wanted for each in splits for wanted in each.ranges],
             self._session.sparkContext.defaultParallelism,
             self._options.split_records_max,
         )

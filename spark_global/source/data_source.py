@@ -37,7 +37,7 @@ from spark_global.source.planning import (
     plan_progress,
     plan_read,
 )
-from spark_global.source.reading import read_range
+from spark_global.source.reading import read_ranges
 from spark_global.source.record_reading import read_records
 from spark_global.source.rows import (
     audit_rows,
@@ -121,10 +121,10 @@ class HeliographReader(DataSourceReader):
         match partition:
             case Split():
                 if self._options.table == RECORDS_TABLE:
-                    yield from read_records(partition.range, self._options)
+                    yield from read_records(partition.ranges, self._options)
                 else:
-                    yield from read_range(
-                        partition.range, fingerprint_rows, self._options.fetch_bytes_max
+                    yield from read_ranges(
+                        partition.ranges, fingerprint_rows, self._options.fetch_bytes_max
                     )
             case SmallTable():
                 yield partition.rows

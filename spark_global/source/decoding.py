@@ -39,14 +39,16 @@ def decode_columns(batches: Sequence[tuple[BatchHeader, bytes]]) -> RecordColumn
     payload = batches[0][1] if len(batches) == 1 else b"".join(part for _, part in batches)
     if len(payload) > PAYLOAD_BYTES_MAX:
         raise ValueError(f"{len(payload)} bytes of records at once")
-    starts: list[int] = []
-    ends: list[int] = []
+    begins: list[int] = []
     base = 0
     for header, part in batches:
-        _walk_records(payload, base, base + len(part), header.records_count, starts, ends)
+        _walk_records(payload, base, base + len(part), header.records_count, begins)
         base += len(part)
     try:
-        return _split_fields(payload, batches, _int64s(starts), _int64s(ends))
+        sizes, starts = _read_varints(np.frombuffer(payload, dtype=np.uint8), _int64s(begins))
+        if (sizes < 0).any():
+            raise CorruptRecordError("record of a negative length")
+        return _split_fields(payload, batches, starts, starts + sizes)
     except IndexError as error:
         raise CorruptRecordError(f"record cut short: {error}") from error
 
@@ -84,34 +86,36 @@ def _int64s(values: list[int]) -> Int64s:
     return np.array(values, dtype=np.int64)
 
 
-def _walk_records(
-    payload: bytes, position: int, limit: int, count: int, starts: list[int], ends: list[int]
-) -> None:
-    """Append the position of each record's attributes byte, and the end of each record."""
-    start_append, end_append = starts.append, ends.append
+def _walk_records(payload: bytes, position: int, limit: int, count: int, begins: list[int]) -> None:
+    """Append the position of each record's length. The loop does as little as it can.
+
+    A negative length is not noticed here. It goes forward too, so the walk ends.
+    """
+    append = begins.append
     try:
         for _ in range(count):
+            append(position)
             size = payload[position]
-            position += 1
-            if size >= 0x80:
+            if size < 0x80:
+                position += 1 + (size >> 1)
+                continue
+            byte = payload[position + 1]
+            position += 2
+            size = size & 0x7F | (byte & 0x7F) << 7
+            shift = 14
+            while byte >= 0x80:
+                if shift >= 7 * _VARINT_BYTES_MAX:
+                    raise CorruptRecordError("varint longer than 10 bytes")
                 byte = payload[position]
                 position += 1
-                size = size & 0x7F | (byte & 0x7F) << 7
-                shift = 14
-                while byte >= 0x80:
-                    if shift >= 7 * _VARINT_BYTES_MAX:
-                        raise CorruptRecordError("varint longer than 10 bytes")
-                    byte = payload[position]
-                    position += 1
-                    size |= (byte & 0x7F) << shift
-                    shift += 7
-            start_append(position)
+                size |= (byte & 0x7F) << shift
+                shift += 7
             position += size >> 1
-            if size & 1 or position > limit:
-                raise CorruptRecordError("record runs past the end of the batch")
-            end_append(position)
     except IndexError as error:
         raise CorruptRecordError("record runs past the end of the batch") from error
+    if position > limit:
+        # Positions only ascend, so this sees each record that runs past the end.
+        raise CorruptRecordError("record runs past the end of the batch")
 
 
 def _split_fields(

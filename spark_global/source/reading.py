@@ -1,16 +1,16 @@
-"""Reads one range of offsets from its leader, and returns its records as columns. Shell.
+"""Reads ranges of offsets from their leaders, and returns their records as columns. Shell.
 
-It uses one connection and one Fetch at a time. It runs in Spark's Python workers, which have no
-event loop, so a plain generator steps an event loop of its own.
+The ranges of a task share one client per cluster. There is one Fetch at a time. It runs in Spark's
+Python workers, which have no event loop, so a plain generator steps an event loop of its own.
 
-Guarantees: every committed record of [start, end) exactly once and in order. A batch that fails its
-CRC or does not decode is an error with its offset, never a gap.
+Guarantees: every committed record of each [start, end) exactly once and in order. A batch that
+fails its CRC or does not decode is an error with its offset, never a gap.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -22,7 +22,6 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import FetchedPartition, FetchPosition, TopicPartition
 from local_cluster.records.batch import CorruptRecordError
 from local_cluster.records.committed import committed_batches
@@ -30,6 +29,7 @@ from local_cluster.records.compress import decompress
 from local_cluster.records.header import HEADER_BYTES, BatchHeader, crc_is_valid
 from local_cluster.wire.constants import READ_COMMITTED
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from spark_global.addresses import ClusterAddress
 from spark_global.source.columns import RecordColumns, take_rows
 from spark_global.source.decoding import decode_columns, decode_places, has_no_gap
 from spark_global.source.provenance import UNKNOWN_OFFSET
@@ -70,31 +70,52 @@ def read_range(
     Raises KafkaError (such as offset_out_of_range, if retention has passed the start) and
     CorruptRecordError.
     """
+    yield from read_ranges([wanted], rows, fetch_bytes_max, places_only=places_only)
+
+
+def read_ranges(
+    ranges: Sequence[PartitionRange], rows: Rows, fetch_bytes_max: int, *, places_only: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield record batches as `read_range`, for one range after the other."""
+    leaders: dict[str, _Leaders] = {}
     with asyncio.Runner() as runner:
-        source = _LeaderFetch(wanted, fetch_bytes_max)
         try:
-            position = wanted.start
-            chunk = _Chunk()
-            while position < wanted.end:
-                fetched = runner.run(source.fetch(position))
-                before = position
-                for header, payload in _open_batches(fetched, wanted, places_only):
-                    position = max(position, header.next_offset)
-                    if payload is not None:
-                        chunk.add(header, payload)
-                    if chunk.is_full:
-                        yield from _chunk_rows(chunk.batches, wanted, rows, places_only)
-                        chunk = _Chunk()
-                    if position >= wanted.end:
-                        break
-                if position == before:
-                    raise KafkaError(
-                        ErrorCode.corrupt_message,
-                        f"{_at(wanted)}: no whole batch at offset {position}",
-                    )
-            yield from _chunk_rows(chunk.batches, wanted, rows, places_only)
+            for wanted in ranges:
+                here = leaders.setdefault(repr(wanted.cluster), _Leaders(wanted.cluster))
+                source = _LeaderFetch(wanted, here, fetch_bytes_max)
+                yield from _read(runner, source, wanted, rows, places_only)
         finally:
-            runner.run(source.close())
+            for each in leaders.values():
+                runner.run(each.client.close())
+
+
+def _read(
+    runner: asyncio.Runner,
+    source: _LeaderFetch,
+    wanted: PartitionRange,
+    rows: Rows,
+    places_only: bool,
+) -> Iterator[pa.RecordBatch]:
+    position = wanted.start
+    chunk = _Chunk()
+    while position < wanted.end:
+        fetched = runner.run(source.fetch(position))
+        before = position
+        for header, payload in _open_batches(fetched, wanted, places_only):
+            position = max(position, header.next_offset)
+            if payload is not None:
+                chunk.add(header, payload)
+            if chunk.is_full:
+                yield from _chunk_rows(chunk.batches, wanted, rows, places_only)
+                chunk = _Chunk()
+            if position >= wanted.end:
+                break
+        if position == before:
+            raise KafkaError(
+                ErrorCode.corrupt_message,
+                f"{_at(wanted)}: no whole batch at offset {position}",
+            )
+    yield from _chunk_rows(chunk.batches, wanted, rows, places_only)
 
 
 class _Chunk:
@@ -115,19 +136,44 @@ class _Chunk:
         return self._records >= CHUNK_RECORDS or self._bytes >= CHUNK_BYTES
 
 
+class _Leaders:
+    """A client of one cluster, and the leaders of partitions as far as they are known."""
+
+    def __init__(self, cluster: ClusterAddress) -> None:
+        self.client = cluster.client()
+        self._known: dict[TopicPartition, int] = {}
+
+    async def find(self, at: TopicPartition) -> int:
+        """Return the leader of a partition, from one request for its whole topic.
+
+        Raises KafkaError if there is none.
+        """
+        leader = self._known.get(at)
+        if leader is None:
+            topic = (await self.client.metadata([at.topic])).topics.get(at.topic)
+            for number, each in ({} if topic is None else topic.partitions).items():
+                self._known.setdefault(TopicPartition(at.topic, number), each.leader)
+            leader = self._known.get(at)
+        if leader is None:
+            raise KafkaError(ErrorCode.unknown_topic_or_partition, f"{at.topic}-{at.partition}")
+        if leader < 0:
+            self.forget(at)
+            raise KafkaError(ErrorCode.leader_not_available, f"{at.topic}-{at.partition}")
+        return leader
+
+    def forget(self, at: TopicPartition) -> None:
+        """Ask for the leader again."""
+        self._known.pop(at, None)
+
+
 class _LeaderFetch:
     """Fetches from the leader of one partition."""
 
-    def __init__(self, wanted: PartitionRange, fetch_bytes_max: int) -> None:
+    def __init__(self, wanted: PartitionRange, leaders: _Leaders, fetch_bytes_max: int) -> None:
         self._wanted = wanted
+        self._leaders = leaders
         self._at = TopicPartition(wanted.read_topic, wanted.partition)
         self._fetch_bytes_max = fetch_bytes_max
-        self._client: KafkaClient | None = None
-        self._leader: int | None = None
-
-    async def close(self) -> None:
-        if self._client is not None:
-            await self._client.close()
 
     async def fetch(self, offset: int) -> FetchedPartition:
         """Fetch batches from the one with `offset` on. Raises KafkaError."""
@@ -141,13 +187,16 @@ class _LeaderFetch:
         )(self._attempt, offset)
 
     async def _attempt(self, offset: int) -> FetchedPartition:
+        try:
+            return await self._fetch_once(offset)
+        except Exception:
+            self._leaders.forget(self._at)
+            raise
+
+    async def _fetch_once(self, offset: int) -> FetchedPartition:
         where = f"{_at(self._wanted)} at offset {offset}"
-        if self._client is None:
-            self._client = self._wanted.cluster.client()
-        leader = await self._find_leader() if self._leader is None else self._leader
-        self._leader = None
-        answer = await self._client.fetch(
-            leader,
+        answer = await self._leaders.client.fetch(
+            await self._leaders.find(self._at),
             {self._at: FetchPosition(offset)},
             wait_ms_max=FETCH_WAIT_MS_MAX,
             bytes_max=self._fetch_bytes_max,
@@ -160,18 +209,7 @@ class _LeaderFetch:
         if not fetched.records:
             # The end of the range was stable when the read was planned, so this broker lags.
             raise KafkaError(ErrorCode.offset_not_available, where)
-        self._leader = leader
         return fetched
-
-    async def _find_leader(self) -> int:
-        assert self._client is not None
-        topic = (await self._client.metadata([self._at.topic])).topics.get(self._at.topic)
-        partition = None if topic is None else topic.partitions.get(self._at.partition)
-        if partition is None:
-            raise KafkaError(ErrorCode.unknown_topic_or_partition, _at(self._wanted))
-        if partition.leader < 0:
-            raise KafkaError(ErrorCode.leader_not_available, _at(self._wanted))
-        return partition.leader
 
 
 def _at(wanted: PartitionRange) -> str:

@@ -1,20 +1,31 @@
-"""The range of one Spark task: offsets of one partition, and the origin of its records.
+"""The ranges of one Spark task: offsets of partitions, and the origin of their records.
 
-Guarantees: the splits of a partition cover its range exactly once, in order.
+A task costs Spark tens of milliseconds of CPU, so small ranges share one.
+
+Guarantees: the splits of a read cover each of its ranges exactly once. The pieces of a partition
+are in order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
 from spark_global.addresses import ClusterAddress
 from spark_global.source.provenance import MapRuns
 from spark_global.source.tables import AGGREGATE_SIDE
+
+TASKS_PER_CORE: Final = 4
+"""Tasks that a read has at least for each core of the driver, if it has offsets enough."""
+TASK_RECORDS_MIN: Final = 1_000
+"""Offsets below which a further task costs more than it saves."""
+SHARED_RECORDS_MAX: Final = 50_000
+"""Most offsets of ranges that share a task: more cores than the driver's may be waiting."""
 
 
 class Takes(StrEnum):
@@ -66,22 +77,49 @@ class PartitionRange:
 
 
 class Split(InputPartition):
-    """A PartitionRange as an input partition of Spark."""
+    """Some PartitionRanges as one input partition of Spark."""
 
-    def __init__(self, wanted: PartitionRange) -> None:
-        super().__init__(wanted)
-        self.range = wanted
+    def __init__(self, ranges: Sequence[PartitionRange]) -> None:
+        super().__init__(None)
+        self.ranges = tuple(ranges)
 
 
-def split_ranges(ranges: list[PartitionRange], records_max: int) -> Iterator[Split]:
-    """Yield splits of at most `records_max` offsets, the largest partitions first.
+def tasks_wanted() -> int:
+    """Return how many tasks a read has at least, if it has offsets enough."""
+    return TASKS_PER_CORE * (os.cpu_count() or 1)
 
-    Spark starts tasks in order, so no big task is left for the end.
+
+def split_ranges(
+    ranges: Sequence[PartitionRange], records_max: int, tasks: int | None = None
+) -> Iterator[Split]:
+    """Yield splits of at most `records_max` offsets, the largest first.
+
+    Ranges share a split while it stays below SHARED_RECORDS_MAX, and while there are still about
+    `tasks` splits (default: `tasks_wanted`). Spark starts tasks in order, so no big task is left
+    for the end.
     """
+    total = sum(wanted.end - wanted.start for wanted in ranges)
+    shared = max(TASK_RECORDS_MIN, -(-total // (tasks or tasks_wanted())))
+    size = min(records_max, shared, SHARED_RECORDS_MAX)
+    packed: list[PartitionRange] = []
+    filled = 0
+    for piece in _pieces(ranges, records_max):
+        count = piece.end - piece.start
+        if packed and filled + count > size:
+            yield Split(packed)
+            packed, filled = [], 0
+        packed.append(piece)
+        filled += count
+    if packed:
+        yield Split(packed)
+
+
+def _pieces(ranges: Sequence[PartitionRange], records_max: int) -> Iterator[PartitionRange]:
+    """Yield the ranges in pieces of at most `records_max` offsets, the largest ranges first."""
     for wanted in sorted(ranges, key=lambda entry: entry.start - entry.end):
         for start in range(wanted.start, wanted.end, records_max):
             end = min(start + records_max, wanted.end)
-            yield Split(replace(wanted, start=start, end=end, runs=_cover(wanted, start, end)))
+            yield replace(wanted, start=start, end=end, runs=_cover(wanted, start, end))
 
 
 def _cover(wanted: PartitionRange, start: int, end: int) -> MapRuns | None:

@@ -100,7 +100,7 @@ class HeliographStreamReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Split), partition
-        yield from read_records(partition.range, self._options)
+        yield from read_records(partition.ranges, self._options)
 
 
 # Spark asks by isinstance; the reader has one base class all the same.

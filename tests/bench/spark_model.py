@@ -13,6 +13,8 @@ Kind = Literal["json", "avro"]
 What = Literal["all", "count", "metadata"]
 KINDS: Final[tuple[Kind, ...]] = ("json", "avro")
 CODECS: Final = ("none", "lz4", "zstd", "gzip")
+LARGE: Final[tuple[Kind, str]] = ("json", "lz4")
+"""Kind and codec of the large topic."""
 WHATS: Final[Mapping[What, str]] = {
     "all": "every column",
     "count": "`count(*)`",
@@ -41,8 +43,10 @@ SIDES: Final = tuple(Side(reader, broker) for reader in READERS for broker in BR
 class SparkScale:
     """How much is read."""
 
-    records: int = 10_000_000
-    """Of each topic."""
+    records: int = 2_000_000
+    """Of each topic but the large one."""
+    large_records: int = 10_000_000
+    """Of the topic of JSON in lz4."""
     partitions: int = 8
     curve_records: int = 1_000_000
     curve_partitions: tuple[int, ...] = (10, 100, 1_000)
@@ -51,10 +55,14 @@ class SparkScale:
     delay_seconds: float = 60.0
     repeats: int = 1
 
+    def records_of(self, kind: Kind, codec: str) -> int:
+        return self.large_records if (kind, codec) == LARGE else self.records
+
 
 FULL: Final = SparkScale()
 QUICK: Final = SparkScale(
     records=200_000,
+    large_records=200_000,
     curve_records=20_000,
     curve_partitions=(10, 50),
     warm_up_records=20_000,

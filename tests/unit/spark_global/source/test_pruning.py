@@ -76,7 +76,7 @@ def test_offsets_at_the_source_need_no_map() -> None:
 
 def test_splits_cover_each_range_once_and_keep_their_part_of_the_map() -> None:
     small = replace(WHOLE, partition=1, start=3, end=4)
-    splits = [split.range for split in split_ranges([small, WHOLE], 15)]
+    splits = [piece for each in split_ranges([small, WHOLE], 15) for piece in each.ranges]
     assert [(s.partition, s.start, s.end) for s in splits] == [
         (2, 0, 15),
         (2, 15, 30),
