@@ -18,23 +18,18 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyiceberg.io import load_file_io
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
 from spark_global.iceberg.layout import SCHEMA
-from spark_global.iceberg.table_state import SourceRange
+from spark_global.kept.open_files import NewFile, OpenFiles
+from spark_global.kept.said import SourceRange
 from spark_global.source.reading import read_range
 from spark_global.source.rows import record_rows
 from spark_global.source.splits import PartitionRange
 
-BUFFERED_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Bytes of rows that a task holds; more become a row group each."""
-OPEN_FILES_MAX: Final = 32
-"""Files that a task has open: hours times datacenters. One more closes the least recently used."""
-COMPRESSION: Final = "zstd"
 _US_PER_HOUR: Final = 3_600_000_000
 
 _Key = tuple[str | None, int]
@@ -105,69 +100,25 @@ def write_ranges(ranges: Iterable[PartitionRange], target: FileTarget) -> Writte
 
 
 class HourFiles:
-    """The open files of a task, least recently used first."""
+    """The files of a task: one for each datacenter and hour."""
 
     def __init__(self, target: FileTarget) -> None:
         self._target = target
         self._io = load_file_io(dict(target.io_properties), target.folder)
-        self._open: dict[_Key, _OpenFile] = {}
-        self._paths: list[str] = []
+        self._files: OpenFiles[_Key] = OpenFiles(self._create)
 
     def add(self, datacenter: str | None, rows: pa.RecordBatch) -> None:
         """Add rows of one datacenter."""
         for hour, part in _by_hour(rows):
-            key = datacenter, hour
-            file = self._open.pop(key, None) or self._create(datacenter)
-            self._open[key] = file
-            file.add(part)
-        while sum(each.buffered_bytes for each in self._open.values()) > BUFFERED_BYTES_MAX:
-            max(self._open.values(), key=lambda each: each.buffered_bytes).flush()
+            self._files.add((datacenter, hour), part)
 
     def close(self) -> list[str]:
         """Close all files; return their paths."""
-        while self._open:
-            self._close_oldest()
-        return self._paths
+        return [each.path for each in self._files.close()]
 
-    def _create(self, datacenter: str | None) -> _OpenFile:
-        while len(self._open) >= OPEN_FILES_MAX:
-            self._close_oldest()
+    def _create(self, key: _Key) -> NewFile:
         path = f"{self._target.folder}/{uuid.uuid4()}.parquet"
-        sink = self._io.new_output(path).create()
-        return _OpenFile(path, sink, self._target.schema)
-
-    def _close_oldest(self) -> None:
-        file = self._open.pop(next(iter(self._open)))
-        file.close()
-        self._paths.append(file.path)
-
-
-class _OpenFile:
-    """One Parquet file."""
-
-    def __init__(self, path: str, sink: pa.NativeFile, schema: pa.Schema) -> None:
-        self.path = path
-        self.buffered_bytes = 0
-        self._sink = sink
-        self._schema = schema
-        self._buffered: list[pa.RecordBatch] = []
-        self._writer = pq.ParquetWriter(sink, schema, compression=COMPRESSION)
-
-    def add(self, rows: pa.RecordBatch) -> None:
-        self._buffered.append(rows)
-        self.buffered_bytes += rows.get_total_buffer_size()
-
-    def flush(self) -> None:
-        """Write what is buffered as a row group."""
-        if self._buffered:
-            rows = pa.Table.from_batches(self._buffered).select(self._schema.names)
-            self._writer.write_table(rows.cast(self._schema), row_group_size=rows.num_rows)
-            self._buffered, self.buffered_bytes = [], 0
-
-    def close(self) -> None:
-        self.flush()
-        self._writer.close()
-        self._sink.close()
+        return NewFile(path, self._io.new_output(path).create(), self._target.schema)
 
 
 def _by_hour(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import KafkaError
-from spark_global.cut.statements import StatementReader, Statements
+from spark_global.cut.statements import StatementReader
 from spark_global.iceberg.catalogues import UNREACHABLE, open_catalogue
 from spark_global.iceberg.file_writing import (
     NOTHING_WRITTEN,
@@ -28,12 +28,12 @@ from spark_global.iceberg.file_writing import (
     write_files,
 )
 from spark_global.iceberg.packing import pack_ranges
-from spark_global.iceberg.sightings import Sightings, sightings_of
 from spark_global.iceberg.staging import Batch, TableRefusedError
 from spark_global.iceberg.table_state import TableState
 from spark_global.iceberg.table_writer import TableWriter, WriterReplacedError
 from spark_global.iceberg.upserts.bucketing import UpsertTarget, write_upserts
 from spark_global.iceberg.upserts.keys import RECORDS_MAX, TOMBSTONE_HOURS, Upsert
+from spark_global.kept.completeness import Completeness
 from spark_global.materialize import Materialization, UnknownViewError
 from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
 from spark_global.source.options import ReadOptions
@@ -171,13 +171,12 @@ class _Keeper:
         self._runner = runner
         self._files = FileTarget.of(writer.table, options.fetch_bytes_max)
         self._planner = StreamPlanner(options)
-        self._statements = StatementReader(options.maps)
-        self._sightings = Sightings()
+        self._completeness = Completeness(self._planner, StatementReader(options.maps))
         self._state_since = time.monotonic()
 
     async def close(self) -> None:
         await self._planner.close()
-        await self._statements.close()
+        await self._completeness.close()
 
     def run(self) -> TableState:
         """Commit batches until the end, or until something raises."""
@@ -203,36 +202,19 @@ class _Keeper:
     def _find_target(self) -> Ends:
         """Return where the job ends, and note what is complete there."""
         self._runner.run(self._planner.known_ends())  # which links there are
-        statements = self._poll()
+        statements = self._runner.run(self._completeness.poll())
         target = self._runner.run(self._planner.known_ends())
-        self._note(statements)
+        self._completeness.note(statements)
         return target
 
     def _next_end(self, held: StreamPositions, target: Ends | None) -> StreamPositions:
         limits = Limits(records_max=self._options.max_records_per_trigger)
-        statements = self._poll()  # before the ends
+        statements = self._runner.run(self._completeness.poll())  # before the ends
         end = self._runner.run(
             self._planner.advance(held, limits, target, is_first_batch=not held.offsets)
         )
-        self._note(statements)
+        self._completeness.note(statements)
         return end
-
-    def _poll(self) -> Statements:
-        survey = self._planner.survey
-        links = () if survey is None else survey.options.links
-        names = [link.name for link in links if link.name is not None]
-        return self._runner.run(self._statements.poll(names))
-
-    def _note(self, statements: Statements) -> None:
-        """Note statements together with the ends that the planner has read after them."""
-        survey = self._planner.survey
-        assert survey is not None, "the planner has just looked"
-        partitions = {
-            name: sorted(survey.metadata.topics[name].partitions) for name in survey.topics
-        }
-        self._sightings.add(
-            sightings_of(survey.topics, partitions, survey.stable_ends, statements, survey.maps)
-        )
 
     def _write(self, start: StreamPositions, end: StreamPositions) -> Written:
         splits = self._runner.run(self._planner.splits(start, end))
@@ -266,7 +248,7 @@ class _Keeper:
                 paths=written.paths,
                 ranges=written.ranges,
                 replaced=written.replaced,
-                complete=self._sightings.reached(end),
+                complete=self._completeness.reached(end),
             )
         )
         self._state_since = time.monotonic()
@@ -274,7 +256,7 @@ class _Keeper:
     def _commit_news(self, held: StreamPositions) -> None:
         """Commit new times of a table that gets no records."""
         before = self._writer.state.complete
-        if before != {**before, **self._sightings.reached(held)}:
+        if before != {**before, **self._completeness.reached(held)}:
             self._commit(held, held)
         self._state_since = time.monotonic()
 

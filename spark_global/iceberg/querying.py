@@ -23,7 +23,8 @@ from pyiceberg.table import FileScanTask, Table
 
 from spark_global.iceberg.catalogues import UNREACHABLE, open_catalogue
 from spark_global.iceberg.layout import PARTITIONS
-from spark_global.iceberg.table_state import TableState, TableStateError, describe_complete
+from spark_global.iceberg.table_state import TableState, TableStateError
+from spark_global.kept.said import describe_complete
 from spark_global.printing import Printed, print_problem, print_rows
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

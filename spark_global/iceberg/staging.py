@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pyiceberg.io.pyarrow import parquet_file_to_data_file
 from pyiceberg.table import FileScanTask, Table, Transaction
 
-from spark_global.iceberg.table_state import SnapshotKind, SourceRange, TableState, Through
+from spark_global.iceberg.table_state import SnapshotKind, TableState
+from spark_global.kept.said import SourceRange, Through
 from spark_global.streaming.positions import StreamPositions
 
 

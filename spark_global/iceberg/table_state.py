@@ -22,33 +22,34 @@ Properties of a snapshot, in its summary:
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
-from spark_global.cut.offsets import time_text
 from spark_global.iceberg.upserts.keys import Upsert, UpsertBy
+from spark_global.kept.said import (
+    COMPLETE_THROUGH,
+    KIND,
+    SourceRange,
+    Through,
+    complete_text,
+    decode_complete,
+    positions_text,
+    said_of_batch,
+    with_news,
+)
 from spark_global.streaming.positions import CheckpointError, StreamPositions
 
 VIEW: Final = "heliograph.view"
 WRITER_EPOCH: Final = "heliograph.writer-epoch"
 WRITER: Final = "heliograph.writer"
 POSITIONS: Final = "heliograph.positions"
-COMPLETE_THROUGH: Final = "heliograph.complete-through"
 UPSERT: Final = "heliograph.upsert"
 UPSERT_BUCKETS: Final = "heliograph.upsert-buckets"
-KIND: Final = "heliograph.kind"
-AGGREGATE_OFFSETS: Final = "heliograph.aggregate-offsets"
-SOURCE_OFFSETS: Final = "heliograph.source-offsets"
-POSITIONS_HASH: Final = "heliograph.positions-hash"
 
 NOTHING_READ: Final = StreamPositions(topic_ids={}, offsets={})
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class TableStateError(ValueError):
@@ -76,29 +77,6 @@ class Writer(NamedTuple):
     run_id: str
 
 
-class Through(NamedTuple):
-    """Until when a table has every record of a datacenter."""
-
-    through_ms: int | None
-    """Every record that was committed before this time is in the table, or left out by a rule."""
-    proved_ms: int | None
-    """The same, and no later leader epoch can withdraw it."""
-    gaps: int
-    """Entries of the journals of its links: records that were left out."""
-
-
-class SourceRange(NamedTuple):
-    """Source offsets of one partition that a snapshot adds."""
-
-    datacenter: str | None
-    topic: str
-    partition: int
-    first: int | None
-    """None if the origin of the records is unknown."""
-    end: int | None
-    records: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
     """How far a table has come, and who may extend it."""
@@ -116,8 +94,8 @@ class TableState:
         """Return the state as properties of the table."""
         found = {
             VIEW: self.view,
-            POSITIONS: _positions_text(self.positions),
-            COMPLETE_THROUGH: _complete_text(self.complete),
+            POSITIONS: positions_text(self.positions),
+            COMPLETE_THROUGH: complete_text(self.complete),
         }
         if self.upsert is not None:
             found |= {UPSERT: self.upsert.by, UPSERT_BUCKETS: str(self.upsert.buckets)}
@@ -152,11 +130,7 @@ class TableState:
 
         What is proved stays proved, and a gap stays one, also if another link says so no more.
         """
-        news = {
-            name: each if (before := self.complete.get(name)) is None else _later(before, each)
-            for name, each in complete.items()
-        }
-        return replace(self, complete={**self.complete, **news})
+        return replace(self, complete=with_news(self.complete, complete))
 
 
 def snapshot_properties(
@@ -169,102 +143,9 @@ def snapshot_properties(
 
     `start` has the positions before the snapshot, if it adds rows.
     """
-    added = {} if start is None else aggregate_ranges(start, state.positions)
+    added = state.positions if start is None else start
     return {
         KIND: kind,
         WRITER_EPOCH: "0" if state.writer is None else str(state.writer.epoch),
-        AGGREGATE_OFFSETS: _text(added),
-        SOURCE_OFFSETS: _text([each._asdict() for each in united(ranges)]),
-        COMPLETE_THROUGH: _complete_text(state.complete),
-        POSITIONS_HASH: positions_hash(state.positions),
+        **said_of_batch(added, state.positions, ranges, state.complete),
     }
-
-
-def aggregate_ranges(
-    start: StreamPositions, end: StreamPositions
-) -> dict[str, dict[str, list[int]]]:
-    """Return [start, end) of each partition that has advanced, by topic and partition."""
-    found: dict[str, dict[str, list[int]]] = {}
-    for at, offset in sorted(end.offsets.items()):
-        first = start.offsets.get(at, offset)
-        if first < offset:
-            found.setdefault(at.topic, {})[str(at.partition)] = [first, offset]
-    return found
-
-
-def united(ranges: Iterable[SourceRange]) -> list[SourceRange]:
-    """Return one range per partition: the least one that has all of them."""
-    found: dict[tuple[str, str, int], SourceRange] = {}
-    for each in ranges:
-        at = each.datacenter or "", each.topic, each.partition
-        before = found.get(at)
-        if before is not None:
-            firsts = [x for x in (before.first, each.first) if x is not None]
-            ends = [x for x in (before.end, each.end) if x is not None]
-            each = each._replace(
-                first=min(firsts, default=None),
-                end=max(ends, default=None),
-                records=before.records + each.records,
-            )
-        found[at] = each
-    return [found[at] for at in sorted(found)]
-
-
-def positions_hash(positions: StreamPositions) -> str:
-    """Return a short hash of positions."""
-    return hashlib.sha256(_positions_text(positions).encode()).hexdigest()[:16]
-
-
-def decode_complete(text: str) -> dict[str, Through]:
-    """Read the property `heliograph.complete-through`. Raises ValueError and TypeError."""
-    return {
-        str(name): Through(_time(each["through"]), _time(each["proved"]), int(each["gaps"]))
-        for name, each in json.loads(text).items()
-    }
-
-
-def describe_complete(complete: Mapping[str, Through]) -> list[str]:
-    """Return until when a table is complete, one line per datacenter."""
-    return [
-        f"{name}: "
-        + ("not known" if each.through_ms is None else f"complete through {_iso(each.through_ms)}")
-        + (f", with {each.gaps} gaps" if each.gaps else "")
-        for name, each in sorted(complete.items())
-    ]
-
-
-def _later(before: Through, after: Through) -> Through:
-    proved = [each for each in (before.proved_ms, after.proved_ms) if each is not None]
-    through = [each for each in (after.through_ms, *proved) if each is not None]
-    return Through(
-        max(through, default=None), max(proved, default=None), max(before.gaps, after.gaps)
-    )
-
-
-def _complete_text(complete: Mapping[str, Through]) -> str:
-    return _text(
-        {
-            name: {
-                "through": _iso(each.through_ms),
-                "proved": _iso(each.proved_ms),
-                "gaps": each.gaps,
-            }
-            for name, each in sorted(complete.items())
-        }
-    )
-
-
-def _positions_text(positions: StreamPositions) -> str:
-    return _text(positions.encode())
-
-
-def _text(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))
-
-
-def _iso(time_ms: int | None) -> str | None:
-    return None if time_ms is None else time_text(time_ms)
-
-
-def _time(text: str | None) -> int | None:
-    return None if text is None else (datetime.fromisoformat(text) - _EPOCH) // _MILLISECOND

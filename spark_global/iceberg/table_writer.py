@@ -47,18 +47,17 @@ from spark_global.iceberg.staging import (
     stage_rewrite,
 )
 from spark_global.iceberg.table_state import (
-    POSITIONS_HASH,
     SnapshotKind,
     TableState,
     TableStateError,
     Writer,
-    positions_hash,
     snapshot_properties,
 )
 from spark_global.iceberg.upserts.keys import (
     Upsert,
     UpsertBy,
 )
+from spark_global.kept.said import POSITIONS_HASH, positions_hash
 
 CATALOGUE_SECONDS_MAX: Final = 300.0
 """Seconds that a commit waits for a catalogue that does not answer, before the job fails."""

@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 from local_cluster.client.model import TopicPartition
 from spark_global.iceberg.file_writing import FileTarget, HourFiles
 from spark_global.iceberg.staging import Batch
-from spark_global.iceberg.table_state import SourceRange
+from spark_global.kept.said import SourceRange
 from spark_global.source.tables import RECORDS
 from spark_global.streaming.positions import StreamPositions
 

@@ -24,14 +24,7 @@ from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.metadata import TableMetadata
 from pyspark.sql import SparkSession
 
-from spark_global.iceberg.file_writing import (
-    BUFFERED_BYTES_MAX,
-    COMPRESSION,
-    NOTHING_WRITTEN,
-    Written,
-    source_range,
-)
-from spark_global.iceberg.table_state import SourceRange
+from spark_global.iceberg.file_writing import NOTHING_WRITTEN, Written, source_range
 from spark_global.iceberg.upserts.folding import fold, merge
 from spark_global.iceberg.upserts.keys import (
     BUCKET,
@@ -41,6 +34,8 @@ from spark_global.iceberg.upserts.keys import (
     Upsert,
     buckets_of,
 )
+from spark_global.kept.open_files import BUFFERED_BYTES_MAX, COMPRESSION
+from spark_global.kept.said import SourceRange
 from spark_global.source.reading import read_range
 from spark_global.source.rows import record_rows
 from spark_global.source.splits import PartitionRange

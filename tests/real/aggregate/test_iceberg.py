@@ -21,8 +21,9 @@ from spark_global.iceberg.keeping import KeptTable, keep_table
 from spark_global.iceberg.moving import move_table
 from spark_global.iceberg.querying import run_duckdb
 from spark_global.iceberg.staging import TableRefusedError
-from spark_global.iceberg.table_state import TableState, Through
+from spark_global.iceberg.table_state import TableState
 from spark_global.iceberg.upserts.keys import Upsert, UpsertBy
+from spark_global.kept.said import Through
 from spark_global.materialize import UnknownViewError
 from spark_global.streaming.translation import LinkBehindError
 from spark_global.views import create_views

@@ -11,16 +11,12 @@ from spark_global.iceberg.layout import SCHEMA
 from spark_global.iceberg.table_state import (
     POSITIONS,
     SnapshotKind,
-    SourceRange,
     TableState,
     TableStateError,
-    Through,
     Writer,
-    describe_complete,
-    positions_hash,
     snapshot_properties,
-    united,
 )
+from spark_global.kept.said import SourceRange, Through, describe_complete, positions_hash, united
 from spark_global.source.tables import RECORDS
 from spark_global.streaming.positions import StreamPositions
 

@@ -20,8 +20,9 @@ from spark_global.iceberg.layout import PARTITIONS, SCHEMA, SETTINGS
 from spark_global.iceberg.maintaining import delete_unreferenced, expire_snapshots
 from spark_global.iceberg.querying import ask
 from spark_global.iceberg.staging import Batch, TableRefusedError, stage
-from spark_global.iceberg.table_state import NOTHING_READ, TableState, Through
+from spark_global.iceberg.table_state import NOTHING_READ, TableState
 from spark_global.iceberg.table_writer import TableWriter, WriterReplacedError
+from spark_global.kept.said import Through
 from tests.support.iceberg_tables import EPOCH, at, batch_of, offsets_in, rows_of
 
 NAME = ("nyc", "global_flights")

@@ -18,7 +18,7 @@ from typing import Final
 from local_cluster.client.model import TopicPartition
 from mirror_maker.formats.completeness.replayed_topic import PartitionCompleteness
 from spark_global.cut.statements import Statements
-from spark_global.iceberg.table_state import Through
+from spark_global.kept.said import Through
 from spark_global.source.coverage import ReadTopic
 from spark_global.source.maps import MappedPartition, Maps
 from spark_global.source.provenance import MapRuns

@@ -8,13 +8,13 @@ from local_cluster.client.model import TopicPartition
 from mirror_maker.formats.completeness.replayed_topic import PartitionCompleteness
 from mirror_maker.formats.completeness.statement import NO_HOLD
 from spark_global.cut.statements import Statements
-from spark_global.iceberg.sightings import (
+from spark_global.kept.said import Through
+from spark_global.kept.sightings import (
     SIGHTINGS_MAX,
     Sighting,
     Sightings,
     sightings_of,
 )
-from spark_global.iceberg.table_state import Through
 from spark_global.links import MirrorLink
 from spark_global.source.coverage import ReadTopic
 from spark_global.source.maps import MappedPartition

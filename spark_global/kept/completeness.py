@@ -1,0 +1,44 @@
+"""Polls until when the datacenters of a table are complete. Shell over `sightings.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spark_global.cut.statements import StatementReader, Statements
+from spark_global.kept.said import Through
+from spark_global.kept.sightings import Sightings, sightings_of
+from spark_global.streaming.planner import StreamPlanner
+from spark_global.streaming.positions import StreamPositions
+
+
+class Completeness:
+    """What the mirrors of one aggregate have stated."""
+
+    def __init__(self, planner: StreamPlanner, statements: StatementReader) -> None:
+        self._planner = planner
+        self._statements = statements
+        self._sightings = Sightings()
+
+    async def close(self) -> None:
+        await self._statements.close()
+
+    async def poll(self) -> Statements:
+        """Read what is stated; the planner must read the ends of partitions after it."""
+        survey = self._planner.survey
+        links = () if survey is None else survey.options.links
+        return await self._statements.poll([link.name for link in links if link.name is not None])
+
+    def note(self, statements: Statements) -> None:
+        """Note statements together with the ends that the planner has read after them."""
+        survey = self._planner.survey
+        assert survey is not None, "the planner has just looked"
+        partitions = {
+            name: sorted(survey.metadata.topics[name].partitions) for name in survey.topics
+        }
+        self._sightings.add(
+            sightings_of(survey.topics, partitions, survey.stable_ends, statements, survey.maps)
+        )
+
+    def reached(self, positions: StreamPositions) -> Mapping[str, Through]:
+        """Return the newest statement about each datacenter that holds at these positions."""
+        return self._sightings.reached(positions)
