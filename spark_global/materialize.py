@@ -9,7 +9,7 @@ over any number of kills and restarts. Other readers also see files of a batch t
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -47,6 +47,9 @@ LATE_SECONDS: Final = 600
 """Default of the seconds that a window waits for late records."""
 
 
+StartQuery = Callable[[SparkSession, Aggregate, "Materialization"], StreamingQuery]
+
+
 class UnknownViewError(ValueError):
     """There is no such view, or it has no rows that are final."""
 
@@ -81,16 +84,22 @@ def start_materializing(
     frame = streaming_rows(session, aggregate, wanted)
     if wanted.group is not None:
         follow_streams(session, aggregate)
-    time = "timestamp" if "timestamp" in frame.columns else "window_start"
-    frame = frame.withColumn("hour", sql.date_format(time, HOUR_FORMAT))
+    frame, partitions = partitioned(frame)
     writer = (
         frame.writeStream.format("parquet")
         .queryName(f"materialize {wanted.view}")
-        .partitionBy(*(name for name in ("datacenter", "hour") if name in frame.columns))
+        .partitionBy(*partitions)
         .option("path", wanted.path)
         .option("checkpointLocation", f"{wanted.path.rstrip('/')}/{CHECKPOINT}")
     )
     return triggered(writer, wanted).start()
+
+
+def partitioned(frame: DataFrame) -> tuple[DataFrame, list[str]]:
+    """Return rows with their hour, and the columns by which a table is partitioned."""
+    time = "timestamp" if "timestamp" in frame.columns else "window_start"
+    frame = frame.withColumn("hour", sql.date_format(time, HOUR_FORMAT))
+    return frame, [name for name in ("datacenter", "hour") if name in frame.columns]
 
 
 def triggered(writer: DataStreamWriter, wanted: Materialization) -> DataStreamWriter:
@@ -152,24 +161,37 @@ def find_view(aggregate: Aggregate, view: str, decoding: Decoding | None = None)
     )
 
 
+_REFUSALS: Final[tuple[type[Exception], ...]] = (
+    PySparkException,
+    KafkaError,
+    UnknownViewError,
+    SchemaFileError,
+)
+
+
 def run_materializing(
     aggregate: Aggregate,
     wanted: Materialization,
     *,
     master: str = LOCAL_MASTER,
     conf: Mapping[str, str] | None = None,
+    start: StartQuery = start_materializing,
+    refusals: tuple[type[Exception], ...] = (),
 ) -> str | None:
-    """Keep a view until Ctrl-C or, with `stops_at_end`, until its end; return what went wrong."""
+    """Keep a view until Ctrl-C or, with `stops_at_end`, until its end; return what went wrong.
+
+    `start` starts the query, by default that of a Parquet table, and may raise `refusals`.
+    """
     try:
         with open_session(master, settings=conf) as session:
             # The messages of errors must be read while the JVM lives, so inside the session.
             try:
-                query = start_materializing(session, aggregate, wanted)
+                query = start(session, aggregate, wanted)
                 try:
                     query.awaitTermination()
                 finally:
                     query.stop()
-            except (PySparkException, KafkaError, UnknownViewError, SchemaFileError) as error:
+            except _REFUSALS + refusals as error:
                 return f"{wanted.view} of {aggregate.name}: {explain_error(error)}"
     except SparkStartError as error:
         return str(error)

@@ -17,6 +17,7 @@ EXTRAS: Final = {
     "embedded": ("pyspark",),
     "spark": ("pyspark", "pyarrow"),
     "iceberg": ("pyspark", "pyarrow", "pyiceberg", "sqlalchemy"),
+    "delta": ("deltalake", "pyspark", "pyarrow"),
     "duckdb": ("duckdb", "pyarrow", "pyiceberg", "sqlalchemy"),
     "decoding": ("pyspark", "pyarrow", "fastavro", "orjson", "httpx2", "confluent_kafka"),
     "serve": ("confluent_kafka", "pandas", "pyspark", "pyarrow"),

@@ -60,7 +60,13 @@ def _batches(folder: Path) -> set[int]:
     return {int(each.name) for each in folder.glob("[0-9]*") if each.name.isdigit()}
 
 
-def _translated(file: Path, translate: Callable[[StreamPositions], StreamPositions]) -> str:
+def read_positions(file: Path) -> StreamPositions:
+    """Read the positions of one batch, a file of `offsets`. Raises CheckpointError and OSError."""
+    return _read(file)[1]
+
+
+def _read(file: Path) -> tuple[list[str], StreamPositions]:
+    """Return the lines before the positions, and the positions."""
     lines = file.read_text().splitlines()
     if len(lines) != _LINES or lines[0] != _LOG_VERSION:
         raise CheckpointError(
@@ -70,8 +76,12 @@ def _translated(file: Path, translate: Callable[[StreamPositions], StreamPositio
     document: Any = json.loads(lines[2])
     if not isinstance(document, dict):
         raise CheckpointError(f"{file}: the source is not of format heliograph")
-    positions = translate(StreamPositions.decode(document))
-    return "\n".join([*lines[:2], json.dumps(positions.encode())])
+    return lines[:2], StreamPositions.decode(document)
+
+
+def _translated(file: Path, translate: Callable[[StreamPositions], StreamPositions]) -> str:
+    before, positions = _read(file)
+    return "\n".join([*before, json.dumps(translate(positions).encode())])
 
 
 def _all_of(folder: Path) -> Callable[[str, list[str]], list[str]]:

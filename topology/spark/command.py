@@ -44,7 +44,6 @@ class Format(enum.StrEnum):
     parquet = "parquet"
     iceberg = "iceberg"
     delta = "delta"
-    """Refused with its reason."""
 
 
 class UpsertBy(enum.StrEnum):
@@ -125,16 +124,19 @@ def materialize(
     """Keep a view as a table, exactly once, until Ctrl-C. The same command goes on after a stop.
 
     Parquet: the rows lie in PATH/datacenter=D/hour=YYYY-MM-DD-HH, the checkpoint in
-    PATH/_checkpoint. Iceberg: one table over all datacenters, which itself has all positions.
+    PATH/_checkpoint. Delta: the same as one Delta table, with one commit per batch. Iceberg: one
+    table over all datacenters, which itself has all positions.
     """
     _check_format(
-        to, iceberg={"--table": table, "--upsert": upsert}, parquet={"--decoding": decoding}
+        to,
+        iceberg={"--table": table, "--upsert": upsert},
+        parquet_or_delta={"--decoding": decoding},
     )
     identifier = None if table is None else _identifier(table)
     settings = spark_conf(conf)
     declared = read_decoding(decoding)
     running, cluster = running_aggregate(deployment, aggregate, state_dir)
-    require_extra("iceberg" if to is Format.iceberg else "spark")
+    require_extra("spark" if to is Format.parquet else to)
     from spark_global.materialize import Materialization, run_materializing
     from topology.deployment.aggregate_view import aggregate_view
 
@@ -155,6 +157,17 @@ def materialize(
         latest = None if upsert is None else keys.Upsert(keys.UpsertBy(upsert), buckets)
         kept = kept_as(wanted, identifier or (cluster, view), latest, tombstone_hours)
         problem = run_keeping(aggregate_view(running, cluster), kept, master=master, conf=settings)
+    elif to is Format.delta:
+        from spark_global.delta.keeping import REFUSALS, start_keeping
+
+        problem = run_materializing(
+            aggregate_view(running, cluster),
+            wanted,
+            master=master,
+            conf=settings,
+            start=start_keeping,
+            refusals=REFUSALS,
+        )
     else:
         view_of = aggregate_view(running, cluster)
         problem = run_materializing(view_of, wanted, master=master, conf=settings)
@@ -164,24 +177,25 @@ def materialize(
 
 def _check_format(to: Format, **options: Mapping[str, object]) -> None:
     """End the command if an option is given that is for another format; `options` by format."""
-    if to is Format.delta:
-        fail(
-            "--to delta is not supported; --to iceberg keeps one table with exact commits",
-            ["why: docs/operations/iceberg.md, chapter Limits"],
-            code=EXIT_USAGE,
-        )
     for format_name, of_format in options.items():
         for name, given in of_format.items():
-            if given is not None and to != format_name:
-                fail(f"{name} is for --to {format_name}", code=EXIT_USAGE)
+            if given is not None and to not in format_name.split("_or_"):
+                wanted = format_name.replace("_or_", " or ")
+                fail(f"{name} is for --to {wanted}", code=EXIT_USAGE)
 
 
 @spark_app.command()
 def compact(
     catalogue: Annotated[
-        str, typer.Argument(metavar="CATALOG", help="As for `materialize --to iceberg`.")
+        str,
+        typer.Argument(
+            metavar="CATALOG|PATH", help="Iceberg: as for `materialize`. Delta: the table."
+        ),
     ],
-    table: Annotated[str, typer.Option("--table", metavar="NAMESPACE.NAME", help="Iceberg table.")],
+    table: Annotated[
+        str | None,
+        typer.Option("--table", metavar="NAMESPACE.NAME", help="Iceberg table; Delta has none."),
+    ] = None,
     files_min: Annotated[
         int, typer.Option("--files-min", min=2, help="Small files of an hour that are worth it.")
     ] = 4,
@@ -198,10 +212,21 @@ def compact(
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
 ) -> None:
-    """Put the small files of an Iceberg table together, beside its running writer.
+    """Put the small files of an Iceberg or Delta table together, beside its running writer.
 
     Old snapshots expire. Then files that no snapshot has are deleted if they are a day old.
     """
+    if table is None:
+        require_extra("delta")
+        from spark_global.delta.maintaining import run_upkeep as run_delta_upkeep
+
+        problem, said = run_delta_upkeep(
+            catalogue, small_bytes=small_mib * MIB, keep_hours=keep_hours
+        )
+        if problem is not None:
+            fail(problem)
+        typer.echo(said)
+        return
     identifier = _identifier(table)
     settings = spark_conf(conf)
     require_extra("iceberg")

@@ -230,8 +230,10 @@ def test_materialize_has_the_defaults_of_a_program() -> None:
     assert parameters["late_seconds"].default == LATE_SECONDS
     assert parameters["master"].default == LOCAL_MASTER
     assert run("spark", "materialize", "--to", "orc", "global_a", "/tmp/a").exit_code == 2
-    refused = run("spark", "materialize", "--to", "delta", "global_a", "/tmp/a")
-    assert refused.exit_code == 2 and "--to delta is not supported" in refused.output
+    refused = run("spark", "materialize", "--to", "delta", "--upsert", "key", "global_a", "/tmp/a")
+    assert refused.exit_code == 2 and "--upsert is for --to iceberg" in refused.output
+    refused = run("spark", "materialize", "--to", "iceberg", "--decoding", "x", "global_a", "/a")
+    assert refused.exit_code == 2 and "for --to parquet or delta" in refused.output
     for arguments in (
         ("materialize", "a", "b"),
         ("translate-checkpoint", "a", "b", "--to", "c"),

@@ -19,7 +19,7 @@ def test_version_commit_interpreter_and_extras() -> None:
     result = CliRunner().invoke(app, ["--version"])
     assert result.exit_code == 0
     assert result.output.startswith(f"heliograph {version('heliograph')} (")
-    extras = ("embedded", "spark", "iceberg", "duckdb", "decoding", "serve", "demo")
+    extras = ("embedded", "spark", "iceberg", "delta", "duckdb", "decoding", "serve", "demo")
     assert " ".join(f"{extra}: yes" for extra in extras) in result.output
 
 

@@ -1,0 +1,166 @@
+"""`heliograph spark materialize --to delta`: the query that keeps a view as a Delta table. Shell.
+
+Spark's checkpoint says which rows a batch has, and a batch that runs again has the same. The table
+says which batch it has. Both lie in one folder: the checkpoint in `_checkpoint`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from local_cluster.wire.errors import KafkaError
+from spark_global.cut.statements import StatementReader
+from spark_global.delta.checkpoint import planned_batch, query_id_of
+from spark_global.delta.columns import ColumnsRefusedError, table_schema
+from spark_global.delta.deciding import BatchRefusedError
+from spark_global.delta.file_writing import FileTarget, write_batch
+from spark_global.delta.table_writer import DeltaWriter, TableRefusedError, check_table
+from spark_global.kept.completeness import Completeness
+from spark_global.kept.said import KIND, Through, said_of_batch, with_news
+from spark_global.materialize import (
+    CHECKPOINT,
+    Materialization,
+    find_view,
+    partitioned,
+    streaming_rows,
+    triggered,
+)
+from spark_global.source.options import ReadOptions
+from spark_global.streaming.planner import StreamPlanner
+from spark_global.streaming.positions import CheckpointError, StreamPositions
+from spark_global.views import Aggregate, follow_streams, read_options
+
+REFUSALS: Final = (
+    BatchRefusedError,
+    CheckpointError,
+    ColumnsRefusedError,
+    DeltaError,
+    OSError,
+    TableRefusedError,
+)
+"""What ends a query with a message."""
+
+
+def start_keeping(
+    session: SparkSession, aggregate: Aggregate, wanted: Materialization
+) -> StreamingQuery:
+    """Start the query that keeps a view as a Delta table.
+
+    Raises KafkaError, UnknownViewError, SchemaFileError and `REFUSALS`.
+    """
+    folder = table_folder(wanted.path)
+    check_folder(folder, wanted.view)
+    topic = find_view(aggregate, wanted.view, wanted.decoding).topic
+    frame, partitions = partitioned(streaming_rows(session, aggregate, wanted))
+    schema = table_schema(frame.schema.json())
+    if wanted.group is not None:
+        follow_streams(session, aggregate)
+    target = FileTarget(
+        folder=str(folder),
+        partitions=tuple(partitions),
+        time="timestamp" if "timestamp" in frame.columns else "window_start",
+    )
+    options = replace(read_options(aggregate), topic=topic)
+    query_id: Future[str] = Future()
+    keeper: list[_Keeper] = []
+
+    def keep(rows: DataFrame, number: int) -> None:
+        if not keeper:
+            writer = DeltaWriter(folder, wanted.view, query_id.result())
+            writer.open(schema, partitions)
+            keeper.append(_Keeper(writer, target, options))
+        keeper[0].keep(rows, number)
+
+    writer = (
+        frame.writeStream.queryName(f"materialize {wanted.view}")
+        .option("checkpointLocation", str(folder / CHECKPOINT))
+        .foreachBatch(keep)
+    )
+    query = triggered(writer, wanted).start()
+    query_id.set_result(str(query.id))
+    return query
+
+
+class _Keeper:
+    """Writes and commits the batches of one query."""
+
+    def __init__(self, writer: DeltaWriter, target: FileTarget, options: ReadOptions) -> None:
+        self._writer = writer
+        self._target = target
+        self._runner = asyncio.Runner()
+        self._planner = StreamPlanner(options)
+        self._completeness = Completeness(self._planner, StatementReader(options.maps))
+        self._complete = writer.complete()
+
+    def keep(self, rows: DataFrame, number: int) -> None:
+        batch = planned_batch(Path(self._target.folder) / CHECKPOINT, number)
+        if self._writer.is_done(batch):
+            # A question with state must have run all the same, for the batch after it.
+            rows.write.format("noop").mode("overwrite").save()
+            return
+        complete = self._complete_at(batch.end)
+        written = write_batch(rows, self._target)
+        said = said_of_batch(batch.start, batch.end, written.ranges, complete)
+        self._writer.commit(batch, written.files, self._target.time, {KIND: "batch", **said})
+        self._complete = complete
+
+    def _complete_at(self, positions: StreamPositions) -> dict[str, Through]:
+        """Return until when the table is complete; older times if the aggregate does not say."""
+        with contextlib.suppress(KafkaError):
+            self._runner.run(self._look())
+        return with_news(self._complete, self._completeness.reached(positions))
+
+    async def _look(self) -> None:
+        if self._planner.survey is None:
+            await self._planner.known_ends()  # which links there are
+        statements = await self._completeness.poll()
+        await self._planner.known_ends()
+        self._completeness.note(statements)
+
+
+def table_folder(path: str) -> Path:
+    """Return the directory of a table. Raises TableRefusedError for a URI of another storage."""
+    parts = urlsplit(path)
+    if parts.scheme not in ("", "file"):
+        raise TableRefusedError(
+            f"{path} is not a directory; --to delta needs one that the driver and all executors "
+            "reach"
+        )
+    return Path(parts.path if parts.scheme else path).absolute()
+
+
+def check_folder(folder: Path, view: str) -> None:
+    """Refuse a directory that cannot become the table of a view, before a query starts.
+
+    Raises TableRefusedError.
+    """
+    checkpoint = folder / CHECKPOINT
+    if not DeltaTable.is_deltatable(str(folder)):
+        own = (CHECKPOINT, "_delta_log")
+        foreign = sorted(each.name for each in folder.glob("*") if each.name not in own)
+        if foreign:
+            raise TableRefusedError(
+                f"{folder} has files of something else, such as {foreign[0]}; give another PATH"
+            )
+        return
+    query_id = query_id_of(checkpoint)
+    if query_id is None:
+        raise TableRefusedError(
+            f"table {folder} has no checkpoint in {CHECKPOINT}, so it is unknown what it has: "
+            "restore the checkpoint, or give another PATH, which begins again"
+        )
+    try:
+        check_table(DeltaTable(str(folder)), view, query_id)
+    except TableRefusedError as error:
+        raise TableRefusedError(f"table {folder}: {error}") from error

@@ -1,0 +1,233 @@
+"""`spark materialize --to delta`: rows, commits, kills, a run again, readers without Spark."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_global.delta.columns import ColumnsRefusedError
+from spark_global.delta.keeping import start_keeping
+from spark_global.delta.maintaining import compact_table
+from spark_global.delta.table_writer import TableRefusedError
+from spark_global.materialize import Materialization
+from tests.support.aggregated import SHIFT, Aggregated
+from tests.support.cluster import running_broker
+from tests.support.delta_job import kept
+from tests.support.delta_tables import row_counts
+from tests.support.iceberg_job import SOURCES, aggregate_of
+from tests.support.spark_job import SparkJob
+
+KILLS = int(os.environ.get("DELTA_KILLS", "12"))
+SEED = int(os.environ.get("DELTA_SEED", "1"))
+SECONDS_MAX = 600.0
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="module")
+def nyc(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aggregated]:
+    with asyncio.Runner() as runner:
+        context = running_broker(zookeeper, tmp_path_factory.mktemp("delta-broker"))
+        broker = runner.run(context.__aenter__())
+        try:
+            yield Aggregated(broker.bootstrap, runner)
+        finally:
+            runner.run(context.__aexit__(None, None, None))
+
+
+def keep(spark: SparkSession, nyc: Aggregated, wanted: Materialization) -> None:
+    start_keeping(spark, aggregate_of(nyc.bootstrap), wanted).awaitTermination()
+
+
+def test_one_commit_per_batch_and_each_row_once(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path
+) -> None:
+    for topic in ("ewr.h", "jfk.h"):
+        nyc.run(nyc.create(topic))
+    nyc.run(nyc.publish_map("ewr", "h", 20))
+    nyc.run(nyc.state_complete("ewr", "h", SHIFT + 20, 1_000_000_000_000))
+    nyc.run(nyc.copy("ewr.h", range(3_590, 3_610)))  # seconds of 1970, over the end of an hour
+    path = tmp_path / "h"
+    wanted = kept("global_h", str(path), 8, once=True)
+    keep(spark, nyc, wanted)
+    expected = Counter(("EWR", SHIFT + i, f"ewr.h {3_590 + i}".encode()) for i in range(20))
+    assert row_counts(path) == expected
+
+    # The query stops and goes on; a datacenter has its first records.
+    nyc.run(nyc.publish_map("jfk", "h", 5))
+    nyc.run(nyc.copy("jfk.h", range(5)))
+    keep(spark, nyc, replace(wanted, records_max=None))
+    expected.update(("JFK", SHIFT + i, f"jfk.h {i}".encode()) for i in range(5))
+    assert row_counts(path) == expected
+
+    # Each commit says which offsets it adds: together all of them, once.
+    table = DeltaTable(str(path))
+    said = [each for each in reversed(table.history()) if each.get("heliograph.kind") == "batch"]
+    spans = [
+        span
+        for each in said
+        for span in json.loads(each["heliograph.aggregate-offsets"]).get("ewr.h", {}).values()
+    ]
+    assert spans == [[0, 8], [8, 16], [16, 20]]
+    added = [entry for each in said for entry in json.loads(each["heliograph.source-offsets"])]
+    assert sum(entry["records"] for entry in added) == 25
+    through = json.loads(said[-1]["heliograph.complete-through"])
+    assert through["EWR"]["through"].startswith("2001-09-09T01:46:40")
+    parts = Counter[tuple[str, str]]()
+    for each in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+        parts[each["partition.datacenter"], each["partition.hour"]] += each["num_records"]
+    assert parts == {
+        ("EWR", "1970-01-01-00"): 10,
+        ("EWR", "1970-01-01-01"): 10,
+        ("JFK", "1970-01-01-00"): 5,
+    }
+
+    # A batch runs again, as after a kill between Delta's commit and that of Spark.
+    checkpoint = path / "_checkpoint"
+    last = max(int(each.name) for each in (checkpoint / "commits").glob("[0-9]*"))
+    for name in (str(last), f".{last}.crc"):
+        (checkpoint / "commits" / name).unlink()
+    version = table.version()
+    keep(spark, nyc, wanted)
+    assert DeltaTable(str(path)).version() == version
+    assert row_counts(path) == expected
+
+    before, after = compact_table(str(path), 1 << 20)
+    assert before > after
+    nyc.run(nyc.copy("jfk.h", range(5, 9)))
+    nyc.run(nyc.publish_map("jfk", "h", 9))
+    old = tmp_path / "old"
+    shutil.copytree(checkpoint, old)
+    keep(spark, nyc, wanted)
+    expected.update(("JFK", SHIFT + i, f"jfk.h {i}".encode()) for i in range(5, 9))
+    assert row_counts(path) == expected
+    filtered = DeltaTable(str(path)).to_pyarrow_table(filters=[("datacenter", "=", "JFK")])
+    assert filtered.num_rows == 9
+
+    # An old copy of the checkpoint plans its next batch anew, over other offsets.
+    shutil.rmtree(checkpoint)
+    old.rename(checkpoint)
+    nyc.run(nyc.copy("jfk.h", range(9, 12)))
+    with pytest.raises(PySparkException, match="does not begin there"):
+        keep(spark, nyc, wanted)
+    assert row_counts(path) == expected
+    shutil.rmtree(checkpoint)
+    with pytest.raises(TableRefusedError, match="has no checkpoint"):
+        keep(spark, nyc, wanted)
+
+
+def test_a_question_with_state(spark: SparkSession, nyc: Aggregated, tmp_path: Path) -> None:
+    nyc.run(nyc.create("ewr.w"))
+    nyc.run(nyc.publish_map("ewr", "w", 30))
+    nyc.run(nyc.copy("ewr.w", range(0, 1_200, 40)))
+    path = tmp_path / "w"
+    wanted = kept("global_w_windows", str(path), 10, once=True)
+    keep(spark, nyc, wanted)
+    rows = DeltaTable(str(path)).to_pyarrow_table(columns=["datacenter", "records"]).to_pydict()
+    assert set(rows["datacenter"]) == {"EWR"} and len(rows["records"]) >= 2
+    checkpoint = path / "_checkpoint"
+    last = max(int(each.name) for each in (checkpoint / "commits").glob("[0-9]*"))
+    for name in (str(last), f".{last}.crc"):
+        (checkpoint / "commits" / name).unlink()
+    nyc.run(nyc.copy("ewr.w", range(4_000, 4_001)))
+    nyc.run(nyc.publish_map("ewr", "w", 31))
+    keep(spark, nyc, wanted)
+    columns = ["window_start", "records"]
+    after = DeltaTable(str(path)).to_pyarrow_table(columns=columns).to_pydict()
+    assert len(set(after["window_start"])) == len(after["window_start"]) == 4
+    assert sum(after["records"]) == 30
+    with pytest.raises(ColumnsRefusedError, match="column spread is of type interval"):
+        keep(spark, nyc, kept("global_w_conflicts", str(tmp_path / "c"), once=True))
+
+
+class Campaign:
+    """A job that keeps two sources as a table, and is killed."""
+
+    def __init__(self, nyc: Aggregated, directory: Path) -> None:
+        self.nyc = nyc
+        self.path = directory / "z"
+        self.records = 0
+        self._directory = directory
+        self._jobs = 0
+
+    def start(self) -> SparkJob:
+        self._jobs += 1
+        log = self._directory / f"job-{self._jobs}.log"
+        arguments = [self.nyc.bootstrap, "z", str(self.path), "20"]
+        return SparkJob("tests.support.delta_job", arguments, log)
+
+    def produce(self) -> None:
+        more = range(self.records, self.records + 60)
+        for source in SOURCES:
+            self.nyc.run(self.nyc.publish_map(source, "z", more.stop))
+            self.nyc.run(self.nyc.copy(f"{source}.z", more))
+        self.records = more.stop
+
+    def found(self) -> int:
+        if not DeltaTable.is_deltatable(str(self.path)):
+            return 0
+        return sum(row_counts(self.path).values())
+
+    def wait_for(self, count: int, job: SparkJob) -> SparkJob:
+        """Wait for so many rows; a job that ended is started again."""
+        deadline = time.monotonic() + SECONDS_MAX
+        while self.found() < count:
+            assert time.monotonic() < deadline, job.log_file.read_text()[-3_000:]
+            if job.process.poll() is not None:
+                job.kill()  # what is left of its session
+                job = self.start()
+            time.sleep(0.05)
+        return job
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(KILLS, marks=pytest.mark.long)])
+@pytest.mark.timeout(1_200 + 300 * KILLS)
+def test_kills_lose_nothing_and_double_nothing(nyc: Aggregated, tmp_path: Path, kills: int) -> None:
+    """kill -9 of the driver with its workers, or of the workers alone, at any moment."""
+    campaign = Campaign(nyc, tmp_path)
+    for source in SOURCES:
+        nyc.run(nyc.create(f"{source}.z"))
+    chance = random.Random(SEED)
+    campaign.produce()
+    job = campaign.start()
+    try:
+        for index in range(kills):
+            before = campaign.found()
+            campaign.produce()
+            job = campaign.wait_for(before + 1, job)
+            time.sleep(chance.random())
+            if index % 3 == 2:
+                job.kill_workers()
+            else:
+                job.kill()
+                job = campaign.start()
+            if kills > 1:
+                compact_table(str(campaign.path), 1 << 20)
+        job = campaign.wait_for(campaign.records * len(SOURCES), job)
+    finally:
+        job.kill()
+    found = row_counts(campaign.path)
+    expected: Counter[tuple[str, int, bytes | None]] = Counter(
+        (source.upper(), SHIFT + i, f"{source}.z {i}".encode())
+        for source in SOURCES
+        for i in range(campaign.records)
+    )
+    print(
+        f"{kills} kills, {expected.total()} records: {(expected - found).total()} lost, "
+        f"{(found - expected).total()} doubled or foreign"
+    )
+    assert found == expected
