@@ -1,1 +1,4 @@
-"""`heliograph spark ...`: `command` has its options; the work is in `spark_global`."""
+"""`heliograph spark ...`: `command` has its commands, `options` the options of queries.
+
+The work is in `spark_global`.
+"""

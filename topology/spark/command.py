@@ -6,7 +6,6 @@ Commands import what they need when they run, to keep start-up short.
 from __future__ import annotations
 
 import asyncio
-import enum
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -29,6 +28,18 @@ from topology.cli.spark_options import (
     spark_conf,
 )
 from topology.problems import unknown_name
+from topology.spark.options import (
+    BucketsOption,
+    Format,
+    GroupOption,
+    LateOption,
+    OnceOption,
+    RecordsMaxOption,
+    TableOption,
+    TombstoneOption,
+    TriggerOption,
+    UpsertOption,
+)
 
 if TYPE_CHECKING:
     from spark_global.addresses import ClusterAddress
@@ -36,59 +47,6 @@ if TYPE_CHECKING:
 MIB: Final = 1024 * 1024
 
 spark_app = typer.Typer(help="Global views as tables that others read.", no_args_is_help=True)
-
-
-class Format(enum.StrEnum):
-    """The format of a table."""
-
-    parquet = "parquet"
-    iceberg = "iceberg"
-    delta = "delta"
-
-
-class UpsertBy(enum.StrEnum):
-    """What a row of a table with the latest records is identified by."""
-
-    key = "key"
-    datacenter_key = "datacenter-key"
-
-
-UpsertOption = Annotated[
-    UpsertBy | None,
-    typer.Option("--upsert", help="Iceberg: keep the latest record of each key only."),
-]
-BucketsOption = Annotated[
-    int, typer.Option("--buckets", min=1, help="Files of a new table with --upsert.")
-]
-TombstoneOption = Annotated[
-    float,
-    typer.Option(
-        "--tombstone-hours", min=0, help="Hours that --upsert remembers a deleted key at least."
-    ),
-]
-TableOption = Annotated[
-    str | None,
-    typer.Option(
-        "--table", metavar="NAMESPACE.NAME", help="Iceberg table; default: AGGREGATE.VIEW."
-    ),
-]
-
-
-TriggerOption = Annotated[
-    float, typer.Option("--trigger", min=0, help="Seconds between two batches.")
-]
-OnceOption = Annotated[
-    bool, typer.Option("--once", help="Stop when all that is there now is written.")
-]
-LateOption = Annotated[
-    int, typer.Option("--late", min=0, help="Seconds that a window waits for late records.")
-]
-RecordsMaxOption = Annotated[
-    int | None, typer.Option("--records-max", min=1, help="Most records of one batch.")
-]
-GroupOption = Annotated[
-    str | None, typer.Option("--group", help="Consumer group that lag tools see.")
-]
 
 
 @spark_app.command()
