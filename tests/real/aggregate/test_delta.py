@@ -122,6 +122,7 @@ def test_one_commit_per_batch_and_each_row_once(
     shutil.rmtree(checkpoint)
     old.rename(checkpoint)
     nyc.run(nyc.copy("jfk.h", range(9, 12)))
+    nyc.run(nyc.publish_map("jfk", "h", 12))
     with pytest.raises(PySparkException, match="does not begin there"):
         keep(spark, nyc, wanted)
     assert row_counts(path) == expected
@@ -132,8 +133,9 @@ def test_one_commit_per_batch_and_each_row_once(
 
 def test_a_question_with_state(spark: SparkSession, nyc: Aggregated, tmp_path: Path) -> None:
     nyc.run(nyc.create("ewr.w"))
-    nyc.run(nyc.publish_map("ewr", "w", 30))
-    nyc.run(nyc.copy("ewr.w", range(0, 1_200, 40)))
+    nyc.run(nyc.publish_map("ewr", "w", 40))
+    for start in (0, 310, 650, 1_000):
+        nyc.run(nyc.copy("ewr.w", range(start, start + 10)))
     path = tmp_path / "w"
     wanted = kept("global_w_windows", str(path), 10, once=True)
     keep(spark, nyc, wanted)
@@ -144,12 +146,12 @@ def test_a_question_with_state(spark: SparkSession, nyc: Aggregated, tmp_path: P
     for name in (str(last), f".{last}.crc"):
         (checkpoint / "commits" / name).unlink()
     nyc.run(nyc.copy("ewr.w", range(4_000, 4_001)))
-    nyc.run(nyc.publish_map("ewr", "w", 31))
+    nyc.run(nyc.publish_map("ewr", "w", 41))
     keep(spark, nyc, wanted)
     columns = ["window_start", "records"]
     after = DeltaTable(str(path)).to_pyarrow_table(columns=columns).to_pydict()
     assert len(set(after["window_start"])) == len(after["window_start"]) == 4
-    assert sum(after["records"]) == 30
+    assert sum(after["records"]) == 40
     with pytest.raises(ColumnsRefusedError, match="column spread is of type interval"):
         keep(spark, nyc, kept("global_w_conflicts", str(tmp_path / "c"), once=True))
 
