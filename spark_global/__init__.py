@@ -10,6 +10,7 @@ Reading order:
     asked_columns  the columns that a query needs
     connector  Spark's Kafka connector as a second reader
     catalogue  questions over all datacenters
+    windowing  windows as a stream that wait for datacenters
     audit      the exact audit, in SQL
     session    the Spark session and its settings
     shipping   the archive of this package for executors

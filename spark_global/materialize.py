@@ -4,6 +4,7 @@ The rows lie in `PATH/datacenter=D/hour=YYYY-MM-DD-HH/`, the checkpoint in `PATH
 
 Guarantees: a reader that honours Spark's `_spark_metadata`, as Spark does, sees every record once,
 over any number of kills and restarts. Other readers also see files of a batch that was killed.
+Strict, fast and per-datacenter windows lie in `PATH/batch=N/` instead, once for every reader.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from local_cluster.wire.errors import KafkaError
 from spark_global.catalogue.question import Question
+from spark_global.catalogue.windows import WINDOW_QUESTIONS
 from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
 from spark_global.source.tables import RECORDS_TABLE
 from spark_global.sql import explain_error
@@ -37,6 +39,8 @@ from spark_global.views import (
     stream_records,
     view_names,
 )
+from spark_global.windowing.closing import Closing, WindowKind
+from spark_global.windowing.keeping import INPUT_COLUMNS, Windowing, window_rows, write_batch
 
 CHECKPOINT: Final = "_checkpoint"
 """Spark ignores names that begin with an underscore when it reads a table."""
@@ -81,16 +85,29 @@ def start_materializing(
 
     Raises KafkaError, UnknownViewError and SchemaFileError.
     """
-    frame = streaming_rows(session, aggregate, wanted)
+    found = find_view(aggregate, wanted.view, wanted.decoding)
+    frame = _rows_of(session, aggregate, wanted, found)
     if wanted.group is not None:
         follow_streams(session, aggregate)
+    folder = wanted.path.rstrip("/")
+    checkpoint = f"{folder}/{CHECKPOINT}"
+    if found.windows is not None:
+        how = Closing(found.windows, wanted.late_seconds * 1_000)
+        rows_of = window_rows(Windowing(topic=found.topic, how=how, checkpoint=checkpoint))
+
+        def write(records: DataFrame, batch: int) -> None:
+            write_batch(rows_of(records, batch), batch, folder)
+
+        of_windows = frame.writeStream.queryName(f"materialize {wanted.view}")
+        of_windows = of_windows.option("checkpointLocation", checkpoint).foreachBatch(write)
+        return triggered(of_windows, wanted).start()
     frame, partitions = partitioned(frame)
     writer = (
         frame.writeStream.format("parquet")
         .queryName(f"materialize {wanted.view}")
         .partitionBy(*partitions)
         .option("path", wanted.path)
-        .option("checkpointLocation", f"{wanted.path.rstrip('/')}/{CHECKPOINT}")
+        .option("checkpointLocation", checkpoint)
     )
     return triggered(writer, wanted).start()
 
@@ -116,6 +133,8 @@ class FoundView(NamedTuple):
     topic: str
     question: Question | None = None
     is_decoded: bool = False
+    windows: WindowKind | None = None
+    """Windows that wait for datacenters; see `windowing/`."""
 
 
 def streaming_rows(
@@ -123,21 +142,34 @@ def streaming_rows(
 ) -> DataFrame:
     """Return the rows of a view as a stream.
 
-    Raises KafkaError, UnknownViewError and SchemaFileError.
+    Raises KafkaError, UnknownViewError, also for windows that wait for datacenters, and
+    SchemaFileError.
     """
     found = find_view(aggregate, wanted.view, wanted.decoding)
+    if found.windows is not None:
+        raise UnknownViewError(
+            f"{wanted.view} has rows per batch; only `spark materialize` to Parquet keeps it"
+        )
+    return _rows_of(session, aggregate, wanted, found)
+
+
+def _rows_of(
+    session: SparkSession, aggregate: Aggregate, wanted: Materialization, found: FoundView
+) -> DataFrame:
     options: dict[str, str | int] = {}
     if wanted.records_max is not None:
         options["max_records_per_trigger"] = wanted.records_max
     if wanted.group is not None:
         options["group"] = wanted.group
+    if found.windows is not None:
+        options |= {"columns": ",".join(INPUT_COLUMNS), "carry_completeness": "true"}
     records = stream_records(session, aggregate, topic=found.topic, **options)
     if found.is_decoded:
         assert wanted.decoding is not None, wanted.view
         samples = load_table(session, aggregate, RECORDS_TABLE, topic=found.topic)
         return decode_view(wanted.view, found.topic, wanted.decoding, records, samples)
     if found.question is None:
-        return records
+        return records  # also for windows, which are of whole batches
     return found.question(records.withWatermark("timestamp", f"{wanted.late_seconds} seconds"))
 
 
@@ -148,6 +180,11 @@ def find_view(aggregate: Aggregate, view: str, decoding: Decoding | None = None)
         name: FoundView(topic, question)
         for name, (question, topic) in question_names(topics).items()
         if question.is_streamable and topic is not None
+    }
+    found |= {
+        name: FoundView(topic, windows=WindowKind(question.name))
+        for name, (question, topic) in question_names(topics).items()
+        if question in WINDOW_QUESTIONS and topic is not None
     }
     decoded = decoded_names(topics, decoding)
     found |= {name: FoundView(topic, is_decoded=True) for name, topic in decoded.items()}

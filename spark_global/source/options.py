@@ -92,6 +92,9 @@ class ReadOptions:
     """Streams: find links by their offset maps, besides those of `links`."""
     wait_for_map: bool = True
     """Streams: read a record only when its origin is known."""
+    carry_completeness: bool = False
+    """Streams: the checkpoint says of each batch until when it is complete, per datacenter. New
+    statements make a batch, also without records."""
     columns: tuple[str, ...] = ()
     """Only these columns of `records`; empty for all. What no column needs is not decoded."""
     split_records_max: int = SPLIT_RECORDS_MAX
@@ -210,6 +213,7 @@ _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "max_bytes_per_trigger": _positive,
     "discover_links": _boolean,
     "wait_for_map": _boolean,
+    "carry_completeness": _boolean,
 }
 _NAMES: Final = {field.name.replace("_", ""): field.name for field in fields(ReadOptions)}
 """By the name without underscores, so that `maxRecordsPerTrigger` works as well."""

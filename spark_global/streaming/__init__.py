@@ -7,6 +7,7 @@ Reading order:
     positions  the offsets of a stream, as Spark's checkpoint has them (pure)
     discovery  the links of a stream, and the end of the known origins (pure)
     following  reads offset maps again and again, each time only what is new
+    completeness  until when a batch is complete, per datacenter
     sharing    how partitions share the limit of a batch (pure)
     sizes      estimates bytes per record from recent batches
     starting   the first position of each partition

@@ -26,6 +26,8 @@ DATACENTERS: Final = "datacenters"
 """In reported ends only: the datacenter of each topic."""
 GROUP: Final = "group"
 """In reported ends only: the consumer group of the query."""
+COMPLETE: Final = "complete"
+"""With option `carry_completeness` only: until when the positions are complete."""
 NOTHING_JOINED: Final[Mapping[str, Any]] = {}
 """The position before the first batch: no partition has entered yet."""
 

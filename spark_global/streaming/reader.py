@@ -25,6 +25,7 @@ from local_cluster.client.model import TopicPartition
 from spark_global.source.options import ReadOptions
 from spark_global.source.record_reading import read_records
 from spark_global.source.splits import Split
+from spark_global.streaming.completeness import CompletenessFollower
 from spark_global.streaming.planner import Limits, StreamPlanner
 from spark_global.streaming.positions import (
     DATACENTERS,
@@ -114,12 +115,18 @@ class _Driver:
         self._options = options
         self._runner = asyncio.Runner()
         self._planner = StreamPlanner(options)
+        self._completeness = CompletenessFollower(options) if options.carry_completeness else None
         self._target: Mapping[TopicPartition, int] | None = None
         self._end = StreamPositions(topic_ids={}, offsets={})
         self._is_published = False
 
     def fix_target(self) -> None:
         self._target = self._runner.run(self._planner.known_ends())
+        if self._completeness is not None:
+            # Statements first, then the ends; the first look was for the links.
+            self._runner.run(self._completeness.poll(self._planner))
+            self._target = self._runner.run(self._planner.known_ends())
+            self._completeness.note(self._planner)
 
     def advance(self, start: dict[str, Any], limits: Limits) -> dict[str, Any]:
         held = StreamPositions.decode(start)
@@ -130,10 +137,18 @@ class _Driver:
             publishing = publish_positions(self._options.cluster, self._options.group, held, notes)
             self._runner.run(publishing)
             self._is_published = True
+        # A query with a fixed end has noted what is complete there; more would never end.
+        follower = self._completeness if self._target is None else None
+        if follower is not None:
+            self._runner.run(follower.poll(self._planner))
         self._end = self._runner.run(
             self._planner.advance(held, limits, self._target, is_first_batch=not start)
         )
+        if follower is not None:
+            follower.note(self._planner)
         end = self._end.encode()
+        if self._completeness is not None:
+            end |= self._completeness.carried(start, self._end, self._planner)
         return start if end == start else end
 
     def latest(self) -> dict[str, Any] | None:
@@ -152,5 +167,7 @@ class _Driver:
         return self._runner.run(self._planner.splits(*positions))
 
     def close(self) -> None:
+        if self._completeness is not None:
+            self._runner.run(self._completeness.close())
         self._runner.run(self._planner.close())
         self._runner.close()

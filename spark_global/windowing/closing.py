@@ -1,0 +1,215 @@
+"""Which windows a batch closes, and which records are late. Pure.
+
+A batch has counted records, and for each datacenter the time through which it is complete at the
+end of the batch. So the records of a batch count before its times do. A datacenter is a member
+from the first batch that names it, and stays one.
+
+Guarantees: the records of all rows that are final, and of windows that are still open, are together
+all records. A window is closed once. Records that come after that are rows with `is_late`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+ALL: Final = ""
+"""Name for all datacenters together, and for records whose origin is unknown."""
+
+
+class WindowKind(StrEnum):
+    """Whom a window waits for."""
+
+    STRICT = "strict_windows"
+    """Every datacenter; one row per window."""
+    FAST = "fast_windows"
+    """Nobody: each row replaces the one before it, until the window is complete."""
+    DATACENTER = "datacenter_windows"
+    """The datacenter itself; one row per window and datacenter."""
+
+
+class Span(NamedTuple):
+    """A window of record time, milliseconds since 1970."""
+
+    start_ms: int
+    end_ms: int
+
+
+class Count(NamedTuple):
+    """What a window has of one datacenter."""
+
+    records: int
+    value_bytes: int
+
+    def plus(self, other: Count) -> Count:
+        return Count(self.records + other.records, self.value_bytes + other.value_bytes)
+
+
+NOTHING: Final = Count(0, 0)
+
+
+class Counted(NamedTuple):
+    """What a batch adds to one window of one datacenter."""
+
+    span: Span
+    datacenter: str
+    """`ALL` if the origin of the records is unknown."""
+    added: Count
+
+
+class Complete(NamedTuple):
+    """Until when the batches so far have every record of a datacenter; milliseconds, or None."""
+
+    through_ms: int | None
+    proved_ms: int | None
+    """The same, and no later leader epoch can withdraw it."""
+
+
+UNKNOWN: Final = Complete(None, None)
+
+
+class WindowRow(NamedTuple):
+    """A row to write."""
+
+    start_ms: int
+    datacenters: list[str]
+    """Those with records, sorted; without those of unknown origin."""
+    records: int
+    value_bytes: int
+    missing: list[str]
+    """Members that are not complete."""
+    is_late: bool
+    """The records came after the window was closed; this row has only them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowState:
+    """What is known after a batch."""
+
+    opened: Mapping[Span, Mapping[str, Count]] = field(default_factory=dict)
+    """Windows that are not closed, by datacenter."""
+    complete: Mapping[str, Complete] = field(default_factory=dict)
+    """By member."""
+    closed_ms: Mapping[str, int] = field(default_factory=dict)
+    """By datacenter, and for `ALL`: windows that end by then are closed. It never goes back."""
+
+
+class Closing(NamedTuple):
+    """How windows are closed."""
+
+    kind: WindowKind
+    lateness_ms: int
+    """How long after the end of its window a record may be committed."""
+
+
+def close_windows(
+    state: WindowState,
+    counted: Iterable[Counted],
+    complete: Mapping[str, Complete],
+    how: Closing,
+) -> tuple[WindowState, list[WindowRow]]:
+    """Return the state after a batch, and the rows to write.
+
+    `complete` names every datacenter that the batch knows, `UNKNOWN` without news.
+    """
+    opened = {span: dict(counts) for span, counts in state.opened.items()}
+    late: dict[Span, dict[str, Count]] = {}
+    touched: set[Span] = set()
+    members = dict(state.complete)
+    for each in counted:
+        closed = state.closed_ms.get(_whose(each.datacenter, how))
+        is_late = closed is not None and each.span.end_ms + how.lateness_ms <= closed
+        counts = (late if is_late else opened).setdefault(each.span, {})
+        counts[each.datacenter] = counts.get(each.datacenter, NOTHING).plus(each.added)
+        if not is_late:
+            touched.add(each.span)
+        if each.datacenter != ALL:
+            members.setdefault(each.datacenter, UNKNOWN)
+    for name, news in complete.items():
+        members[name] = _newer(members.get(name, UNKNOWN), news)
+    after = WindowState(
+        opened=opened, complete=members, closed_ms=_closed(state.closed_ms, members)
+    )
+    rows = [
+        _row(span, counts, how, is_late=True)
+        for span, each in sorted(late.items())
+        for counts in _by_row(each, how)
+    ]
+    for span in sorted(opened):
+        if how.kind is WindowKind.FAST:
+            missing = _missing(members, span, how)
+            # A window that records or a datacenter's completeness have changed.
+            if span in touched or missing != _missing(state.complete, span, how):
+                rows.append(_row(span, opened[span], how, missing))
+            if not missing:
+                del opened[span]
+            continue
+        for counts in _by_row(opened[span], how):
+            whose = _whose(next(iter(counts)), how)
+            if span.end_ms + how.lateness_ms <= after.closed_ms.get(whose, _BEFORE_ALL):
+                rows.append(_row(span, counts, how))
+                for name in counts:
+                    del opened[span][name]
+        if not opened[span]:
+            del opened[span]
+    return after, rows
+
+
+_BEFORE_ALL: Final = -(2**63)
+
+
+def _whose(datacenter: str, how: Closing) -> str:
+    """Return who closes a window for records of a datacenter."""
+    return datacenter if how.kind is WindowKind.DATACENTER else ALL
+
+
+def _by_row(counts: Mapping[str, Count], how: Closing) -> list[dict[str, Count]]:
+    """Return what belongs into one row each."""
+    if how.kind is WindowKind.DATACENTER:
+        return [{name: count} for name, count in sorted(counts.items())]
+    return [dict(counts)]
+
+
+def _row(
+    span: Span,
+    counts: Mapping[str, Count],
+    how: Closing,
+    missing: Iterable[str] = (),
+    *,
+    is_late: bool = False,
+) -> WindowRow:
+    return WindowRow(
+        start_ms=span.start_ms,
+        datacenters=sorted(name for name in counts if name != ALL),
+        records=sum(each.records for each in counts.values()),
+        value_bytes=sum(each.value_bytes for each in counts.values()),
+        missing=sorted(missing),
+        is_late=is_late,
+    )
+
+
+def _missing(members: Mapping[str, Complete], span: Span, how: Closing) -> list[str]:
+    end_ms = span.end_ms + how.lateness_ms
+    return sorted(
+        name
+        for name, each in members.items()
+        if each.through_ms is None or each.through_ms < end_ms
+    )
+
+
+def _newer(before: Complete, news: Complete) -> Complete:
+    """Return what holds after news: what is proved stays, the rest may be withdrawn."""
+    proved = [each for each in (before.proved_ms, news.proved_ms) if each is not None]
+    through = [each for each in (news.through_ms, *proved) if each is not None]
+    return Complete(max(through, default=None), max(proved, default=None))
+
+
+def _closed(before: Mapping[str, int], members: Mapping[str, Complete]) -> dict[str, int]:
+    found = {name: each.through_ms for name, each in members.items() if each.through_ms is not None}
+    if found and len(found) == len(members):
+        found[ALL] = min(found.values())
+    return {name: max(before.get(name, _BEFORE_ALL), ms) for name, ms in found.items()} | {
+        name: ms for name, ms in before.items() if name not in found
+    }

@@ -1,0 +1,182 @@
+"""Windows as a stream: strict ones wait for a dead datacenter, fast ones and its peers go on."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_global.materialize import Materialization, start_materializing
+from spark_global.views import stream_records
+from spark_global.windowing.closing import Closing, WindowKind
+from spark_global.windowing.keeping import Windowing, window_rows, write_batch
+from tests.support.aggregated import SHIFT, Aggregated
+from tests.support.cluster import running_broker
+
+pytestmark = pytest.mark.real
+
+WAIT_SECONDS_MAX = 200.0
+BOTH = ["JFK", "LGA"]
+
+
+@pytest.fixture(scope="module")
+def nyc(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aggregated]:
+    with asyncio.Runner() as runner:
+        context = running_broker(zookeeper, tmp_path_factory.mktemp("windows-broker"))
+        broker = runner.run(context.__aenter__())
+        try:
+            yield Aggregated(broker.bootstrap, runner)
+        finally:
+            runner.run(context.__aexit__(None, None, None))
+
+
+class Mirrors:
+    """Two datacenters that copy the topic `w`, and state how far they are."""
+
+    def __init__(self, nyc: Aggregated) -> None:
+        self._nyc = nyc
+        self._copied = {"jfk": 0, "lga": 0}
+        for name in self._copied:
+            nyc.run(nyc.create(f"{name}.w"))
+
+    def copy(self, source: str, *seconds: range, through: int) -> None:
+        """Copy records of these seconds, and state that all before `through` is copied."""
+        for each in seconds:
+            self._nyc.run(self._nyc.copy(f"{source}.w", each))
+            self._copied[source] += len(each)
+        end = self._copied[source]
+        self._nyc.run(self._nyc.publish_map(source, "w", end))
+        self._nyc.run(self._nyc.state_complete(source, "w", SHIFT + end, through * 1_000))
+
+
+class Query:
+    """A query that writes the three kinds of windows, each to a folder of its own."""
+
+    def __init__(self, spark: SparkSession, nyc: Aggregated, folder: Path) -> None:
+        self._spark, self._nyc, self._folder = spark, nyc, folder
+        self._checkpoint = folder / "checkpoint"
+        self._running: StreamingQuery | None = None
+
+    def start(self) -> None:
+        rows_of = {
+            kind: window_rows(
+                Windowing(topic="w", how=Closing(kind, 0), checkpoint=str(self._checkpoint))
+            )
+            for kind in WindowKind
+        }
+
+        def write(records: DataFrame, batch: int) -> None:
+            for kind, rows in rows_of.items():
+                write_batch(rows(records, batch), batch, str(self._folder / kind))
+
+        frame = stream_records(
+            self._spark, self._nyc.aggregate("jfk", "lga"), topic="w", carry_completeness="true"
+        )
+        self._running = (
+            frame.writeStream.foreachBatch(write)
+            .option("checkpointLocation", str(self._checkpoint))
+            .trigger(processingTime="1 second")
+            .start()
+        )
+
+    def stop(self) -> None:
+        if self._running is not None:
+            self._running.stop()
+
+    def forget_last_batch(self, *, without_rows: WindowKind) -> None:
+        """Leave a checkpoint as a kill -9 does: the batch has run, and Spark does not know it.
+
+        The rows of one kind are not written yet; its state is.
+        """
+        with_state = {int(each.name) for each in self._states().glob("[0-9]*")}
+        last = max(with_state)
+        for name in (str(last), f".{last}.crc"):
+            (self._checkpoint / "commits" / name).unlink(missing_ok=True)
+        shutil.rmtree(self._folder / without_rows / f"batch={last}", ignore_errors=True)
+
+    def _states(self) -> Path:
+        return self._checkpoint / "windows" / WindowKind.DATACENTER
+
+    def rows(self, kind: WindowKind, *columns: str) -> list[tuple[Any, ...]]:
+        if not list((self._folder / kind).glob("batch=*/_SUCCESS")):
+            return []
+        rows = self._spark.read.parquet(str(self._folder / kind))
+        chosen = rows.selectExpr("unix_seconds(window_start)", *columns, "batch").collect()
+        return [tuple(row)[:-1] for row in sorted(chosen, key=lambda row: (row[-1], *row[:2]))]
+
+    def strict(self) -> list[tuple[Any, ...]]:
+        return self.rows(WindowKind.STRICT, "records", "datacenters", "is_late")
+
+    def fast(self) -> dict[Any, tuple[Any, ...]]:
+        """Return the last row of each window."""
+        rows = self.rows(WindowKind.FAST, "records", "missing", "is_complete", "is_late")
+        return {row[0]: row[1:4] for row in rows if not row[4]}
+
+    def datacenter(self) -> list[tuple[Any, ...]]:
+        return sorted(self.rows(WindowKind.DATACENTER, "datacenter", "records", "is_late"))
+
+    def wait_for(self, is_done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        while not is_done():
+            running = self._running
+            assert running is not None and running.isActive, running and running.exception()
+            assert time.monotonic() < deadline, (self.strict(), self.fast(), self.datacenter())
+            time.sleep(0.5)
+
+
+def test_a_dead_datacenter_freezes_no_answer_and_falsifies_none(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path
+) -> None:
+    mirrors, query = Mirrors(nyc), Query(spark, nyc, tmp_path)
+    mirrors.copy("lga", range(4), through=200)
+    mirrors.copy("jfk", range(10), range(300, 305), through=600)
+    query.start()
+    try:
+        # LGA is dead from 200 s on.
+        mirrors.copy("jfk", range(600, 606), through=900)
+        of_jfk = [(0, "JFK", 10, False), (300, "JFK", 5, False), (600, "JFK", 6, False)]
+        lacking = {each: (n, ["LGA"], False) for each, n in ((0, 14), (300, 5), (600, 6))}
+        query.wait_for(lambda: query.datacenter() == of_jfk and query.fast() == lacking)
+        assert query.strict() == []
+        query.stop()
+        query.forget_last_batch(without_rows=WindowKind.FAST)
+        # LGA is back, with records of windows that others have closed long ago.
+        mirrors.copy("lga", range(290, 293), range(310, 312), through=700)
+        query.start()
+        waited = [(0, 17, BOTH, False), (300, 7, BOTH, False)]
+        query.wait_for(lambda: query.strict() == waited)
+        exact = {0: (17, [], True), 300: (7, [], True), 600: (6, ["LGA"], False)}
+        query.wait_for(lambda: query.fast() == exact)
+        of_both = sorted([*of_jfk, (0, "LGA", 7, False), (300, "LGA", 2, False)])
+        query.wait_for(lambda: query.datacenter() == of_both)
+        # A statement closes a window, though no record comes.
+        mirrors.copy("lga", through=1_000)
+        waited.append((600, 6, ["JFK"], False))
+        query.wait_for(lambda: query.strict() == waited)
+        # A producer gives an old timestamp: the record is in a row of its own.
+        mirrors.copy("jfk", range(5, 7), through=1_000)
+        query.wait_for(lambda: query.strict() == [*waited, (0, 2, ["JFK"], True)])
+        query.wait_for(lambda: query.datacenter() == sorted([*of_both, (0, "JFK", 2, True)]))
+    finally:
+        query.stop()
+    # Whoever begins later reads the same records, and none of them is late.
+    wanted = Materialization(
+        view="global_w_strict_windows",
+        path=str(tmp_path / "later"),
+        stops_at_end=True,
+        late_seconds=0,
+    )
+    start_materializing(spark, nyc.aggregate("jfk", "lga"), wanted).awaitTermination()
+    later = spark.read.parquet(wanted.path).orderBy("window_start").collect()
+    assert [(row.records, row.datacenters, row.is_late) for row in later] == [
+        (19, BOTH, False),
+        (7, BOTH, False),
+        (6, ["JFK"], False),
+    ]

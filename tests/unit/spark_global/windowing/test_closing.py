@@ -1,0 +1,171 @@
+"""Windows close when they should, and every record is in exactly one final row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_global.streaming.positions import CheckpointError
+from spark_global.windowing.closing import (
+    ALL,
+    Closing,
+    Complete,
+    Count,
+    Counted,
+    Span,
+    WindowKind,
+    WindowRow,
+    WindowState,
+    close_windows,
+)
+from spark_global.windowing.stored import decode_state, encode_state
+
+STRICT, FAST, DATACENTER = WindowKind.STRICT, WindowKind.FAST, WindowKind.DATACENTER
+Batch = tuple[dict[tuple[int, str], int], dict[str, int | None]]
+"""Records by window and datacenter, and until when a datacenter is complete."""
+
+
+def through(times: Mapping[str, int | None]) -> dict[str, Complete]:
+    return {name: Complete(time, None) for name, time in times.items()}
+
+
+def run(kind: WindowKind, *batches: Batch, lateness: int = 0) -> list[list[WindowRow]]:
+    """Return the rows of each batch. Windows are 10 long, a record has one byte."""
+    state, answers = WindowState(), []
+    for records, complete in batches:
+        counted = [
+            Counted(Span(start, start + 10), name, Count(n, n))
+            for (start, name), n in records.items()
+        ]
+        state, rows = close_windows(state, counted, through(complete), Closing(kind, lateness))
+        again, same = decode_state(encode_state(kind, state, rows), kind)
+        assert (again, same) == (state, rows)
+        answers.append(rows)
+    return answers
+
+
+def row(
+    start: int, names: list[str], n: int, missing: list[str] | None = None, *, late: bool = False
+) -> WindowRow:
+    return WindowRow(start, names, n, n, missing or [], late)
+
+
+LIFE: tuple[Batch, ...] = (
+    ({(0, "jfk"): 2, (0, "lga"): 1, (10, "jfk"): 3}, {"jfk": 9, "lga": 9}),
+    ({(10, "jfk"): 1}, {"jfk": 20, "lga": 9}),  # lga is dead
+    ({}, {"jfk": 30, "lga": 9}),
+    ({(0, "lga"): 4, (10, "lga"): 5}, {"jfk": 31, "lga": 19}),  # lga is back
+    ({}, {"jfk": 31, "lga": 20}),
+    ({(0, "jfk"): 7}, {"jfk": 32, "lga": 20}),  # a producer gives an old timestamp
+)
+
+
+def test_strict_windows_wait_for_a_dead_datacenter() -> None:
+    both = ["jfk", "lga"]
+    assert run(STRICT, *LIFE) == [
+        [],
+        [],
+        [],
+        [row(0, both, 7)],
+        [row(10, both, 9)],
+        [row(0, ["jfk"], 7, late=True)],
+    ]
+    assert run(STRICT, *LIFE, lateness=1)[3:] == [
+        [row(0, both, 7)],
+        [],
+        [row(0, ["jfk"], 7, late=True)],
+    ]
+
+
+def test_fast_windows_go_on_and_name_who_is_missing() -> None:
+    both = ["jfk", "lga"]
+    assert run(FAST, *LIFE) == [
+        [row(0, both, 3, both), row(10, ["jfk"], 3, both)],
+        [row(0, both, 3, ["lga"]), row(10, ["jfk"], 4, ["lga"])],
+        [],
+        [row(0, both, 7), row(10, both, 9, ["lga"])],
+        [row(10, both, 9)],
+        [row(0, ["jfk"], 7, late=True)],
+    ]
+
+
+def test_windows_of_a_datacenter_do_not_wait_for_another_one() -> None:
+    assert run(DATACENTER, *LIFE) == [
+        [],
+        [row(0, ["jfk"], 2), row(10, ["jfk"], 4)],
+        [],
+        [row(0, ["lga"], 5)],
+        [row(10, ["lga"], 5)],
+        [row(0, ["jfk"], 7, late=True)],
+    ]
+
+
+@pytest.mark.parametrize("kind", [STRICT, DATACENTER])
+def test_records_of_unknown_origin_wait_for_all(kind: WindowKind) -> None:
+    foreign: Batch = ({(0, ALL): 3}, {"jfk": 10, "lga": None})
+    assert run(kind, foreign, ({}, {"jfk": 10, "lga": 10})) == [[], [row(0, [], 3)]]
+
+
+def test_a_datacenter_that_joins_is_waited_for_and_what_is_closed_stays_closed() -> None:
+    answers = run(
+        STRICT,
+        ({(0, "jfk"): 1, (10, "jfk"): 1}, {"jfk": 10}),
+        ({(0, "lga"): 1}, {"jfk": 20, "lga": None}),
+        ({}, {"jfk": 20, "lga": 20}),
+    )
+    assert answers == [[row(0, ["jfk"], 1)], [row(0, ["lga"], 1, late=True)], [row(10, ["jfk"], 1)]]
+
+
+def test_what_a_leader_epoch_withdraws_is_waited_for_again_unless_it_is_proved() -> None:
+    how = Closing(STRICT, 0)
+    counted = [Counted(Span(0, 10), "jfk", Count(1, 1))]
+    state, rows = close_windows(
+        WindowState(), counted, {"jfk": Complete(20, 5), "lga": Complete(None, None)}, how
+    )
+    assert not rows
+    state, rows = close_windows(
+        state, [], {"jfk": Complete(9, None), "lga": Complete(20, None)}, how
+    )
+    assert not rows
+    state, rows = close_windows(state, [], {"jfk": Complete(None, 10)}, how)
+    assert rows == [row(0, ["jfk"], 1)]
+
+
+def test_a_state_of_another_question_is_refused() -> None:
+    with pytest.raises(CheckpointError, match="strict_windows of version 1, not fast_windows"):
+        decode_state(encode_state(STRICT, WindowState(), []), FAST)
+    with pytest.raises(CheckpointError, match="broken"):
+        decode_state(b"{}", FAST)
+
+
+_batch = st.tuples(
+    st.dictionaries(
+        st.tuples(st.sampled_from([0, 10, 20]), st.sampled_from(["jfk", "lga", ALL])),
+        st.integers(1, 3),
+        max_size=4,
+    ),
+    st.dictionaries(st.sampled_from(["jfk", "lga"]), st.none() | st.integers(0, 40), max_size=2),
+)
+
+
+@given(st.lists(_batch, max_size=8), st.sampled_from(WindowKind), st.integers(0, 3))
+def test_every_record_is_in_one_final_row(
+    batches: list[Batch], kind: WindowKind, lateness: int
+) -> None:
+    end: Batch = ({}, {"jfk": 100, "lga": 100})
+    rows = [row for rows in run(kind, *batches, end, lateness=lateness) for row in rows]
+    final = [each for each in rows if not each.missing]
+    produced, found = Counter[int](), Counter[int]()
+    for records, _ in batches:
+        for (start, _), n in records.items():
+            produced[start] += n
+    for each in final:
+        found[each.start_ms] += each.records
+    assert found == produced
+    in_time = [(each.start_ms, *each.datacenters) for each in final if not each.is_late]
+    whole = [each[:1] if kind is not DATACENTER else each for each in in_time]
+    assert len(whole) == len(set(whole))
