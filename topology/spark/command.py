@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -81,9 +81,8 @@ def materialize(
 ) -> None:
     """Keep a view as a table, exactly once, until Ctrl-C. The same command goes on after a stop.
 
-    Parquet: the rows lie in PATH/datacenter=D/hour=YYYY-MM-DD-HH, the checkpoint in
-    PATH/_checkpoint. Delta: the same as one Delta table, with one commit per batch. Iceberg: one
-    table over all datacenters, which itself has all positions.
+    Parquet: rows in PATH/datacenter=D/hour=YYYY-MM-DD-HH, the checkpoint in PATH/_checkpoint.
+    Delta: the same, with one commit per batch. Iceberg: one table, which has all positions.
     """
     _check_format(
         to,
@@ -91,13 +90,13 @@ def materialize(
         parquet_or_delta={"--decoding": decoding},
     )
     identifier = None if table is None else _identifier(table)
-    settings = spark_conf(conf)
-    declared = read_decoding(decoding)
+    settings, declared = spark_conf(conf), read_decoding(decoding)
     running, cluster = running_aggregate(deployment, aggregate, state_dir)
     require_extra("spark" if to is Format.parquet else to)
     from spark_global.materialize import Materialization, run_materializing
     from topology.deployment.aggregate_view import aggregate_view
 
+    view_of = aggregate_view(running, cluster)
     wanted = Materialization(
         view=view,
         path=path,
@@ -114,23 +113,21 @@ def materialize(
 
         latest = None if upsert is None else keys.Upsert(keys.UpsertBy(upsert), buckets)
         kept = kept_as(wanted, identifier or (cluster, view), latest, tombstone_hours)
-        problem = run_keeping(aggregate_view(running, cluster), kept, master=master, conf=settings)
-    elif to is Format.delta:
-        from spark_global.delta.keeping import REFUSALS, start_keeping
-
-        problem = run_materializing(
-            aggregate_view(running, cluster),
-            wanted,
-            master=master,
-            conf=settings,
-            start=start_keeping,
-            refusals=REFUSALS,
-        )
+        problem = run_keeping(view_of, kept, master=master, conf=settings)
     else:
-        view_of = aggregate_view(running, cluster)
-        problem = run_materializing(view_of, wanted, master=master, conf=settings)
+        more = _how_to_start(to)
+        problem = run_materializing(view_of, wanted, master=master, conf=settings, **more)
     if problem is not None:
         fail(problem)
+
+
+def _how_to_start(to: Format) -> dict[str, Any]:
+    """Return what `run_materializing` needs for a format beside the view."""
+    if to is Format.parquet:
+        return {}
+    from spark_global.delta.keeping import REFUSALS, start_keeping
+
+    return {"start": start_keeping, "refusals": REFUSALS}
 
 
 def _check_format(to: Format, **options: Mapping[str, object]) -> None:

@@ -306,7 +306,6 @@ def test_iceberg_options_that_do_not_fit_are_refused() -> None:
         ("spark", "materialize", "global_a", "a", "--upsert", "key"),
         ("spark", "move-table", "a", "--to", "b", "--table", "no-namespace"),
         ("spark", "compact", "a", "--table", "no-namespace"),
-        ("spark", "compact", "a"),
         ("sql", "--engine", "duckdb", "SELECT 1"),
         ("sql", "--catalog", "a", "SELECT 1"),
         ("sql", "--engine", "duckdb", "--catalog", "a", "--as-of", "2026-01-01", "SELECT 1"),

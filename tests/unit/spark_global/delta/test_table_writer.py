@@ -131,7 +131,7 @@ def test_of_many_commits_on_one_version_one_succeeds(tmp_path: Path) -> None:
 def test_what_the_library_alone_would_do(tmp_path: Path) -> None:
     """Why the writer checks the version itself: deltalake takes a `txn` a second time.
 
-    A change here means that `table_writer.py` and docs/operations/delta.md need another look.
+    A change here means that the commits and docs/operations/delta.md need another look.
     """
     writer_of(tmp_path)
     stale = DeltaTable(str(tmp_path))
