@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +30,12 @@ EXECUTOR_PACKAGES: Final = (
     "tenacity",
 )
 """Distributions that the Python of an executor needs, besides `pyspark`."""
+MORE_EXECUTOR_PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
+    "--to iceberg": ("pyiceberg",),
+    "decoded values": ("confluent-kafka[schemaregistry]", "fastavro", "orjson", "protobuf"),
+    "spark serve": ("confluent-kafka", "pandas"),
+}
+"""What it needs beside these, by what the query does."""
 _MADE_AT: Final = (1980, 1, 1, 0, 0, 0)
 """Time of every entry, so that equal sources give equal archives."""
 

@@ -220,7 +220,12 @@ def package(
     It has the plain Python of the readers. What else the executors' Python needs is said.
     """
     require_extra("spark")
-    from spark_global.shipping import EXECUTOR_PACKAGES, ArchiveError, write_archive
+    from spark_global.shipping import (
+        EXECUTOR_PACKAGES,
+        MORE_EXECUTOR_PACKAGES,
+        ArchiveError,
+        write_archive,
+    )
 
     try:
         modules = write_archive(out)
@@ -228,6 +233,8 @@ def package(
         fail(f"{out}: {error}")
     typer.echo(f"{out}: {modules} modules")
     typer.echo(f"executors also need: pip install {' '.join(EXECUTOR_PACKAGES)}")
+    for what, packages in MORE_EXECUTOR_PACKAGES.items():
+        typer.echo(f"for {what}: {' '.join(packages)}")
 
 
 @spark_app.command()

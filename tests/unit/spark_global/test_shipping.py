@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import zipfile
+from importlib import metadata
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 
 from spark_global.shipping import (
     EXECUTOR_PACKAGES,
+    MORE_EXECUTOR_PACKAGES,
     PACKAGES,
     ArchiveError,
     shipped_modules,
@@ -68,3 +71,10 @@ def test_an_archive_cannot_be_made_from_an_archive(tmp_path: Path) -> None:
     write_archive(archive)
     with pytest.raises(ArchiveError, match="no directory with the sources"):
         write_archive(tmp_path / "b.zip", archive)
+
+
+def test_the_executors_packages_are_dependencies_of_ours() -> None:
+    declared = metadata.requires("heliograph") or []
+    known = {re.split(r"[<>=; ]", each)[0].partition("[")[0] for each in declared}
+    listed = {each for packages in MORE_EXECUTOR_PACKAGES.values() for each in packages}
+    assert {each.partition("[")[0] for each in listed} <= known
