@@ -89,10 +89,8 @@ class LinkMap:
         self, target_topic: str, partition: int, offset: int, target_ids: TopicIds
     ) -> MapAnswer:
         """Translate an aggregate offset to the source."""
-        for flow in self._topic.flows():
-            if flow.partition == partition and self._topic.target_topic(flow) == target_topic:
-                break
-        else:
+        flow = self._flow_into(target_topic, partition)
+        if flow is None:
             return _NOTHING
         offsets = self._current_map(flow, target_topic, target_ids)
         if offsets is None or offset >= offsets.target_next:
@@ -112,10 +110,8 @@ class LinkMap:
         The answer is the greatest source offset before which every copy that the map knows lies
         below `offset`. It is inexact if copies behind it may have been read.
         """
-        for flow in self._topic.flows():
-            if flow.partition == partition and self._topic.target_topic(flow) == target_topic:
-                break
-        else:
+        flow = self._flow_into(target_topic, partition)
+        if flow is None:
             return None
         offsets = self._current_map(flow, target_topic, target_ids)
         if offsets is None:
@@ -127,6 +123,12 @@ class LinkMap:
         )
         state = TranslationState.EXACT if is_exact else TranslationState.INEXACT
         return MapAnswer(state, flow.source_topic, place)
+
+    def _flow_into(self, target_topic: str, partition: int) -> FlowKey | None:
+        for flow in self._topic.flows():
+            if flow.partition == partition and self._topic.target_topic(flow) == target_topic:
+                return flow
+        return None
 
     def mirrored_end(self, topic: str, partition: int, target_ids: TopicIds) -> int | None:
         """Return the end of the mapped source offsets; None without a map."""

@@ -121,17 +121,7 @@ class LinkMaps:
             lambda found: found.reverse(target_topic, partition, offset, self._target_ids),
             _NOTHING,
         )
-        return TranslatedOffset(
-            link=link,
-            datacenter=self._datacenters[link],
-            topic=answer.topic,
-            partition=partition,
-            offset=answer.offset,
-            state=answer.state,
-            target_topic=target_topic,
-            target_offset=offset,
-            source_hole=answer.hole,
-        )
+        return self._answered(link, target_topic, partition, offset, answer)
 
     def source_position(
         self, link: str, target_topic: str, partition: int, offset: int
@@ -144,8 +134,16 @@ class LinkMaps:
             lambda found: found.source_position(target_topic, partition, offset, self._target_ids),
             None,
         )
-        if answer is None:
-            return None
+        return (
+            None
+            if answer is None
+            else self._answered(link, target_topic, partition, offset, answer)
+        )
+
+    def _answered(
+        self, link: str, target_topic: str, partition: int, offset: int, answer: MapAnswer
+    ) -> TranslatedOffset:
+        """Return the answer about an aggregate offset."""
         return TranslatedOffset(
             link=link,
             datacenter=self._datacenters[link],
@@ -155,6 +153,7 @@ class LinkMaps:
             state=answer.state,
             target_topic=target_topic,
             target_offset=offset,
+            source_hole=answer.hole,
         )
 
     def _ask(self, link: str, question: Callable[[LinkMap], T], otherwise: T) -> T:
