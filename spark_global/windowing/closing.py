@@ -140,6 +140,8 @@ def close_windows(
     for span in sorted(opened):
         if how.kind is WindowKind.FAST:
             missing = _missing(members, span, how)
+            if missing is None:
+                continue  # records of unknown origin, before the first datacenter is known
             # A window that records or a datacenter's completeness have changed.
             if span in touched or missing != _missing(state.complete, span, how):
                 rows.append(_row(span, opened[span], how, missing))
@@ -190,7 +192,10 @@ def _row(
     )
 
 
-def _missing(members: Mapping[str, Complete], span: Span, how: Closing) -> list[str]:
+def _missing(members: Mapping[str, Complete], span: Span, how: Closing) -> list[str] | None:
+    """Return the members that are not complete; None without members."""
+    if not members:
+        return None
     end_ms = span.end_ms + how.lateness_ms
     return sorted(
         name

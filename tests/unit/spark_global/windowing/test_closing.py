@@ -104,6 +104,12 @@ def test_windows_of_a_datacenter_do_not_wait_for_another_one() -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", WindowKind)
+def test_nothing_is_final_before_a_datacenter_is_known(kind: WindowKind) -> None:
+    foreign: Batch = ({(0, ALL): 3}, {})
+    assert run(kind, foreign, ({}, {"jfk": 10})) == [[], [row(0, [], 3)]]
+
+
 @pytest.mark.parametrize("kind", [STRICT, DATACENTER])
 def test_records_of_unknown_origin_wait_for_all(kind: WindowKind) -> None:
     foreign: Batch = ({(0, ALL): 3}, {"jfk": 10, "lga": None})
