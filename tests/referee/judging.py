@@ -19,7 +19,7 @@ from tests.referee.ledger import Ledger
 from tests.referee.modes import State, copy_name, writers_of
 from tests.referee.offset_judging import Sampler, Urls, judge_forward, judge_reverse
 from tests.referee.plan import Plan
-from tests.referee.position_judging import judge_group_answers, judge_positions
+from tests.referee.position_judging import GroupJudge
 from tests.referee.reading import read_logs, wait_without_open_transactions
 
 SOURCE_COMPACTS = (State.COMPACTED, State.KEPT)
@@ -79,8 +79,9 @@ class Judge:
         judgement.add(judge_forward(self._urls, truths, sampler))
         judgement.add(judge_reverse(self._urls, into, sampler))
         self._say("comparing positions of groups and verdicts of the audit")
-        judgement.add(judge_positions(self._plan, self._admins, logs, truths, self._born))
-        judgement.add(judge_group_answers(self._plan, self._urls, truths))
+        groups = GroupJudge(self._plan, self._admins, logs, truths, self._born)
+        judgement.add(groups.judge_targets())
+        judgement.add(groups.judge_answers(self._urls))
         judgement.add(judge_audit(self._plan, self._urls, truths, foreign))
         return judgement
 

@@ -13,7 +13,7 @@ from tests.referee.checks.finding import Judgement
 from tests.referee.checks.flow_truth import FlowTruth
 from tests.referee.checks.group_reading import ComesTo, may_be_missing, need_only_be_safe, reads
 from tests.referee.checks.groups import GroupPosition, check_group
-from tests.referee.checks.translation import Answer, ForwardCheck
+from tests.referee.checks.translation import SHARED, Answer, ForwardCheck
 from tests.referee.history import Log, Partition, Written
 from tests.referee.load import GROUPS, group_name, group_states
 from tests.referee.modes import Mode
@@ -28,63 +28,118 @@ Positions = Mapping[tuple[str, int], int]
 """By topic and partition."""
 
 
-def judge_positions(
-    plan: Plan,
-    admins: Mapping[str, Admin],
-    logs: Mapping[Partition, Log],
-    truths: Sequence[FlowTruth],
-    born: Mapping[str, Written],
-) -> Judgement:
-    """Judge the positions of every group that committed at a source. Raises AdminGaveUp."""
-    judgement = Judgement()
-    comes_to = _arrivals(plan, born)
-    holed = {truth.flow.target for truth in truths if truth.current_holes}
-    states = {str(state) for state in group_states(plan)}
-    for target in plan.shape.targets:
-        for group, sources in _groups_of(plan, target).items():
-            flows = [
-                truth
-                for truth in truths
-                if truth.flow.target.cluster == target
-                and truth.flow.source.cluster in sources
-                and truth.flow.source.topic in states
-            ]
-            at_source = {source: admins[source].positions(group) for source in sources}
-            is_shared = plan.mode is not Mode.PREFIXED
-            judgement.add(
-                _settled(
-                    admins[target],
-                    group,
-                    flows,
-                    at_source,
-                    logs,
-                    holed,
-                    comes_to,
-                    born,
-                    is_shared=is_shared,
-                )
-            )
-    return judgement
+class GroupJudge:
+    """Judges the positions of groups that links bring to targets."""
 
+    def __init__(
+        self,
+        plan: Plan,
+        admins: Mapping[str, Admin],
+        logs: Mapping[Partition, Log],
+        truths: Sequence[FlowTruth],
+        born: Mapping[str, Written],
+    ) -> None:
+        self._plan = plan
+        self._admins = admins
+        self._logs = logs
+        self._truths = truths
+        self._born = born
+        self._comes_to = _arrivals(plan, born)
+        self._holed = {truth.flow.target for truth in truths if truth.current_holes}
+        self._topics = {str(state) for state in group_states(plan)}
+        self._is_shared = plan.mode is not Mode.PREFIXED
 
-def judge_group_answers(plan: Plan, urls: Urls, truths: Sequence[FlowTruth]) -> Judgement:
-    """Judge what the aggregators answer about the positions of groups. Raises ApiUnavailable."""
-    judgement = Judgement()
-    checks = {
-        (truth.flow.link, truth.flow.source.topic, truth.flow.source.number): ForwardCheck(truth)
-        for truth in truths
-    }
-    topics = [str(state) for state in group_states(plan)]
-    for link in plan.shape.links:
-        for kind in GROUPS:
-            group = group_name(plan, kind, link.source)
-            query = {"link": link.name, "group": group}
-            answer = api.get(urls[link.target], api.GROUPS, query)
-            for part in answer["partitions"]:
-                if part["topic"] in topics:
-                    check = checks[link.name, part["topic"], part["partition"]]
-                    judgement.add(check.judge_position(part["offset"], Answer.of(part)))
-    return judgement
+    def judge_targets(self) -> Judgement:
+        """Judge the positions on the targets of every group that committed at a source.
+
+        Raises AdminGaveUp.
+        """
+        judgement = Judgement()
+        for target in self._plan.shape.targets:
+            for group, sources in _groups_of(self._plan, target).items():
+                judgement.add(self._settled(target, group, sources))
+        return judgement
+
+    def judge_answers(self, urls: Urls) -> Judgement:
+        """Judge what the aggregators answer about the positions. Raises ApiUnavailable."""
+        judgement = Judgement()
+        checks = {
+            (truth.flow.link, truth.flow.source.topic, truth.flow.source.number): (truth, check)
+            for truth, check in zip(self._truths, map(ForwardCheck, self._truths), strict=True)
+        }
+        for target in self._plan.shape.targets:
+            for group, sources in _groups_of(self._plan, target).items():
+                into = self._into(target, sources)
+                at_source = self._at_source(group, sources)
+                for link in self._plan.shape.links_into(target):
+                    query = {"link": link.name, "group": group}
+                    if link.source not in sources:
+                        continue
+                    for part in api.get(urls[target], api.GROUPS, query)["partitions"]:
+                        if part["topic"] not in self._topics:
+                            continue
+                        truth, check = checks[link.name, part["topic"], part["partition"]]
+                        answer = Answer.of(part)
+                        judgement.add(check.judge_position(part["offset"], answer))
+                        if answer.state == SHARED and answer.target_offset is not None:
+                            at = truth.flow.target
+                            offset = answer.target_offset
+                            judgement.add(self._judge(group, at, into[at], at_source, offset))
+        return judgement
+
+    def _settled(self, target: str, group: str, sources: Collection[str]) -> Judgement:
+        """Judge a group at a target; wrong positions are read again for a while."""
+        into = self._into(target, sources)
+        at_source = self._at_source(group, sources)
+        judged = Judgement()
+        left = [at for at, truths in into.items() if _committed(truths, at_source)]
+        for last in range(SETTLE_ROUNDS, -1, -1):
+            positions = self._admins[target].positions(group)
+            wrong = []
+            for at in left:
+                found = positions.get((at.topic, at.number))
+                verdict = self._judge(group, at, into[at], at_source, found)
+                if verdict.findings and last:
+                    wrong.append(at)
+                else:
+                    judged.add(verdict)
+            if not wrong:
+                break
+            left = wrong
+            time.sleep(SETTLE_SECONDS)
+        return judged
+
+    def _judge(
+        self,
+        group: str,
+        at: Partition,
+        truths: Sequence[FlowTruth],
+        at_source: Mapping[str, Positions],
+        position: int | None,
+    ) -> Judgement:
+        """Judge one position in a target partition, into which these flows copy."""
+        committed = _committed(truths, at_source)
+        words = ", ".join(f"{source}: {offset}" for source, offset in committed.items())
+        return check_group(
+            self._logs[at],
+            GroupPosition(group, words, position),
+            reads(truths, committed, self._logs, self._comes_to, self._born),
+            may_repeat=need_only_be_safe(truths, committed, self._holed, is_shared=self._is_shared),
+            may_be_missing=may_be_missing(truths, committed),
+        )
+
+    def _into(self, target: str, sources: Collection[str]) -> Mapping[Partition, list[FlowTruth]]:
+        """Return the flows of groups' topics from these sources, by target partition."""
+        into: dict[Partition, list[FlowTruth]] = defaultdict(list)
+        for truth in self._truths:
+            source = truth.flow.source
+            is_theirs = source.cluster in sources and source.topic in self._topics
+            if truth.flow.target.cluster == target and is_theirs:
+                into[truth.flow.target].append(truth)
+        return into
+
+    def _at_source(self, group: str, sources: Collection[str]) -> Mapping[str, Positions]:
+        return {source: self._admins[source].positions(group) for source in sources}
 
 
 def _arrivals(plan: Plan, born: Mapping[str, Written]) -> ComesTo:
@@ -102,51 +157,6 @@ def _groups_of(plan: Plan, target: str) -> Mapping[str, list[str]]:
         for kind in GROUPS:
             found[group_name(plan, kind, link.source)].append(link.source)
     return found
-
-
-def _settled(
-    admin: Admin,
-    group: str,
-    flows: Sequence[FlowTruth],
-    at_source: Mapping[str, Positions],
-    logs: Mapping[Partition, Log],
-    holed: Collection[Partition],
-    comes_to: ComesTo,
-    born: Collection[str],
-    *,
-    is_shared: bool,
-) -> Judgement:
-    """The judgement of a group at a target; wrong positions are read again for a while."""
-    into: dict[Partition, list[FlowTruth]] = defaultdict(list)
-    for truth in flows:
-        into[truth.flow.target].append(truth)
-    judged = Judgement()
-    left = [target for target, truths in into.items() if _committed(truths, at_source)]
-    for last in range(SETTLE_ROUNDS, -1, -1):
-        positions = admin.positions(group)
-        wrong = []
-        for target in left:
-            committed = _committed(into[target], at_source)
-            found = positions.get((target.topic, target.number))
-            words = ", ".join(f"{source}: {offset}" for source, offset in committed.items())
-            is_read = reads(into[target], committed, logs, comes_to, born)
-            at = GroupPosition(group, words, found)
-            verdict = check_group(
-                logs[target],
-                at,
-                is_read,
-                may_repeat=need_only_be_safe(into[target], committed, holed, is_shared=is_shared),
-                may_be_missing=may_be_missing(into[target], committed),
-            )
-            if verdict.findings and last:
-                wrong.append(target)
-            else:
-                judged.add(verdict)
-        if not wrong:
-            break
-        left = wrong
-        time.sleep(SETTLE_SECONDS)
-    return judged
 
 
 def _committed(

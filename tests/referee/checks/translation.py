@@ -22,7 +22,7 @@ from tests.referee.history import Partition
 
 EXACT, PENDING, INEXACT, UNMAPPED = "exact", "pending", "inexact", "unmapped"
 SHARED = "shared"
-"""A group's position in a copy where others may have records: it has no single offset."""
+"""A group's position in a copy where others may have records: a safe one, if it is known."""
 
 
 class Answer(NamedTuple):
@@ -98,23 +98,30 @@ class ForwardCheck:
         return judgement
 
     def judge_position(self, offset: int, answer: Answer) -> Judgement:
-        """Compare what is answered about a group's position at a source offset with both logs."""
+        """Compare what is answered about a group's position at a source offset with both logs.
+
+        A shared one is judged by what the group has read at all sources: see checks/groups.py.
+        """
         judgement = Judgement()
         judgement.figures["group positions translated"] += 1
         judgement.figures[f"group positions translated: {answer.state}"] += 1
-        if answer.state == SHARED and answer.target_offset is None:
-            return judgement
-        wrong = self._wrong(offset, answer)
+        is_shared = answer.state == SHARED
+        wrong = self._wrong_topic(answer) if is_shared else self._wrong(offset, answer)
         if wrong is not None:
             kind, text = wrong
             where = f"{self._truth.flow}, position {offset}"
             judgement.find(Promise.GROUPS, f"answer {kind}", where, text)
         return judgement
 
-    def _wrong(self, offset: int, answer: Answer) -> tuple[str, str] | None:
+    def _wrong_topic(self, answer: Answer) -> tuple[str, str] | None:
         target_topic = self._truth.flow.target.topic
-        if answer.target_topic != target_topic:
-            return "topic", f"the copy is {target_topic}, the answer names {answer.target_topic}"
+        if answer.target_topic == target_topic:
+            return None
+        return "topic", f"the copy is {target_topic}, the answer names {answer.target_topic}"
+
+    def _wrong(self, offset: int, answer: Answer) -> tuple[str, str] | None:
+        if (wrong := self._wrong_topic(answer)) is not None:
+            return wrong
         if answer.state == PENDING:
             return None if self.may_be_pending(offset) else ("pending", self._mirrored(offset))
         if offset > self._truth.evidence.source.end_offset:

@@ -133,7 +133,8 @@ def test_a_groups_position_is_an_offset_or_shared() -> None:
     assert kinds(exact(2)) == []
     assert kinds(exact(6)) == ["answer skips"]
     assert kinds(exact(None, "shared")) == []
-    assert kinds(exact(2, "shared")) == ["answer state"]
+    assert kinds(exact(2, "shared")) == []
+    assert kinds(exact(2, "shared")._replace(target_topic="b.orders")) == ["answer topic"]
     assert kinds(exact(None, "pending")) == ["answer pending"]
 
 
