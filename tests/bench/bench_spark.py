@@ -1,14 +1,14 @@
 """Spark's own Kafka connector and format("heliograph"), each on Apache Kafka and on our broker.
 
-    python -m tests.bench.bench_spark [--quick] [--records N] [--rows json,lz4,partitions,delay]
-        [--repeats N] [--json FILE] [--output FILE]
+    python -m tests.bench.bench_spark [--quick] [--records N] [--repeats N] [--json FILE]
+        [--rows json,lz4,partitions,delay,freshness] [--output FILE]
 
-About 25 minutes on two cores. Topics have two million records, the one of JSON in lz4 has ten;
-`--records` sets both. Reads topics of JSON and Avro-like
-values in four codecs whole, as `count(*)` and without content. Then topics of 10 to 1,000
-partitions, and streams with a trigger of a second. CPU is that of Spark's JVM and its Python
-workers. Prints Markdown and writes it to `--output` (docs/benchmarks/spark.md; with `--quick` only
-where `--output` is given).
+About 30 minutes on two cores. Topics have two million records, the one of JSON in lz4 has ten;
+`--records` sets both. Reads topics of JSON and Avro-like values in four codecs whole, as
+`count(*)` and without content. Then topics of 10 to 1,000 partitions, streams with a trigger of a
+second, and an Iceberg table at three rates. CPU is that of Spark's JVM and its Python workers.
+Prints Markdown and writes it to `--output` (docs/benchmarks/spark.md; with `--quick` only where
+`--output` is given).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from pyspark.sql import SparkSession
 from tests.bench import machine
 from tests.bench.bench import progress
 from tests.bench.command import common_options, kafka_version, run
+from tests.bench.spark_freshness import measure_freshness
 from tests.bench.spark_load import RECORDS_PER_BATCH, VALUE_BYTES, fill
 from tests.bench.spark_model import (
     BROKERS,
@@ -65,12 +66,14 @@ PAGE: Final = Path(__file__).parents[2] / "docs/benchmarks/spark.md"
 CURVE_KIND: Final[Kind] = "json"
 CURVE_CODEC: Final = "lz4"
 DELAY: Final = "delay"
+FRESHNESS: Final = "freshness"
 
 
 @dataclass
 class Bench:
     """The brokers, the session, and what was found so far."""
 
+    directory: Path
     session: SparkSession
     systems: dict[Broker, System]
     scale: SparkScale
@@ -149,6 +152,13 @@ class Bench:
                         seconds=self.scale.delay_seconds,
                     )
 
+    async def watch_table(self) -> None:
+        """How late a reader of an Iceberg table has a record."""
+        if self.is_asked(FRESHNESS):
+            self.found.freshness = await asyncio.to_thread(
+                measure_freshness, self.directory / FRESHNESS, self.scale
+            )
+
 
 async def measure(
     directory: Path, scale: SparkScale, parts: Sequence[str], command: str
@@ -164,12 +174,13 @@ async def measure(
             running_ours(directory / "ours", zookeeper, flush="page_cache")
         )
         session = stack.enter_context(running_spark(directory))
-        bench = Bench(session, {"Kafka": kafka, "ours": ours}, scale, parts, found)
+        bench = Bench(directory, session, {"Kafka": kafka, "ours": ours}, scale, parts, found)
         for name, step in (
             ("warm-up", bench.warm_up),
             ("topics", bench.read_topics),
             ("partitions", bench.read_curve),
             (DELAY, bench.read_delays),
+            (FRESHNESS, bench.watch_table),
         ):
             say(name)
             await step()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
 Reader = Literal["connector", "heliograph"]
@@ -21,6 +21,10 @@ WHATS: Final[Mapping[What, str]] = {
     "metadata": "partition, offset, timestamp",
 }
 TRIGGER_SECONDS: Final = 1.0
+FRESHNESS_MEGABYTES: Final = 50.0
+FRESHNESS_SECONDS_WANTED: Final = 5.0
+"""At that rate."""
+CPU_GROUPS: Final = ("brokers", "mirror", "job")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,9 @@ class SparkScale:
     warm_up_records: int = 500_000
     delay_warm_up_seconds: float = 20.0
     delay_seconds: float = 60.0
+    freshness_megabytes: tuple[float, ...] = (5, 20, 50)
+    """Rates of values per second, before they are compressed."""
+    freshness_seconds: float = 40.0
     repeats: int = 1
 
     def records_of(self, kind: Kind, codec: str) -> int:
@@ -68,6 +75,8 @@ QUICK: Final = SparkScale(
     warm_up_records=20_000,
     delay_warm_up_seconds=4.0,
     delay_seconds=6.0,
+    freshness_megabytes=(2,),
+    freshness_seconds=10.0,
 )
 
 
@@ -93,6 +102,21 @@ class Read:
         return self.cpu_seconds / self.rows * 1e6
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freshness:
+    """An Iceberg table while records arrive at a source."""
+
+    wanted_megabytes: float
+    megabytes: float
+    """Of values that the producer sent per second."""
+    delays: Sequence[float]
+    """Seconds from a produce at the source until a reader of the table has the records."""
+    behind_seconds: float
+    """How long the table took for the rest after the last produce."""
+    cpu_per_second: Mapping[str, float]
+    """CPU-seconds per second, by brokers, mirror and job."""
+
+
 @dataclass
 class Found:
     """Everything that a run measured."""
@@ -101,6 +125,7 @@ class Found:
     """By the row's name, such as `json lz4 all` or `100 partitions`."""
     delays: dict[Side, list[float]] = field(default_factory=dict)
     """Seconds from a produce until the record's row is in the driver."""
+    freshness: list[Freshness] = field(default_factory=list)
 
     def add(self, name: str, side: Side, read: Read) -> None:
         self.reads.setdefault(name, {}).setdefault(side, []).append(read)
@@ -116,6 +141,7 @@ class Found:
                 for name, sides in self.reads.items()
             },
             "delays": {str(side): found for side, found in self.delays.items()},
+            "freshness": [asdict(each) for each in self.freshness],
         }
 
 
@@ -147,7 +173,8 @@ def markdown(found: Found) -> str:
             lambda read: f"{read.cpu_seconds_per_million:.2f}",
         ),
         *_delay_table(found.delays),
-        *_ratio_table(parts, found.delays),
+        *_freshness_table(found.freshness),
+        *_ratio_table(parts, found),
     ]
     return "\n".join(lines)
 
@@ -185,11 +212,28 @@ def _delay_table(delays: Mapping[Side, Sequence[float]]) -> list[str]:
     return _lines(title, ["side", "p50", "p99", "records"], rows) if rows else []
 
 
+def _freshness_table(found: Sequence[Freshness]) -> list[str]:
+    rows = [
+        [
+            f"{each.wanted_megabytes:g} MB/s",
+            f"{each.megabytes:.1f} MB/s",
+            f"{statistics.median(each.delays):.2f} s",
+            f"{_p99(each.delays):.2f} s",
+            f"{each.behind_seconds:.1f} s",
+            *(f"{each.cpu_per_second[name]:.2f}" for name in CPU_GROUPS),
+        ]
+        for each in found
+    ]
+    header = ["rate", "sent", "p50", "p99", "rest", *(f"CPU of {name}" for name in CPU_GROUPS)]
+    title = f"From a produce at a source to an Iceberg table, trigger of {TRIGGER_SECONDS:.0f} s"
+    return _lines(title, header, rows) if rows else []
+
+
 def _p99(found: Sequence[float]) -> float:
     return sorted(found)[int(len(found) * 0.99)]
 
 
-def _ratio_table(parts: Parts, delays: Mapping[Side, Sequence[float]]) -> list[str]:
+def _ratio_table(parts: Parts, found: Found) -> list[str]:
     theirs, on_ours = Side("connector", "Kafka"), Side("connector", "ours")
     ours = Side("heliograph", "ours")
     rows = []
@@ -202,13 +246,20 @@ def _ratio_table(parts: Parts, delays: Mapping[Side, Sequence[float]]) -> list[s
             ratio = middle[ours].rows_per_core / middle[on_ours].rows_per_core
             what = f"{name}: heliograph on ours, rows/s and core to the connector's"
             rows.append(_ratio(what, ratio, wanted))
-    if delays.get(ours):
-        wanted = TRIGGER_SECONDS + 0.5
-        p50 = statistics.median(delays[ours])
-        verdict = "yes" if p50 <= wanted else "no"
-        rows.append(["p50 from a produce to a row", f"{p50:.2f} s", f"<= {wanted} s", verdict])
+    if found.delays.get(ours):
+        p50 = statistics.median(found.delays[ours])
+        rows.append(_seconds("p50 from a produce to a row", p50, TRIGGER_SECONDS + 0.5))
+    for each in found.freshness:
+        if each.wanted_megabytes == FRESHNESS_MEGABYTES:
+            what = f"p99 from a produce to an Iceberg table at {FRESHNESS_MEGABYTES:g} MB/s"
+            rows.append(_seconds(what, _p99(each.delays), FRESHNESS_SECONDS_WANTED))
     return _lines("Wanted", ["what", "measured", "wanted", "reached"], rows) if rows else []
 
 
 def _ratio(what: str, ratio: float, wanted: float) -> list[str]:
     return [what, f"{ratio:.2f}", f">= {wanted}", "yes" if ratio >= wanted else "no"]
+
+
+def _seconds(what: str, seconds: float, wanted: float) -> list[str]:
+    verdict = "yes" if seconds <= wanted else "no"
+    return [what, f"{seconds:.2f} s", f"<= {wanted:g} s", verdict]
