@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from aggregator.service import AggregatorService
 from aggregator.settings import AggregatorSettings, load_settings
 from local_cluster.client.auth.security import SecurityError
+from local_cluster.process_log import add_log_options, configure_log
 from local_cluster.systemd import notifying
 
 EXIT_FAILED = 1
@@ -26,17 +27,14 @@ def main() -> int:
     """Run the aggregator; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m aggregator", description=__doc__)
     parser.add_argument("--settings", type=Path, required=True, help="JSON of AggregatorSettings")
-    parser.add_argument("--log-level", default="INFO", help="Python logging level")
+    add_log_options(parser)
     arguments = parser.parse_args()
-    logging.basicConfig(
-        level=arguments.log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
     try:
         settings = load_settings(arguments.settings)
     except (OSError, ValidationError) as error:
         print(f"{arguments.settings}: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_BAD_SETTINGS
+    configure_log(arguments.log_level, arguments.log_format or settings.log_format)
     try:
         asyncio.run(_run(settings))
     except SecurityError as error:

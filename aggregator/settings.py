@@ -23,6 +23,7 @@ from local_cluster.http_security.settings import (
     HttpSecurity,
     check_binding,
 )
+from local_cluster.log_format import LogFormat
 from mirror_maker.formats.naming import TopicNames
 
 
@@ -86,6 +87,8 @@ class AggregatorSettings:
     """Where mirror workers may be. A member of their group that is elsewhere is not asked."""
     ready_file: str
     """JSON {"pid", "state", "http_host", "http_port"}; a clean stop removes it."""
+    log_format: LogFormat = "text"
+    """Lines for people, or one JSON object per line."""
 
     def __post_init__(self) -> None:
         check_binding(self.http_host, self.http_security)

@@ -15,6 +15,7 @@ from typing import Any
 
 from local_cluster.client.auth.security import SecurityError
 from local_cluster.controller.zk.coordination import CoordinationUnavailable
+from local_cluster.process_log import add_log_options, configure_log
 from local_cluster.server.broker import Broker
 from local_cluster.settings import BrokerSettings, SettingsError, load_settings
 from local_cluster.systemd import notifying
@@ -31,18 +32,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m local_cluster", description=__doc__)
     parser.add_argument("--settings", type=Path, required=True, help="JSON file of BrokerSettings")
     parser.add_argument("--rack", default="", help="rack instead of the one in the settings")
-    parser.add_argument("--log-level", default="INFO", help="Python logging level")
+    add_log_options(parser)
     arguments = parser.parse_args()
-    logging.basicConfig(
-        level=arguments.log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
-    logging.getLogger("kazoo").setLevel(logging.WARNING)
     try:
         settings = load_settings(arguments.settings)
     except (OSError, SettingsError) as error:
         print(error, file=sys.stderr)  # noqa: T201
         return EXIT_BAD_SETTINGS
+    configure_log(arguments.log_level, arguments.log_format or settings.log_format)
+    logging.getLogger("kazoo").setLevel(logging.WARNING)
     if arguments.rack:
         settings = replace(settings, rack=arguments.rack)
     _raise_descriptor_limit()

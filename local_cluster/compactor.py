@@ -31,6 +31,7 @@ from local_cluster.log.compaction.cleaner import run_job
 from local_cluster.log.compaction.compaction_job import CleanedGroup, Compacted, CompactionJob
 from local_cluster.log.disk.files import OsFiles
 from local_cluster.log.segment.swap import remove_cleaned
+from local_cluster.process_log import configure_log
 
 NICENESS: Final = 10
 """Serving goes first."""
@@ -70,9 +71,7 @@ def main() -> int:
     parser.add_argument("--parent", type=int, required=True, help="process id of the broker")
     parser.add_argument("--bytes-per-second", type=float, default=0.0, help="0: no limit")
     arguments = parser.parse_args()
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    configure_log("INFO")
     _die_with_parent()
     if os.getppid() != arguments.parent:
         return 1

@@ -22,6 +22,7 @@ from local_cluster.broker_configs import (
 )
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity, Secret
 from local_cluster.http_security.settings import OPEN, HttpSecurity, check_binding
+from local_cluster.log_format import LogFormat
 from local_cluster.security.authentication.listener_security import (
     SaslSettings,
     SecurityProtocol,
@@ -98,6 +99,8 @@ class BrokerSettings:
     oauth_allowed_urls: tuple[str, ...] = ()
     """Addresses that this broker may ask for keys of tokens, as in Kafka's
     org.apache.kafka.sasl.oauthbearer.allowed.urls."""
+    log_format: LogFormat = "text"
+    """Lines for people, or one JSON object per line."""
     config: dict[str, str] = field(default_factory=dict)
     """Kafka broker configs by their own names, such as auto.create.topics.enable."""
 

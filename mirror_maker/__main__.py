@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from local_cluster.client.auth.security import SecurityError
 from local_cluster.client.group import GroupFencedError
+from local_cluster.process_log import add_log_options, configure_log
 from local_cluster.systemd import notifying
 from mirror_maker.settings import MirrorSettings, load_settings
 from mirror_maker.worker.service import MirrorService
@@ -35,18 +36,14 @@ async def _run(settings: MirrorSettings) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m mirror_maker", description=__doc__)
     parser.add_argument("--settings", type=Path, required=True, help="JSON file of MirrorSettings")
-    parser.add_argument("--log-level", default="INFO")
+    add_log_options(parser)
     arguments = parser.parse_args()
-    logging.basicConfig(
-        level=arguments.log_level,
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
     try:
         settings = load_settings(arguments.settings)
     except (OSError, ValidationError) as error:
         print(f"{arguments.settings}: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_BAD_SETTINGS
+    configure_log(arguments.log_level, arguments.log_format or settings.log_format)
     try:
         asyncio.run(_run(settings))
     except SecurityError as error:

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAda
 
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
 from local_cluster.http_security.settings import OPEN, HttpSecurity, check_binding
+from local_cluster.log_format import LogFormat
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.formats.probe import probe_topic_name
 from mirror_maker.rules.rule_settings import RecordFilter, Transforms, fingerprint
@@ -289,6 +290,8 @@ class MirrorSettings:
     """Who may read the status and give orders. Health is open."""
     session_timeout_ms: Positive = 10_000
     heartbeat_ms: Positive = 1_000
+    log_format: LogFormat = "text"
+    """Lines for people, or one JSON object per line."""
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:

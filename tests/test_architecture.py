@@ -27,6 +27,7 @@ TEXT = "local_cluster.prometheus_text"
 SYSTEMD = "local_cluster.systemd"
 HTTP = "local_cluster.http_security"
 BASE = tuple(f"local_cluster.{name}" for name in ("backoff", "clock", "network", "periodic"))
+LOGGING = tuple(f"local_cluster.{name}" for name in ("log_format", "process_log"))
 
 # Longest prefix wins. What a module may import of ours, as prefixes; its own part is implied.
 ALLOWED: dict[str, tuple[str, ...]] = {
@@ -48,6 +49,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     SETTINGS: (
         "local_cluster.broker_configs",
         f"{HTTP}.settings",
+        "local_cluster.log_format",
         "local_cluster.security.authentication",
         f"{CLIENT}.auth",
     ),
@@ -98,8 +100,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "local_cluster": ("local_cluster",),
     FORMATS: (*WIRE, f"{HTTP}.addresses"),
-    "mirror_maker": (*WIRE, CLIENT, HTTP, TEXT, SYSTEMD),
-    "aggregator": (*WIRE, CLIENT, FORMATS, HTTP, SYSTEMD),
+    "mirror_maker": (*WIRE, CLIENT, HTTP, TEXT, SYSTEMD, *LOGGING),
+    "aggregator": (*WIRE, CLIENT, FORMATS, HTTP, SYSTEMD, *LOGGING),
     "spark_global": (*WIRE, CLIENT, FORMATS),
     "topology": PACKAGES,
 }

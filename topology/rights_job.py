@@ -21,6 +21,7 @@ from tenacity import (
     wait_exponential_jitter,
 )
 
+from local_cluster.process_log import add_log_options, configure_log
 from topology.deployment.deployment import ClusterView, decode_deployment
 from topology.deployment.rights_difference import RightsChange
 from topology.operate.cluster_rights import RightsUnavailable, apply_rights
@@ -37,8 +38,10 @@ def main() -> int:
     """Apply the rights of every cluster; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m topology.rights_job", description=__doc__)
     parser.add_argument("--deployment", type=Path, required=True, help="JSON file of a deployment")
-    file: Path = parser.parse_args().deployment
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    add_log_options(parser)
+    arguments = parser.parse_args()
+    file: Path = arguments.deployment
+    configure_log(arguments.log_level, arguments.log_format)
     try:
         for cluster in decode_deployment(file.read_bytes()).clusters:
             _apply(cluster)

@@ -18,7 +18,7 @@ OLDER_MIRROR: Final = OlderCode(
 )
 """The last commit before the journal got entries of other kinds than gaps, and links got receipts
 and verdicts."""
-_NEWER: Final = ("http_security",)
+_NEWER: Final = ("http_security", "log_format")
 _NEWER_LIMITS: Final = ("audit_cpu_share", "completeness_ms")
 _NEWER_LINK: Final = ("probe", "completeness_retention_ms")
 _NEWER_POLICIES: Final = ("foreign",)

@@ -92,6 +92,7 @@ def broker_daemon(
         http_host=cluster.http.host,
         http_port=http_port,
         http_security=topology.http_security.server(directory),
+        log_format=topology.log_format,
     )
     settings_file = str(state.settings_dir / f"{key}.json")
     return Daemon(

@@ -71,6 +71,7 @@ def mirror_daemons(
                 http_host=endpoint.host,
                 http_port=worker.port,
                 http_security=http_security,
+                log_format=topology.log_format,
             )
             settings_file = str(state.settings_dir / f"{key}.json")
             yield Daemon(
@@ -130,6 +131,7 @@ def aggregator_daemons(
             http_security=http_security,
             workers_security=workers_security,
             workers_allowed=_worker_places(cluster, host),
+            log_format=topology.log_format,
             ready_file=ready_file,
         )
         settings_file = str(state.settings_dir / f"{key}.json")

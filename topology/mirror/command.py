@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from local_cluster.process_log import configure_log
 from topology.cli.command_line import (
     EXIT_ERROR,
     EXIT_USAGE,
@@ -71,7 +72,6 @@ def run(
     ] = False,
 ) -> None:
     """Run the mirror workers of a file on this host, until stopped."""
-    import logging
     import tempfile
 
     from local_cluster.client.group import GroupFencedError
@@ -100,7 +100,7 @@ def run(
             typer.echo(f"{settings.worker_id}: {names}", err=True)
         if check:
             return
-        logging.basicConfig(level="INFO", format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        configure_log("INFO", topology.log_format)
         try:
             run_workers(workers)
         except* (GroupFencedError, OSError) as errors:

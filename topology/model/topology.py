@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from local_cluster.log_format import LogFormat
 from topology.model.cluster import Cluster
 from topology.model.http_security import HttpSecurity
 from topology.model.link import Link
@@ -28,6 +29,8 @@ class Topology(Entry):
     """Clusters of the deployment."""
     http_security: HttpSecurity = HttpSecurity()
     """Security of all HTTP ports; default: open, and on loopback addresses only."""
+    log_format: LogFormat = "text"
+    """What brokers, mirrors and aggregators log: `text`, or `json`, one object per line."""
     links: list[Link] = []
     """Links between the clusters; each copies topics in one direction."""
 

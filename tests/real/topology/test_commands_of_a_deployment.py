@@ -20,6 +20,7 @@ pytestmark = pytest.mark.real
 WAIT_S = 60.0
 TOPOLOGY = """\
 name: commanded
+log_format: json
 zookeepers: [{{name: zookeeper, port: {0}}}]
 clusters:
   - name: jfk
@@ -208,3 +209,11 @@ def test_doctor_and_support_bundle(command: HeliographCommand, tmp_path: Path) -
     assert "exists; name another file" in command.complain(
         "support-bundle", "--out", str(out), code=2
     )
+
+
+def test_every_process_logs_json_if_the_file_says_so(command: HeliographCommand) -> None:
+    for key in ("broker-jfk-1", "broker-nyc-1", "mirror-nyc", "aggregator-nyc"):
+        lines = (command.state_dir / "logs" / f"{key}.log").read_text().splitlines()
+        entries = [json.loads(line) for line in lines if line.startswith("{")]
+        assert {"timestamp", "level", "logger", "message", "pid"} <= set(entries[-1]), key
+        assert not [line for line in lines if " INFO " in line or " WARNING " in line], key

@@ -61,7 +61,7 @@ def test_what_was_dumped_is_loaded(tmp_path: Path) -> None:
                 "inter_broker_listener, zookeeper_connect, log_dirs, ready_file, rack, "
                 "zookeeper_session_timeout_ms, flush, http_host, http_port, http_security, "
                 "inter_broker_security, broker_principals, oauth_allowed_urls, "
-                "config; did you mean 'log_dirs'?"
+                "log_format, config; did you mean 'log_dirs'?"
             ],
         ),
         (
