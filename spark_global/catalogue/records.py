@@ -1,4 +1,4 @@
-"""Questions about the records of a global topic.
+"""Questions about the records of a global topic, and about what is missing between them.
 
 Times are the timestamps of the records, as their producers set them. A tie is decided by datacenter
 and aggregate offset, so every answer is deterministic.
@@ -115,15 +115,45 @@ LATE_DATACENTERS: Final = Question(
 GAPS: Final = Question(
     name="gaps",
     about="Source offsets that are missing between two records (missing > 0) or there twice (-1). "
-    "Compaction, transactions and journalled gaps are reasons for missing offsets.",
+    "The journals of the links explain `journalled` of them, for `reasons`; compaction and "
+    "transactions are reasons for `unexplained` ones.",
+    inputs=("records", "journal"),
     statement="""
-        SELECT datacenter, topic, partition, previous AS after_offset, offset AS before_offset,
-               offset - previous - 1 AS missing
-        FROM (SELECT datacenter, topic, partition, offset,
-                     lag(offset) OVER (PARTITION BY datacenter, topic, partition
-                                       ORDER BY offset, aggregate_offset) AS previous
-              FROM {records} WHERE `offset` IS NOT NULL)
-        WHERE `offset` - previous <> 1
+        WITH found AS (
+          SELECT datacenter, topic, partition, previous AS after_offset, offset AS before_offset,
+                 offset - previous - 1 AS missing
+          FROM (SELECT datacenter, topic, partition, offset,
+                       lag(offset) OVER (PARTITION BY datacenter, topic, partition
+                                         ORDER BY offset, aggregate_offset) AS previous
+                FROM {records} WHERE `offset` IS NOT NULL)
+          WHERE `offset` - previous <> 1),
+        entries AS (
+          SELECT datacenter, topic, partition,
+                 sort_array(collect_list(struct(source_from, source_to, reason))) AS entries
+          FROM {journal}
+          WHERE is_current AND kind IN ('lost', 'copied') AND source_to IS NOT NULL
+          GROUP BY datacenter, topic, partition),
+        named AS (
+          SELECT found.*,
+                 filter(coalesce(entries, array()), each -> each.source_from < before_offset
+                        AND each.source_to > after_offset + 1) AS entries
+          FROM found LEFT JOIN entries
+            ON found.datacenter <=> entries.datacenter AND found.topic = entries.topic
+           AND found.partition = entries.partition),
+        counted AS (
+          SELECT *, aggregate(
+                   entries, struct(after_offset + 1 AS next, 0L AS journalled),
+                   (so_far, each) -> struct(
+                     greatest(so_far.next, least(each.source_to, before_offset)) AS next,
+                     so_far.journalled
+                       + greatest(least(each.source_to, before_offset)
+                                  - greatest(so_far.next, each.source_from), 0L) AS journalled),
+                   so_far -> so_far.journalled) AS journalled
+          FROM named)
+        SELECT datacenter, topic, partition, after_offset, before_offset, missing, journalled,
+               greatest(missing, 0L) - journalled AS unexplained,
+               sort_array(array_distinct(transform(entries, each -> each.reason))) AS reasons
+        FROM counted
         """,
 )
 

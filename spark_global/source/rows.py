@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from local_cluster.client.model import TopicPartition
+from mirror_maker.formats.completeness.replayed_topic import PartitionCompleteness
 from mirror_maker.formats.completeness.statement import Hold, HoldKind
 from mirror_maker.formats.verdict_topic import FlowVerdicts
 from mirror_maker.formats.verdicts import FAULTS, Verdict
@@ -233,6 +234,7 @@ def completeness_rows(links: Iterable[MirrorLink], statements: Statements) -> pa
             "source_end": found.end,
             "sampled_at": _time(found.sampled_ms),
             "held_by": _held_by(found.hold),
+            "held_since": _time(_held_since_ms(found)),
             "worker": found.worker_id,
             "stated_at": _time(found.written_ms),
         }
@@ -349,3 +351,9 @@ def _held_by(hold: Hold) -> str | None:
         case HoldKind.STOPPED:
             return f"its mirror has stopped it: {hold.state}"
     return None
+
+
+def _held_since_ms(found: PartitionCompleteness) -> int | None:
+    if found.hold.kind is HoldKind.NONE:
+        return None
+    return found.complete_through_ms if found.hold.since_ms is None else found.hold.since_ms

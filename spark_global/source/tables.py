@@ -110,6 +110,7 @@ COMPLETENESS: Final = pa.schema(
         pa.field("source_end", pa.int64()),
         pa.field("sampled_at", TIMESTAMP),
         pa.field("held_by", pa.string()),
+        pa.field("held_since", TIMESTAMP),
         pa.field("worker", pa.string(), nullable=False),
         pa.field("stated_at", TIMESTAMP, nullable=False),
     ]
@@ -197,6 +198,8 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "source_end": "end of the source at sampled_at",
     "sampled_at": "when the end of the source was asked for, by the worker's clock",
     "held_by": "what holds the time back, if the worker knows it",
+    "held_since": "since when, by the worker's clock: an open transaction since it was first seen, "
+    "others since complete_through; null if nothing holds the time back",
     "worker": "mirror worker that states the row",
     "stated_at": "when it was stated, by the worker's clock",
     "bucket_start": "start of ten minutes of record time; null holds all that is older or has no "

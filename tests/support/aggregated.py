@@ -28,6 +28,7 @@ from mirror_maker.formats import (
 from mirror_maker.formats.completeness.statement import (
     NO_HOLD,
     Entry,
+    Hold,
     Statement,
     completeness_topic_name,
     encode_statement,
@@ -156,7 +157,9 @@ class Aggregated:
                 client, TopicPartition(name, 0), encode_batch([NewRecord(0, key, value)])
             )
 
-    async def state_complete(self, source: str, topic: str, end: int, through_ms: int) -> None:
+    async def state_complete(
+        self, source: str, topic: str, end: int, through_ms: int, hold: Hold = NO_HOLD
+    ) -> None:
         """State that a copy with the source offsets below `end` is complete through a time."""
         name = completeness_topic_name(f"{source}-nyc")
         if name not in self.published:
@@ -176,7 +179,7 @@ class Aggregated:
             complete_through_ms=through_ms,
             proved_through_ms=through_ms,
             gaps=0,
-            hold=NO_HOLD,
+            hold=hold,
         )
         now_ms = round(time.time() * 1_000)
         statement = Statement(True, "w", self.rounds, 1, 0, 1, now_ms, (), (entry,))

@@ -14,6 +14,7 @@ from pyiceberg.catalog import load_catalog
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from mirror_maker.formats.completeness.statement import Hold, HoldKind
 from spark_global.addresses import ClusterAddress
 from spark_global.iceberg.catalogues import open_catalogue
 from spark_global.iceberg.compacting import compact_table
@@ -26,7 +27,7 @@ from spark_global.iceberg.upserts.keys import Upsert, UpsertBy
 from spark_global.kept.said import Through
 from spark_global.materialize import UnknownViewError
 from spark_global.streaming.translation import LinkBehindError
-from spark_global.views import create_views
+from spark_global.views import create_views, load_table
 from tests.support.aggregated import SHIFT, Aggregated
 from tests.support.cluster import running_broker
 from tests.support.iceberg_tables import row_counts
@@ -72,6 +73,12 @@ def test_one_table_over_all_datacenters(
     assert create_views(spark, aggregate, asked) == ["heliograph_completeness"]
     stated = [tuple(row) for row in spark.sql(asked).collect()]
     assert [row[:3] for row in stated] == [("SFO", "h", SHIFT + 20)]
+    held = Hold(HoldKind.OPEN_TRANSACTION, 7, 1_000_000_000_500)
+    nyc.run(nyc.state_complete("oak", "h", 9, 1_000_000_000_000, held))
+    oak = load_table(spark, nyc.aggregate("oak"), "completeness")
+    assert [
+        tuple(row) for row in oak.selectExpr("held_by", "unix_millis(held_since)").collect()
+    ] == [("an open transaction of producer id 7", 1_000_000_000_500)]
     described = {row[0]: row[2] for row in spark.sql("DESCRIBE heliograph_completeness").collect()}
     assert described["position"] == "next source offset to copy"
     place = str(tmp_path / "tables")

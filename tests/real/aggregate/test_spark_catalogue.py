@@ -132,7 +132,7 @@ def test_joins_duplicates_and_conflicts(records: DataFrame) -> None:
     ]
 
 
-def test_windows_late_datacenters_and_gaps(records: DataFrame) -> None:
+def test_windows_and_late_datacenters(records: DataFrame) -> None:
     assert found(WINDOWS(records), "window_start", "datacenter", "records", "value_bytes") == [
         (0.0, "eu", 3, 27),
         (0.0, "us", 1, 19),
@@ -144,14 +144,66 @@ def test_windows_late_datacenters_and_gaps(records: DataFrame) -> None:
         ("eu", 3, 369.0),
         ("us", 5, 0.0),
     ]
-    assert found(GAPS(records), "datacenter", "after_offset", "before_offset", "missing") == [
-        ("eu", 11, 13, 1),
-        ("us", 71, 71, -1),
-    ]
     assert found(SCHEMA_DRIFT(records), "datacenter", "fields", "records") == [
         ("eu", ["id"], 3),
         ("us", ["id", "tax"], 1),
         ("us", ["id"], 3),
+    ]
+
+
+def journalled(
+    source_from: int, source_to: int | None, kind: str = "lost", reason: str = "too_large"
+) -> dict[str, Any]:
+    """Return a row of `journal`."""
+    return {
+        "link": "eu",
+        "datacenter": "eu",
+        "topic": "orders",
+        "partition": 0,
+        "aggregate_topic": "eu.orders",
+        "kind": kind,
+        "reason": reason,
+        "detail": "",
+        "source_from": source_from,
+        "source_to": source_to,
+        "target_from": 0,
+        "is_current": True,
+        "noticed_at": at(0),
+        "worker": "w",
+    }
+
+
+def test_gaps_and_what_the_journal_says_of_them(spark: SparkSession, records: DataFrame) -> None:
+    columns = ("after_offset", "before_offset", "missing", "journalled", "unexplained", "reasons")
+    silent = table(spark, "journal")
+    assert found(GAPS(records, silent), "datacenter", *columns) == [
+        ("eu", 11, 13, 1, 0, 1, []),
+        ("us", 71, 71, -1, 0, 0, []),
+    ]
+    gaps = spark.createDataFrame(
+        [record("eu", offset, 0, None, None) for offset in (10, 20, 30, 40, 50, 60)],
+        records.schema,
+    )
+    journal = table(
+        spark,
+        "journal",
+        journalled(5, 16),  # both overlap, and begin before the gap
+        journalled(13, 18, reason="out_of_range"),
+        journalled(14, 15, kind="foreign"),  # is not about source offsets
+        journalled(21, 30, kind="copied", reason="source_lost"),
+        journalled(38, 52),  # reaches over a record
+        journalled(55, None, reason="source_deleted"),  # no end, so it says nothing in between
+        journalled(51, 60) | {"is_current": False},
+        journalled(51, 60) | {"partition": 1},
+        journalled(51, 60) | {"datacenter": "us"},
+        journalled(20, 21),  # no missing offset
+    )
+    assert found(GAPS(gaps, journal), *columns) == [
+        (10, 20, 9, 7, 2, ["out_of_range", "too_large"]),
+        (20, 30, 9, 9, 0, ["source_lost"]),
+        (30, 40, 9, 2, 7, ["too_large"]),
+        (40, 50, 9, 9, 0, ["too_large"]),
+        (50, 60, 9, 1, 8, ["too_large"]),
     ]
 
 

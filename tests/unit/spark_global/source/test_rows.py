@@ -183,7 +183,7 @@ def stated_partition(hold: Hold, partition: int = 2) -> PartitionCompleteness:
 def test_completeness_is_a_row_per_link_and_partition() -> None:
     holds = [
         NO_HOLD,
-        Hold(HoldKind.OPEN_TRANSACTION, 7),
+        Hold(HoldKind.OPEN_TRANSACTION, 7, 1_500),
         Hold(HoldKind.OPEN_TRANSACTION),
         Hold(HoldKind.STOPPED, state="failed"),
     ]
@@ -199,6 +199,9 @@ def test_completeness_is_a_row_per_link_and_partition() -> None:
         "an open transaction",
         "its mirror has stopped it: failed",
     ]
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    since = [row["held_since"] and (row["held_since"] - epoch).total_seconds() for row in rows]
+    assert since == [None, 1.5, 1.0, 1.0]
     first = rows[0]
     assert (first["link"], first["datacenter"], first["gaps"]) == ("jfk-nyc", "JFK", 2)
     assert first["complete_through"] == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
