@@ -3,6 +3,7 @@
 Reading order:
 
     layout        columns, partitions and settings of a table
+    columns       columns of decoded records
     table_state   what a table and its snapshots say about their records (pure)
     deciding      whether a batch may be committed (pure)
     staging       stages a batch as one snapshot

@@ -13,13 +13,14 @@ import functools
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.io import load_file_io
 from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
@@ -29,6 +30,9 @@ from spark_global.kept.said import SourceRange
 from spark_global.source.reading import read_range
 from spark_global.source.rows import record_rows
 from spark_global.source.splits import PartitionRange
+
+if TYPE_CHECKING:
+    from spark_global.values.batches import DecodedView
 
 _US_PER_HOUR: Final = 3_600_000_000
 
@@ -47,16 +51,25 @@ class FileTarget:
     io_properties: Mapping[str, str] = field(repr=False)
     """What the files' storage needs, perhaps with secrets."""
     fetch_bytes_max: int
+    decoded: DecodedView | None = field(default=None, repr=False)
+    """The view whose rows are written; None for records as they are."""
 
     @classmethod
-    def of(cls, table: Table, fetch_bytes_max: int) -> FileTarget:
+    def of(
+        cls,
+        table: Table,
+        fetch_bytes_max: int,
+        columns: Schema = SCHEMA,
+        decoded: DecodedView | None = None,
+    ) -> FileTarget:
         """Return the target of a table; columns that others added stay null in new rows."""
-        names = [each.name for each in SCHEMA.fields]
+        names = [each.name for each in columns.fields]
         return cls(
             folder=table.location_provider().data_path,
             schema=schema_to_pyarrow(table.schema().select(*names)),
             io_properties=dict(table.io.properties),
             fetch_bytes_max=fetch_bytes_max,
+            decoded=decoded,
         )
 
 
@@ -91,8 +104,10 @@ def write_ranges(ranges: Iterable[PartitionRange], target: FileTarget) -> Writte
     """Write the rows of some ranges, as one task."""
     files = HourFiles(target)
     found: list[SourceRange] = []
+    decode = None if target.decoded is None else target.decoded.decoder()
     for wanted in ranges:
-        for rows in read_range(wanted, record_rows, target.fetch_bytes_max):
+        for records in read_range(wanted, record_rows, target.fetch_bytes_max):
+            rows = records if decode is None else decode(records)
             if rows.num_rows:
                 files.add(wanted.origin.datacenter, rows)
                 found.append(source_range(wanted, rows))

@@ -12,7 +12,7 @@ import difflib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -21,12 +21,14 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import KafkaError
 from spark_global.cut.statements import StatementReader
 from spark_global.iceberg.catalogues import UNREACHABLE, open_catalogue
+from spark_global.iceberg.columns import ColumnsRefusedError, table_schema
 from spark_global.iceberg.file_writing import (
     NOTHING_WRITTEN,
     FileTarget,
     Written,
     write_files,
 )
+from spark_global.iceberg.layout import SCHEMA
 from spark_global.iceberg.packing import pack_ranges
 from spark_global.iceberg.staging import Batch, TableRefusedError
 from spark_global.iceberg.table_state import TableState
@@ -37,12 +39,27 @@ from spark_global.kept.completeness import Completeness
 from spark_global.materialize import Materialization, UnknownViewError
 from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
 from spark_global.source.options import ReadOptions
+from spark_global.source.tables import RECORDS_TABLE
 from spark_global.sql import explain_error
 from spark_global.streaming.moving import cluster_id_of
 from spark_global.streaming.planner import Limits, StreamPlanner
 from spark_global.streaming.positions import CheckpointError, StreamPositions
 from spark_global.streaming.publishing import publish_positions
-from spark_global.views import Aggregate, global_topics, read_options, view_names
+from spark_global.values.declaring import Decoding
+from spark_global.values.not_decodable import SchemaFileError
+from spark_global.views import (
+    REJECTS_PREFIX,
+    VIEW_PREFIX,
+    Aggregate,
+    decoded_names,
+    global_topics,
+    load_table,
+    read_options,
+    view_names,
+)
+
+if TYPE_CHECKING:
+    from spark_global.values.batches import DecodedView
 
 STATE_SECONDS: Final = 60.0
 """Seconds after which a table without new records gets its new `complete-through`."""
@@ -57,7 +74,7 @@ class KeptTable:
     """What to keep, and where."""
 
     view: str
-    """`global_<topic>`."""
+    """`global_<topic>` or, with a `decoding`, `decoded_<topic>` or `rejects_<topic>`."""
     catalogue: str
     """Directory with a SQLite catalogue, or URI of a REST catalogue."""
     identifier: tuple[str, ...]
@@ -74,6 +91,7 @@ class KeptTable:
     """Keep the latest records only; None for every record."""
     tombstone_hours: float = TOMBSTONE_HOURS
     """Hours that a deleted key is remembered, with `upsert`."""
+    decoding: Decoding | None = None
 
 
 def kept_as(
@@ -96,6 +114,7 @@ def kept_as(
         group=wanted.group,
         upsert=upsert,
         tombstone_hours=tombstone_hours,
+        decoding=wanted.decoding,
     )
 
 
@@ -120,7 +139,9 @@ def run_keeping(
 
 REFUSALS: Final = (
     CheckpointError,
+    ColumnsRefusedError,
     KafkaError,
+    SchemaFileError,
     TableRefusedError,
     UnknownViewError,
     WriterReplacedError,
@@ -131,9 +152,12 @@ REFUSALS: Final = (
 
 def keep_table(session: SparkSession, aggregate: Aggregate, wanted: KeptTable) -> TableState:
     """Keep a table; return its last state. Raises PySparkException and `REFUSALS`."""
+    topic = _topic(aggregate, wanted)
+    decoded = _decoded_view(session, aggregate, wanted, topic)
+    columns = None if decoded is None else table_schema(decoded.schema, decoded.descriptions)
     options = replace(
         read_options(aggregate),
-        topic=_topic(aggregate, wanted.view),
+        topic=topic,
         max_records_per_trigger=wanted.records_max,
         group=wanted.group,
     )
@@ -142,11 +166,13 @@ def keep_table(session: SparkSession, aggregate: Aggregate, wanted: KeptTable) -
         wanted.identifier,
         wanted.view,
         wanted.upsert,
+        columns,
     )
     with asyncio.Runner() as runner:
         # Before the takeover: a command for another aggregate may not stop the present writer.
         writer.take_over(runner.run(cluster_id_of(options.cluster)))
-        keeper = _Keeper(session, options, wanted, writer, runner)
+        files = FileTarget.of(writer.table, options.fetch_bytes_max, columns or SCHEMA, decoded)
+        keeper = _Keeper(session, options, wanted, writer, runner, files)
         try:
             return keeper.run()
         finally:
@@ -163,13 +189,14 @@ class _Keeper:
         wanted: KeptTable,
         writer: TableWriter,
         runner: asyncio.Runner,
+        files: FileTarget,
     ) -> None:
         self._session = session
         self._options = options
         self._wanted = wanted
         self._writer = writer
         self._runner = runner
-        self._files = FileTarget.of(writer.table, options.fetch_bytes_max)
+        self._files = files
         self._planner = StreamPlanner(options)
         self._completeness = Completeness(self._planner, StatementReader(options.maps))
         self._state_since = time.monotonic()
@@ -273,12 +300,38 @@ class _Keeper:
             self._runner.run(publishing)
 
 
-def _topic(aggregate: Aggregate, view: str) -> str:
+def _topic(aggregate: Aggregate, wanted: KeptTable) -> str:
     topics = view_names(global_topics(aggregate))
-    if view in topics:
-        return topics[view]
-    near = difflib.get_close_matches(view, topics, n=1)
+    decoded = decoded_names(topics, wanted.decoding)
+    if wanted.view in decoded and wanted.upsert is not None:
+        raise UnknownViewError(
+            f"--upsert compares keys as produced, so it cannot keep {wanted.view}; keep "
+            f"{VIEW_PREFIX}<topic> with --upsert, or {wanted.view} without it"
+        )
+    every = {**decoded, **topics}
+    if wanted.view in every:
+        return every[wanted.view]
+    near = difflib.get_close_matches(wanted.view, every, n=1)
     raise UnknownViewError(
-        f"{aggregate.name} has no view {view} that an Iceberg table can keep: only global_<topic>"
+        f"{aggregate.name} has no view {wanted.view} that an Iceberg table can keep: only "
+        "global_<topic> and, with --decoding, decoded_<topic> and rejects_<topic>"
         + (f"; did you mean {near[0]}?" if near else "")
     )
+
+
+def _decoded_view(
+    session: SparkSession, aggregate: Aggregate, wanted: KeptTable, topic: str
+) -> DecodedView | None:
+    """Return a view of decoded records with its schemas; None for records as they are.
+
+    Raises SchemaFileError.
+    """
+    if wanted.decoding is None or wanted.view.startswith(VIEW_PREFIX):
+        return None
+    from spark_global.values.batches import DecodedView
+    from spark_global.values.frames import samples_of
+    from spark_global.values.pinning import pin_topic
+
+    records = load_table(session, aggregate, RECORDS_TABLE, topic=topic)
+    pinned = pin_topic(wanted.decoding, topic, samples_of(records))
+    return DecodedView(topic=pinned, is_rejects=wanted.view.startswith(REJECTS_PREFIX))

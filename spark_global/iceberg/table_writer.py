@@ -20,7 +20,8 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     TableAlreadyExistsError,
 )
-from pyiceberg.table import FileScanTask, Table
+from pyiceberg.schema import Schema
+from pyiceberg.table import FileScanTask, Table, TableProperties
 from tenacity import (
     Retrying,
     retry_if_exception_type,
@@ -29,6 +30,7 @@ from tenacity import (
 )
 
 from spark_global.iceberg.catalogues import UNREACHABLE
+from spark_global.iceberg.columns import check_columns
 from spark_global.iceberg.deciding import Verdict, decide_commit
 from spark_global.iceberg.layout import (
     NO_RETRIES,
@@ -77,11 +79,15 @@ class TableWriter:
         identifier: tuple[str, ...],
         view: str,
         upsert: Upsert | None = None,
+        decoded: Schema | None = None,
     ) -> None:
+        """`decoded` has the columns of a view of decoded records."""
         self._catalogue = catalogue
         self._identifier = identifier
         self._view = view
         self._upsert = upsert
+        self._decoded = decoded
+        self._columns = decoded or (SCHEMA if upsert is None else UPSERT_SCHEMA)
         self._writer: Writer | None = None
         self._table: Table | None = None
         self._is_stale = True
@@ -109,8 +115,8 @@ class TableWriter:
         """Take the next epoch by a commit, and return the state to go on from.
 
         The table is created if it does not exist, and gets the columns that it lacks. With a
-        `cluster_id` its positions must be of that cluster. Raises TableRefusedError, and
-        `UNREACHABLE` if the catalogue does not answer.
+        `cluster_id` its positions must be of that cluster. Raises TableRefusedError,
+        ColumnsRefusedError, and `UNREACHABLE` if the catalogue does not answer.
         """
         run_id = uuid.uuid4().hex
         for attempt in _patiently():
@@ -141,11 +147,13 @@ class TableWriter:
                 f"table {self.name} follows cluster {held_id}, and this is {cluster_id}; move it "
                 "with `heliograph spark move-table`"
             )
+        if self._decoded is not None:
+            check_columns(table.schema(), self._decoded)
         epoch = 0 if base.writer is None else base.writer.epoch
         after = replace(base, writer=Writer(epoch + 1, run_id))
         transaction = table.transaction()
         with transaction.update_schema() as columns:
-            columns.union_by_name(SCHEMA if self._upsert is None else UPSERT_SCHEMA)
+            columns.union_by_name(self._columns)
         stage(transaction, after, snapshot_properties(after, SnapshotKind.TAKEOVER))
         self._table = transaction.commit_transaction()
         self._writer, self._is_stale = after.writer, False
@@ -184,6 +192,16 @@ class TableWriter:
                 self._table = transaction.commit_transaction()
                 self._is_stale = False
 
+    def _settings(self) -> dict[str, str]:
+        if self._decoded is None:
+            return SETTINGS
+        # Its names have ids that the catalogue assigns; pyiceberg adds the mapping of them.
+        return {
+            name: value
+            for name, value in SETTINGS.items()
+            if name != TableProperties.DEFAULT_NAME_MAPPING
+        }
+
     def _check(self, table: Table) -> TableState:
         state = check_table(table, self._view)
         kept, wanted = (None if each is None else each.by for each in (state.upsert, self._upsert))
@@ -204,9 +222,9 @@ class TableWriter:
             self._catalogue.create_namespace_if_not_exists(self._identifier[:-1])
             return self._catalogue.create_table(
                 self._identifier,
-                schema=SCHEMA if self._upsert is None else UPSERT_SCHEMA,
+                schema=self._columns,
                 partition_spec=PARTITIONS if self._upsert is None else UPSERT_PARTITIONS,
-                properties=SETTINGS | new.properties(),
+                properties=self._settings() | new.properties(),
             )
         except (NamespaceAlreadyExistsError, TableAlreadyExistsError):
             return self._catalogue.load_table(self._identifier)

@@ -14,5 +14,6 @@ Reading order:
     writers          the schemas that wrote values, each prepared once (pure)
     record_decoder   picks the reader of each record
     pinning          schemas are read from files once, or written to them
+    batches          decodes batches of records in a task
     frames           DataFrames of decoded records and of rejects
 """

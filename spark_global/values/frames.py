@@ -10,7 +10,7 @@ a query; a registry that does not answer does, because its records may be fine.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -22,24 +22,18 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_global.source.tables import COMMENT, DESCRIPTIONS
-from spark_global.values.declaring import KEY, VALUE, PinnedTopic
-from spark_global.values.pinning import SAMPLES_MAX, Samples
-from spark_global.values.record_decoder import PartDecoder, part_decoder, part_shape
-
-REASON: Final = "reason"
-_DECODED: Final = "_decoded"
-_REJECT_COLUMNS: Final = (
-    "datacenter",
-    "topic",
-    "partition",
-    "offset",
-    "aggregate_topic",
-    "aggregate_offset",
-    "timestamp",
+from spark_global.values.batches import (
     REASON,
-    KEY,
-    VALUE,
+    REJECT_COLUMNS,
+    WHY_REJECTED,
+    decode_batch,
+    part_decoders,
 )
+from spark_global.values.declaring import PinnedTopic
+from spark_global.values.pinning import SAMPLES_MAX, Samples
+from spark_global.values.record_decoder import part_shape
+
+_DECODED: Final = "_decoded"
 
 ArrowBatches = Iterator[tuple[pa.Array, ...]]
 
@@ -57,11 +51,9 @@ def decoded_records(records: DataFrame, topic: PinnedTopic) -> DataFrame:
 
 def rejected_records(records: DataFrame, topic: PinnedTopic) -> DataFrame:
     """Return the records that do not decode, with the reason."""
-    reason = sql.col(f"{_DECODED}.{REASON}").alias(
-        REASON, metadata={COMMENT: "why the record does not decode"}
-    )
+    reason = sql.col(f"{_DECODED}.{REASON}").alias(REASON, metadata={COMMENT: WHY_REJECTED})
     frame = _with_decoded(records, topic).where(f"{_DECODED}.{REASON} IS NOT NULL")
-    return frame.withColumn(REASON, reason).select(*_REJECT_COLUMNS)
+    return frame.withColumn(REASON, reason).select(*REJECT_COLUMNS)
 
 
 def samples_of(records: DataFrame) -> Samples:
@@ -94,28 +86,9 @@ def _batch_decoder(topic: PinnedTopic) -> Callable[[ArrowBatches], Iterator[pa.A
     """Return the function that Spark's workers run: batches of inputs to decoded structs."""
 
     def decode_batches(batches: ArrowBatches) -> Iterator[pa.Array]:
-        decoders = {
-            name: part_decoder(part, topic.registries) for name, part in topic.parts.items()
-        }
+        decoders = part_decoders(topic)
         for datacenters, *parts in batches:
             inputs = dict(zip(topic.parts, parts, strict=True))
             yield decode_batch(decoders, datacenters, inputs)
 
     return decode_batches
-
-
-def decode_batch(
-    decoders: dict[str, PartDecoder], datacenters: pa.Array, inputs: dict[str, pa.Array]
-) -> pa.Array:
-    """Return one struct per record: its decoded parts, and the reason if one does not decode."""
-    origins = datacenters.to_pylist()
-    reasons: list[str | None] = [None] * len(origins)
-    columns: list[Any] = []
-    for name, decoder in decoders.items():
-        column, wrong = decoder.decode(origins, inputs[name].to_pylist())
-        columns.append(column)
-        for index, why in wrong.items():
-            found = reasons[index]
-            reasons[index] = f"{name}: {why}" if found is None else f"{found}; {name}: {why}"
-    columns.append(pa.array(reasons, type=pa.string()))
-    return pa.StructArray.from_arrays(columns, names=[*decoders, REASON])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -92,6 +92,12 @@ class Aggregated:
                     for i in batch
                 ]
                 await produce_to(client, at, encode_batch(records))
+
+    async def append(self, topic: str, values: Sequence[bytes | None]) -> None:
+        """Append values as they are, with timestamp 0."""
+        async with KafkaClient(self.bootstrap) as client:
+            records = [NewRecord(0, None, value) for value in values]
+            await produce_to(client, TopicPartition(topic, 0), encode_batch(records))
 
     async def delete_key(self, topic: str, value: int, key: bytes) -> None:
         """Append a tombstone."""

@@ -84,11 +84,7 @@ def materialize(
     Parquet: rows in PATH/datacenter=D/hour=YYYY-MM-DD-HH, the checkpoint in PATH/_checkpoint.
     Delta: the same, with one commit per batch. Iceberg: one table, which has all positions.
     """
-    _check_format(
-        to,
-        iceberg={"--table": table, "--upsert": upsert},
-        parquet_or_delta={"--decoding": decoding},
-    )
+    _check_format(to, iceberg={"--table": table, "--upsert": upsert})
     identifier = None if table is None else _identifier(table)
     settings, declared = spark_conf(conf), read_decoding(decoding)
     running, cluster = running_aggregate(deployment, aggregate, state_dir)
@@ -134,9 +130,8 @@ def _check_format(to: Format, **options: Mapping[str, object]) -> None:
     """End the command if an option is given that is for another format; `options` by format."""
     for format_name, of_format in options.items():
         for name, given in of_format.items():
-            if given is not None and to not in format_name.split("_or_"):
-                wanted = format_name.replace("_or_", " or ")
-                fail(f"{name} is for --to {wanted}", code=EXIT_USAGE)
+            if given is not None and to != format_name:
+                fail(f"{name} is for --to {format_name}", code=EXIT_USAGE)
 
 
 @spark_app.command()

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyiceberg.catalog import load_catalog
@@ -17,6 +18,7 @@ from pyspark.sql import SparkSession
 from mirror_maker.formats.completeness.statement import Hold, HoldKind
 from spark_global.addresses import ClusterAddress
 from spark_global.iceberg.catalogues import open_catalogue
+from spark_global.iceberg.columns import ColumnsRefusedError
 from spark_global.iceberg.compacting import compact_table
 from spark_global.iceberg.keeping import KeptTable, keep_table
 from spark_global.iceberg.moving import move_table
@@ -27,6 +29,7 @@ from spark_global.iceberg.upserts.keys import Upsert, UpsertBy
 from spark_global.kept.said import Through
 from spark_global.materialize import UnknownViewError
 from spark_global.streaming.translation import LinkBehindError
+from spark_global.values.declaring import Decoding, PartDecoding, TopicDecoding
 from spark_global.views import create_views, load_table
 from tests.support.aggregated import SHIFT, Aggregated
 from tests.support.cluster import running_broker
@@ -137,12 +140,109 @@ def test_one_table_over_all_datacenters(
     rows = outside.load_table("nyc.global_h").scan(row_filter="datacenter = 'sea'").to_arrow()
     assert sorted(rows["offset"].to_pylist()) == [SHIFT + i for i in range(5)]
 
-    with pytest.raises(UnknownViewError, match=r"only global_<topic>; did you mean global_h\?"):
+    with pytest.raises(UnknownViewError, match=r"only global_<topic> .*; did you mean global_h\?"):
         keep_table(spark, aggregate, kept(place, view="global_hh"))
 
 
 def state_of(place: str) -> TableState:
     return TableState.decode(open_catalogue(place).load_table(NAME).properties)
+
+
+def read_table(place: str, view: str) -> list[dict[str, Any]]:
+    """Return the rows by offset, without what every record has."""
+    rows = open_catalogue(place).load_table(("nyc", view)).scan().to_arrow().to_pylist()
+    names = {"offset", "value", "reason"}
+    return [
+        {name: each[name] for name in names & each.keys()}
+        for each in sorted(rows, key=lambda row: row["aggregate_offset"])
+    ]
+
+
+def test_decoded_records_and_rejects(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The schema gets a field while the job is down; each record is in one of both tables."""
+    place, file = str(tmp_path / "tables"), tmp_path / "value.json"
+    nyc.run(nyc.create("oma.d"))
+    values = (
+        b'{"id": 1, "at": {"city": "A"}, "tags": ["x", null], "seats": {"a": 2}, "new": 5}',
+        b'{"at": {"city": "B", "gate": 7}}',
+        None,
+        b'{"id": "one"}',
+        b"no JSON",
+    )
+    nyc.run(nyc.append("oma.d", values))
+    nyc.run(nyc.publish_map("oma", "d", len(values)))
+    number, text = {"type": "integer"}, {"type": "string"}
+    schema: dict[str, Any] = {
+        "id": number,
+        "at": {"type": "object", "properties": {"city": text}},
+        "tags": {"type": "array", "items": text},
+        "seats": {"type": "object", "additionalProperties": number},
+    }
+
+    def keep(view: str, upsert: Upsert | None = None) -> None:
+        file.write_text(json.dumps({"type": "object", "properties": schema}))
+        value = PartDecoding(format="json", schema=str(file))
+        decoding = Decoding(topics={"d": TopicDecoding(value=value)})
+        wanted = replace(kept(place, view, records_max=3), decoding=decoding, upsert=upsert)
+        keep_table(spark, nyc.aggregate("oma"), wanted)
+
+    keep("decoded_d")
+    first = {"id": 1, "at": {"city": "A"}, "tags": ["x", None], "seats": [("a", 2)]}
+    second = {"id": None, "at": {"city": "B"}, "tags": None, "seats": None}
+    found = read_table(place, "decoded_d")
+    assert [row["offset"] for row in found] == [SHIFT, SHIFT + 1, SHIFT + 2]
+    assert [row["value"] for row in found] == [first, second, None]
+
+    schema["at"]["properties"]["gate"] = number
+    schema["new"] = number
+    nyc.run(nyc.append("oma.d", values[:2]))
+    nyc.run(nyc.publish_map("oma", "d", len(values) + 2))
+    keep("decoded_d")
+    found = read_table(place, "decoded_d")
+    old, new = found[:3], found[3:]
+    assert [row["offset"] for row in new] == [SHIFT + 5, SHIFT + 6]
+    assert [row["value"] and (row["value"]["at"], row["value"]["new"]) for row in old] == [
+        ({"city": "A", "gate": None}, None),
+        ({"city": "B", "gate": None}, None),
+        None,
+    ]
+    assert [(row["value"]["at"], row["value"]["new"]) for row in new] == [
+        ({"city": "A", "gate": None}, 5),
+        ({"city": "B", "gate": 7}, None),
+    ]
+    compacted = compact_table(
+        spark, open_catalogue(place), ("nyc", "decoded_d"), files_min=2, small_bytes=1 << 20
+    )
+    assert compacted.files_before > compacted.files_after == 1
+    assert read_table(place, "decoded_d") == found
+
+    keep("rejects_d")
+    rejects = read_table(place, "rejects_d")
+    assert [(row["offset"], row["value"]) for row in rejects] == [
+        (SHIFT + 3, b'{"id": "one"}'),
+        (SHIFT + 4, b"no JSON"),
+    ]
+    assert rejects[0]["reason"] == "value: field id: text, expected a whole number"
+    assert rejects[1]["reason"].startswith("value: no JSON")
+    query = (
+        "SELECT value.id, value.seats['a'], value.at.gate FROM decoded_d ORDER BY aggregate_offset"
+    )
+    assert run_duckdb(query, catalogue=place, output="json", limit=10) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == [
+        [1, 2, None],
+        [None, None, None],
+        [None, None, None],
+        [1, 2, None],
+        [None, None, 7],
+    ]
+
+    with pytest.raises(UnknownViewError, match="keys as produced, so it cannot keep decoded_d"):
+        keep("decoded_d", Upsert(UpsertBy.KEY))
+    schema["id"] = text
+    with pytest.raises(ColumnsRefusedError, match=r"value\.id of the table is long, .* string"):
+        keep("decoded_d")
 
 
 def test_the_latest_record_of_each_key(

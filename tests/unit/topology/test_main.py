@@ -232,8 +232,6 @@ def test_materialize_has_the_defaults_of_a_program() -> None:
     assert run("spark", "materialize", "--to", "orc", "global_a", "/tmp/a").exit_code == 2
     refused = run("spark", "materialize", "--to", "delta", "--upsert", "key", "global_a", "/tmp/a")
     assert refused.exit_code == 2 and "--upsert is for --to iceberg" in refused.output
-    refused = run("spark", "materialize", "--to", "iceberg", "--decoding", "x", "global_a", "/a")
-    assert refused.exit_code == 2 and "for --to parquet or delta" in refused.output
     for arguments in (
         ("materialize", "a", "b"),
         ("translate-checkpoint", "a", "b", "--to", "c"),
@@ -267,8 +265,6 @@ def test_a_decoding_is_checked_before_anything_starts(tmp_path: Path) -> None:
         assert ":3:21: decoding.topics.flights.value.format: one of json" in done.output
         done = run(*arguments, "--decoding", str(tmp_path / "none"))
         assert (done.exit_code, "cannot read" in done.output) == (2, True)
-    done = run("spark", "materialize", "v", "p", "--to", "iceberg", "--decoding", str(file))
-    assert (done.exit_code, "--decoding is for --to parquet" in done.output) == (2, True)
     done = run("sql", "SELECT 1", "--engine", "duckdb", "--catalog", "c", "--decoding", str(file))
     assert (done.exit_code, "--decoding is for --engine spark" in done.output) == (2, True)
 
