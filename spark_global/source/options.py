@@ -25,6 +25,9 @@ SPLIT_RECORDS_MAX: Final = 500_000
 FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 """Default of the maximum bytes of one Fetch."""
 
+SourceOffsets = Mapping[tuple[str, TopicPartition], int]
+"""An offset by datacenter and source partition."""
+
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 
@@ -82,6 +85,10 @@ class ReadOptions:
     """Streams: where the first run begins, `earliest`, `latest`, or aggregate offsets."""
     starting_timestamp: int | None = None
     """Streams: begin at the first record that is not older. Units as `timestamp_first`."""
+    starting_source_offsets: SourceOffsets | None = None
+    """Streams: begin at the copies of these source offsets, by datacenter and source partition."""
+    starting_groups: Mapping[str, str] | None = None
+    """Streams: begin where these groups have committed at the sources, one by datacenter."""
     max_records_per_trigger: int | None = None
     """Streams: most offsets of one batch."""
     max_bytes_per_trigger: int | None = None
@@ -169,6 +176,34 @@ def _starting_offsets(text: str) -> str | dict[TopicPartition, int]:
         ) from error
 
 
+def _starting_source_offsets(text: str) -> dict[tuple[str, TopicPartition], int]:
+    try:
+        found = {
+            (datacenter, TopicPartition(topic, int(partition))): int(offset)
+            for datacenter, topics in json.loads(text).items()
+            for topic, offsets in topics.items()
+            for partition, offset in offsets.items()
+        }
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ValueError(
+            f'{text!r} is not JSON such as {{"JFK": {{"orders": {{"0": 5}}}}}}'
+        ) from error
+    for (datacenter, at), offset in found.items():
+        if offset < 0:
+            raise ValueError(f"{datacenter} {at}: {offset} is no offset of a source")
+    return found
+
+
+def _starting_groups(text: str) -> dict[str, str]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+        raise ValueError(f'{text!r} is not JSON such as {{"JFK": "readers"}}')
+    return found
+
+
 def _columns(text: str) -> tuple[str, ...]:
     found = _names(text)
     for name in found:
@@ -209,6 +244,8 @@ _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "cut": decode_offsets,
     "starting_offsets": _starting_offsets,
     "starting_timestamp": timestamp_ms,
+    "starting_source_offsets": _starting_source_offsets,
+    "starting_groups": _starting_groups,
     "max_records_per_trigger": _positive,
     "max_bytes_per_trigger": _positive,
     "discover_links": _boolean,
@@ -217,6 +254,8 @@ _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
 }
 _NAMES: Final = {field.name.replace("_", ""): field.name for field in fields(ReadOptions)}
 """By the name without underscores, so that `maxRecordsPerTrigger` works as well."""
+_AT_SOURCES: Final = frozenset({"starting_source_offsets", "starting_groups"})
+_STARTING: Final = ("starting_offsets", "starting_timestamp", *sorted(_AT_SOURCES))
 _ONLY_BATCH: Final = (
     "offset_first",
     "offset_end",
@@ -250,6 +289,9 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
             raise ValueError(f"option {name}: {error}") from error
     if not values.get("bootstrap"):
         raise ValueError("option bootstrap is missing: host:port of the cluster to read")
+    starting = [name for name in _STARTING if name in values]
+    if len(starting) > 1 and _AT_SOURCES & set(starting):
+        raise ValueError(f"options {' and '.join(starting)}: a stream begins by one of them")
     read = ReadOptions(**values)
     if read.columns and read.table != RECORDS_TABLE:
         raise ValueError(f"option columns: it is for table {RECORDS_TABLE!r} only")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from local_cluster.client.client import KafkaClient
@@ -15,7 +16,12 @@ from spark_global.addresses import ClusterAddress
 from spark_global.source.planning import list_offsets
 from spark_global.streaming.checkpoint import copy_checkpoint
 from spark_global.streaming.following import MapFollower, topic_ids_of
-from spark_global.streaming.positions import StreamPositions, check_identity, check_log_starts
+from spark_global.streaming.positions import (
+    CheckpointError,
+    StreamPositions,
+    check_identity,
+    check_log_starts,
+)
 from spark_global.streaming.translation import (
     Destination,
     IdentifiedMap,
@@ -30,21 +36,26 @@ async def move_checkpoint(
     """Copy a checkpoint for another cluster; return the batches that were translated.
 
     `here` is the aggregate of the query. `to` is another aggregate or, with `is_source`, a source
-    of its copies. Raises CheckpointError, KafkaError and OSError.
+    of its copies. Its logs must reach the positions. Raises LinkBehindError if a link
+    into it is behind, CheckpointError, KafkaError and OSError; nothing is left behind then.
     """
     async with here.client() as client:
         cluster_id, topic_ids, maps = await _read(client)
     async with to.client() as client:
         there, there_ids, there_maps = await _read(client)
-    destination = Destination(
-        cluster_id=there, topic_ids=there_ids, maps=None if is_source else there_maps
-    )
+        destination = Destination(
+            cluster_id=there, topic_ids=there_ids, maps=None if is_source else there_maps
+        )
+        loop = asyncio.get_running_loop()
 
-    def translate(held: StreamPositions) -> StreamPositions:
-        check_identity(held, cluster_id, topic_ids)
-        return translate_positions(held, maps, destination)
+        def translate(held: StreamPositions) -> StreamPositions:
+            check_identity(held, cluster_id, topic_ids)
+            moved = translate_positions(held, maps, destination)
+            checking = _check_readable(client, moved, is_source=is_source)
+            asyncio.run_coroutine_threadsafe(checking, loop).result()
+            return moved
 
-    return copy_checkpoint(old, new, translate)
+        return await asyncio.to_thread(copy_checkpoint, old, new, translate)
 
 
 async def move_positions(
@@ -62,7 +73,7 @@ async def move_positions(
         there, there_ids, there_maps = await _read(client)
         destination = Destination(cluster_id=there, topic_ids=there_ids, maps=there_maps)
         moved = translate_positions(held, maps, destination)
-        await _check_readable(client, moved)
+        await _check_readable(client, moved, is_source=False)
     return moved
 
 
@@ -72,7 +83,7 @@ async def cluster_id_of(address: ClusterAddress) -> str:
         return (await client.metadata([])).cluster_id or ""
 
 
-async def _check_readable(client: KafkaClient, moved: StreamPositions) -> None:
+async def _check_readable(client: KafkaClient, moved: StreamPositions, *, is_source: bool) -> None:
     """Refuse positions outside of the logs: a link writes its map before its copies."""
     partitions = list(moved.offsets)
     if not partitions:
@@ -82,10 +93,10 @@ async def _check_readable(client: KafkaClient, moved: StreamPositions) -> None:
     ends = await list_offsets(client, partitions, LATEST_TIMESTAMP, READ_COMMITTED)
     for at, entry in sorted(ends.items()):
         if entry.offset < moved.offsets[at]:
-            raise LinkBehindError(
-                f"{at} ends at {entry.offset}, and the stream goes on at {moved.offsets[at]}; "
-                "wait for the link"
-            )
+            found = f"{at} ends at {entry.offset}, and the stream goes on at {moved.offsets[at]}; "
+            if is_source:
+                raise CheckpointError(found + "its log was truncated")
+            raise LinkBehindError(found + "wait for the link")
 
 
 async def _read(client: KafkaClient) -> tuple[str, dict[str, str], tuple[IdentifiedMap, ...]]:

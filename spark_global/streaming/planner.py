@@ -166,6 +166,8 @@ class StreamPlanner:
             survey.options,
             joining,
             survey.stable_ends,
+            survey.topics,
+            survey.maps,
             is_first_batch=is_first_batch,
         )
         advanced = await self._limited(held, unread(held.offsets, ends), limits, survey)

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ from spark_global.iceberg.table_state import TableState
 from spark_global.iceberg.upserts.keys import Upsert, UpsertBy
 from spark_global.kept.said import Through
 from spark_global.materialize import UnknownViewError
+from spark_global.streaming.checkpoint import read_positions
+from spark_global.streaming.moving import move_checkpoint
+from spark_global.streaming.positions import StreamPositions
 from spark_global.streaming.translation import LinkBehindError
 from spark_global.values.declaring import Decoding, PartDecoding, TopicDecoding
 from spark_global.views import create_views, load_table
@@ -303,6 +307,13 @@ def test_the_latest_record_of_each_key(
         keep_table(spark, nyc.aggregate("aus"), keyless)
 
 
+def checkpoint_at(held: StreamPositions, folder: Path) -> Path:
+    """Write the checkpoint of a query whose only batch ended there, and was not done."""
+    (folder / "offsets").mkdir(parents=True)
+    (folder / "offsets" / "0").write_text("\n".join(["v1", "{}", json.dumps(held.encode())]))
+    return folder
+
+
 def test_a_table_follows_another_aggregate(
     spark: SparkSession,
     nyc: Aggregated,
@@ -326,13 +337,25 @@ def test_a_table_follows_another_aggregate(
         here.run(here.publish_map("pdx", "m", 30))
         here.run(here.copy("pdx.m", range(20, 30)))
         keep_table(spark, here.aggregate("pdx"), kept(place, "global_m"))
+        table = open_catalogue(place).load_table(name)
         addresses = [ClusterAddress(each.bootstrap) for each in (here, there)]
         with pytest.raises(LinkBehindError, match=r"read to 1030; wait for the link"):
             move_table(place, name, here=addresses[0], to=addresses[1], wait_seconds=0)
         there.run(there.publish_map("pdx", "m", 40))
         with pytest.raises(LinkBehindError, match=r"pdx.m-0 ends at 27.* goes on at 37"):
             move_table(place, name, here=addresses[0], to=addresses[1], wait_seconds=0)
+        # A checkpoint with the same positions is moved as the table is.
+        old, new = (
+            checkpoint_at(TableState.decode(table.properties).positions, tmp_path / "old"),
+            tmp_path / "new",
+        )
+        moving = partial(move_checkpoint, old, new, is_source=False)
+        with pytest.raises(LinkBehindError, match=r"pdx.m-0 ends at 27.* goes on at 37"):
+            nyc.run(moving(here=addresses[0], to=addresses[1]))
+        assert not new.exists()
         there.run(there.copy("pdx.m", range(20, 40)))
+        assert nyc.run(moving(here=addresses[0], to=addresses[1])) == [0]
+        assert list(read_positions(new / "offsets" / "0").offsets.values()) == [37]
         for _ in range(2):
             state = move_table(place, name, here=addresses[0], to=addresses[1])
             assert list(state.positions.offsets.values()) == [37]

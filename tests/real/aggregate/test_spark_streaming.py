@@ -172,6 +172,36 @@ def test_the_first_run_alone_starts_where_the_options_say(
     )
 
 
+def test_the_first_run_starts_where_a_source_says(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path
+) -> None:
+    """The group is at the source, whose offsets are higher."""
+    nyc.run(nyc.create("den.s"))
+    nyc.run(nyc.publish_map("den", "s", 20))
+    nyc.run(nyc.copy("den.s", range(20)))
+    nyc.run(nyc.create("s"))
+    nyc.run(nyc.copy("s", range(1)))
+    nyc.run(nyc.commit("movers", "s", SHIFT + 15))
+    link = MirrorLink(name="den-nyc", source="den", datacenter="DEN", bootstrap=nyc.bootstrap)
+    aggregate = Aggregate(name="nyc", bootstrap=nyc.bootstrap, links=(link,))
+    frame = stream_records(spark, aggregate, topic="s", startingGroups='{"DEN": "movers"}')
+    assert sum(drain(frame, tmp_path)) == 5
+    assert values(spark, tmp_path) == sorted(f"den.s {i}" for i in range(15, 20))
+    # The position counts in the first run only.
+    nyc.run(nyc.publish_map("den", "s", 22))
+    nyc.run(nyc.copy("den.s", range(20, 22)))
+    assert sum(drain(frame, tmp_path)) == 2
+    for options, message in (
+        ({"startingGroups": '{"DEN": "nobody"}'}, "group nobody has committed nothing"),
+        (
+            {"startingSourceOffsets": json.dumps({"DEN": {"s": {"0": SHIFT + 23}}})},
+            r"DEN s-0, offset 1023: den\.s-0: link den-nyc has copied .* below 1022",
+        ),
+    ):
+        with pytest.raises(Exception, match=message):
+            drain(stream_records(spark, aggregate, topic="s", **options), tmp_path / "refused")
+
+
 def test_a_checkpoint_of_a_deleted_topic_is_refused(
     spark: SparkSession, nyc: Aggregated, tmp_path: Path
 ) -> None:

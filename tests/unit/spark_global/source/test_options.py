@@ -57,6 +57,17 @@ def test_a_timestamp_without_zone_is_utc() -> None:
         ({"bootstrap": "h:1", "topicz": "x"}, "unknown option topicz; did you mean topic"),
         ({"bootstrap": "h:1", "table": "rows"}, "option table: 'rows' is none of records"),
         ({"bootstrap": "h:1", "partitions": "one"}, "option partitions: "),
+        ({"bootstrap": "h:1", "startingSourceOffsets": '{"c": {"0": 5}}'}, "is not JSON such as"),
+        (
+            {"bootstrap": "h:1", "startingSourceOffsets": '{"JFK": {"c": {"0": -1}}}'},
+            "option starting_source_offsets: JFK c-0: -1 is no offset of a source",
+        ),
+        ({"bootstrap": "h:1", "startingGroups": "readers"}, "'readers' is not JSON such as"),
+        ({"bootstrap": "h:1", "startingGroups": '{"JFK": 1}'}, "is not JSON such as"),
+        (
+            {"bootstrap": "h:1", "startingGroups": "{}", "startingOffsets": "latest"},
+            "options starting_offsets and starting_groups: a stream begins by one of them",
+        ),
         ({"bootstrap": "h:1", "columns": "key,valu"}, "no column valu; did you mean value"),
         ({"bootstrap": "h:1", "columns": "key", "table": "groups"}, "option columns: it is for"),
         ({"bootstrap": "h:1", "split_records_max": "0"}, "option split_records_max: 0"),
