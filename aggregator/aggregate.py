@@ -8,8 +8,8 @@ demand, from the source of a link and with a timeout.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 from aggregator.audit.audit_document import Document, link_document
@@ -209,20 +209,24 @@ class Aggregate:
     ) -> GroupTranslation:
         """Translate a group's offsets at the source. Raises KafkaError or TimeoutError."""
         shared = shared_positions(link.name, group, self._workers)
-        async with asyncio.timeout(GROUP_SECONDS_MAX), self._group_slots:
-            client = self._open_source(link)
-            try:
-                return await translate_group(client, self.maps, link, group, topics, shared)
-            finally:
-                await client.close()
+        async with self._group_reader(lambda: self._open_source(link)) as client:
+            return await translate_group(client, self.maps, link, group, topics, shared)
 
     async def translate_group_back(
         self, link: LinkSettings, group: str, topics: Collection[str] | None
     ) -> GroupTranslation:
         """Translate a group's offsets on the aggregate. Raises KafkaError or TimeoutError."""
+        async with self._group_reader(self._open_aggregate) as client:
+            return await translate_group_back(client, self.maps, link, group, topics)
+
+    @asynccontextmanager
+    async def _group_reader(
+        self, open_cluster: Callable[[], ClusterReader]
+    ) -> AsyncIterator[ClusterReader]:
+        """Open a cluster for one translation, in its turn. Raises TimeoutError."""
         async with asyncio.timeout(GROUP_SECONDS_MAX), self._group_slots:
-            client = self._open_aggregate()
+            client = open_cluster()
             try:
-                return await translate_group_back(client, self.maps, link, group, topics)
+                yield client
             finally:
                 await client.close()
