@@ -118,15 +118,8 @@ class _Keeper:
     def _complete_at(self, positions: StreamPositions) -> dict[str, Through]:
         """Return until when the table is complete; older times if the aggregate does not say."""
         with contextlib.suppress(KafkaError):
-            self._runner.run(self._look())
+            self._runner.run(self._completeness.look())
         return with_news(self._complete, self._completeness.reached(positions))
-
-    async def _look(self) -> None:
-        if self._planner.survey is None:
-            await self._planner.known_ends()  # which links there are
-        statements = await self._completeness.poll()
-        await self._planner.known_ends()
-        self._completeness.note(statements)
 
 
 def table_folder(path: str) -> Path:

@@ -209,7 +209,9 @@ class _Keeper:
         """Commit batches until the end, or until something raises."""
         held = self._writer.state.positions
         self._publish(held)
-        target = self._find_target() if self._wanted.stops_at_end else None
+        target = None
+        if self._wanted.stops_at_end:
+            target = self._runner.run(self._completeness.look())
         while True:
             began = time.monotonic()
             end = self._next_end(held, target)
@@ -225,14 +227,6 @@ class _Keeper:
             if time.monotonic() - self._state_since >= self._wanted.state_seconds:
                 self._commit_news(held)
             time.sleep(max(0.0, began + self._wanted.trigger_seconds - time.monotonic()))
-
-    def _find_target(self) -> Ends:
-        """Return where the job ends, and note what is complete there."""
-        self._runner.run(self._planner.known_ends())  # which links there are
-        statements = self._runner.run(self._completeness.poll())
-        target = self._runner.run(self._planner.known_ends())
-        self._completeness.note(statements)
-        return target
 
     def _next_end(self, held: StreamPositions, target: Ends | None) -> StreamPositions:
         limits = Limits(records_max=self._options.max_records_per_trigger)

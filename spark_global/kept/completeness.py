@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
+from local_cluster.client.model import TopicPartition
 from spark_global.cut.statements import StatementReader, Statements
 from spark_global.kept.said import Through
-from spark_global.kept.sightings import Sightings, sightings_of
+from spark_global.kept.sightings import Sighting, Sightings, sightings_of
 from spark_global.streaming.planner import StreamPlanner
 from spark_global.streaming.positions import StreamPositions
+
+NO_SIGHTINGS: Final[Mapping[str, Sighting]] = MappingProxyType({})
 
 
 class Completeness:
@@ -28,16 +33,30 @@ class Completeness:
         links = () if survey is None else survey.options.links
         return await self._statements.poll([link.name for link in links if link.name is not None])
 
-    def note(self, statements: Statements) -> None:
-        """Note statements together with the ends that the planner has read after them."""
+    async def look(self) -> Mapping[TopicPartition, int]:
+        """Read the statements and then the ends; note both, and return the ends.
+
+        Raises KafkaError.
+        """
+        if self._planner.survey is None:
+            await self._planner.known_ends()  # which links there are
+        statements = await self.poll()
+        ends = await self._planner.known_ends()
+        self.note(statements)
+        return ends
+
+    def note(self, statements: Statements, also: Mapping[str, Sighting] = NO_SIGHTINGS) -> None:
+        """Note statements together with the ends that the planner has read after them.
+
+        `also` are sightings of other datacenters.
+        """
         survey = self._planner.survey
         assert survey is not None, "the planner has just looked"
         partitions = {
             name: sorted(survey.metadata.topics[name].partitions) for name in survey.topics
         }
-        self._sightings.add(
-            sightings_of(survey.topics, partitions, survey.stable_ends, statements, survey.maps)
-        )
+        found = sightings_of(survey.topics, partitions, survey.stable_ends, statements, survey.maps)
+        self._sightings.add({**found, **also})
 
     def reached(self, positions: StreamPositions) -> Mapping[str, Through]:
         """Return the newest statement about each datacenter that holds at these positions."""

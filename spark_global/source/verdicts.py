@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.reader import read_topic
@@ -31,16 +32,13 @@ async def read_verdicts(client: KafkaClient, links: Iterable[str]) -> list[Audit
     """
     topics = (await client.metadata()).topics
     topic_ids = {name: topic.topic_id for name, topic in topics.items()}
-    found = []
-    for link in sorted(set(links)):
-        name = verdicts_topic_name(link)
-        if name not in topics:
-            continue
-        topic = VerdictTopic()
-        async for record in read_topic(client, name):
-            topic.replay(record.key, record.value)
-        found += audited_partitions(link, topic, topic_ids)
-    return found
+    names = {link: verdicts_topic_name(link) for link in links}
+    replayed = await _replay(client, topics, names, VerdictTopic)
+    return [
+        each
+        for link, topic in replayed.items()
+        for each in audited_partitions(link, topic, topic_ids)
+    ]
 
 
 def audited_partitions(
@@ -94,18 +92,38 @@ async def read_journals(client: KafkaClient, links: Iterable[str]) -> list[Journ
     Raises KafkaError and MapFormatError.
     """
     topics = (await client.metadata()).topics
+    names = {link: gaps_topic_name(link) for link in links}
     found = []
-    for link in sorted(set(links)):
-        name = gaps_topic_name(link)
-        if name not in topics:
-            continue
-        journal = GapJournal()
-        async for record in read_topic(client, name):
-            journal.replay(record.key, record.value)
+    for link, journal in (await _replay(client, topics, names, GapJournal)).items():
         for gap in journal.all_entries():
             copy = topics.get(gap.target_topic)
             is_current = copy is not None and copy.topic_id == gap.flow.target_topic_id
             found.append(JournalEntry(link, gap, is_current))
+    return found
+
+
+class _Replayed(Protocol):
+    """What is built from the records of a topic."""
+
+    def replay(self, key: bytes | None, value: bytes | None) -> object: ...
+
+
+_T = TypeVar("_T", bound=_Replayed)
+
+
+async def _replay(
+    client: KafkaClient,
+    topics: Container[str],
+    names: Mapping[str, str],
+    create: Callable[[], _T],
+) -> dict[str, _T]:
+    """Return what is built from each link's topic, in order; `topics` are those of the cluster."""
+    found: dict[str, _T] = {}
+    for link, name in sorted(names.items()):
+        if name in topics:
+            found[link] = create()
+            async for record in read_topic(client, name):
+                found[link].replay(record.key, record.value)
     return found
 
 

@@ -17,8 +17,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from spark_global.cut.statements import StatementReader, Statements
+from spark_global.kept.completeness import Completeness
 from spark_global.kept.said import Through
-from spark_global.kept.sightings import Sighting, Sightings, sightings_of
+from spark_global.kept.sightings import Sighting
 from spark_global.source.options import ReadOptions
 from spark_global.streaming.planner import StreamPlanner, Survey
 from spark_global.streaming.positions import COMPLETE, StreamPositions
@@ -29,45 +30,35 @@ _NOTHING: Final[Mapping[str, int | None]] = {"through": None, "proved": None}
 class CompletenessFollower:
     """Follows what the mirrors of a stream state; one call at a time."""
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, planner: StreamPlanner, options: ReadOptions) -> None:
         self._topic = options.topic
-        self._reader = StatementReader(options.maps)
-        self._sightings = Sightings()
+        self._planner = planner
+        self._stated = Completeness(planner, StatementReader(options.maps))
         self._statements: Statements = {}
 
     async def close(self) -> None:
-        await self._reader.close()
+        await self._stated.close()
 
-    async def poll(self, planner: StreamPlanner) -> None:
+    async def poll(self) -> None:
         """Read the statements of the links that the planner knows; call it before the ends."""
-        links = () if planner.survey is None else planner.survey.options.links
-        self._statements = await self._reader.poll(
-            [link.name for link in links if link.name is not None]
-        )
+        self._statements = await self._stated.poll()
 
-    def note(self, planner: StreamPlanner) -> None:
+    def note(self) -> None:
         """Note the statements with the ends that the planner has read after them."""
-        survey = planner.survey
+        survey = self._planner.survey
         assert survey is not None, "the planner has just looked"
-        partitions = {
-            name: sorted(survey.metadata.topics[name].partitions) for name in survey.topics
-        }
-        found = sightings_of(
-            survey.topics, partitions, survey.stable_ends, self._statements, survey.maps
-        )
-        self._sightings.add(found | without_copies(survey, self._statements, self._topic))
+        also = without_copies(survey, self._statements, self._topic)
+        self._stated.note(self._statements, also)
 
-    def carried(
-        self, start: Mapping[str, Any], end: StreamPositions, planner: StreamPlanner
-    ) -> dict[str, Any]:
+    def carried(self, start: Mapping[str, Any], end: StreamPositions) -> dict[str, Any]:
         """Return what the positions `end` say of completeness; `start` are those before them."""
-        survey = planner.survey
+        survey = self._planner.survey
         assert survey is not None, "the planner has just looked"
         copied = _datacenters(survey)
         stated = without_copies(survey, self._statements, self._topic)
         reached = {
             name: {"through": each.through_ms, "proved": each.proved_ms}
-            for name, each in self._sightings.reached(end).items()
+            for name, each in self._stated.reached(end).items()
         }
         before: Mapping[str, Any] = start.get(COMPLETE, {})
         unknown = dict.fromkeys(copied | stated.keys(), _NOTHING)

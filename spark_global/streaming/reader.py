@@ -115,7 +115,9 @@ class _Driver:
         self._options = options
         self._runner = asyncio.Runner()
         self._planner = StreamPlanner(options)
-        self._completeness = CompletenessFollower(options) if options.carry_completeness else None
+        self._completeness = (
+            CompletenessFollower(self._planner, options) if options.carry_completeness else None
+        )
         self._target: Mapping[TopicPartition, int] | None = None
         self._end = StreamPositions(topic_ids={}, offsets={})
         self._is_published = False
@@ -124,9 +126,9 @@ class _Driver:
         self._target = self._runner.run(self._planner.known_ends())
         if self._completeness is not None:
             # Statements first, then the ends; the first look was for the links.
-            self._runner.run(self._completeness.poll(self._planner))
+            self._runner.run(self._completeness.poll())
             self._target = self._runner.run(self._planner.known_ends())
-            self._completeness.note(self._planner)
+            self._completeness.note()
 
     def advance(self, start: dict[str, Any], limits: Limits) -> dict[str, Any]:
         held = StreamPositions.decode(start)
@@ -140,15 +142,15 @@ class _Driver:
         # A query with a fixed end has noted what is complete there; more would never end.
         follower = self._completeness if self._target is None else None
         if follower is not None:
-            self._runner.run(follower.poll(self._planner))
+            self._runner.run(follower.poll())
         self._end = self._runner.run(
             self._planner.advance(held, limits, self._target, is_first_batch=not start)
         )
         if follower is not None:
-            follower.note(self._planner)
+            follower.note()
         end = self._end.encode()
         if self._completeness is not None:
-            end |= self._completeness.carried(start, self._end, self._planner)
+            end |= self._completeness.carried(start, self._end)
         return start if end == start else end
 
     def latest(self) -> dict[str, Any] | None:
