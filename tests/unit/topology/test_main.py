@@ -81,8 +81,8 @@ def test_validate_a_bad_file(bad: Path) -> None:
     assert result.stdout == ""
     assert result.stderr.splitlines() == [
         f"{bad}:1:1: clusters: this key is required",
-        f"{bad}:2:1: clusterz: unknown key; expected one of clusters, http_security, links, name,"
-        " zookeepers;"
+        f"{bad}:2:1: clusterz: unknown key; expected one of clusters, http_security, links,"
+        " log_format, name, zookeepers;"
         " did you mean 'clusters'?",
     ]
 
@@ -97,7 +97,8 @@ def test_validate_a_bad_file_as_json(bad: Path) -> None:
         "line": 2,
         "column": 1,
         "key": "clusterz",
-        "expected": "unknown key; expected one of clusters, http_security, links, name, zookeepers",
+        "expected": "unknown key; expected one of clusters, http_security, links, log_format, name,"
+        " zookeepers",
         "nearest": "clusters",
     }
 
