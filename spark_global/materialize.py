@@ -4,7 +4,8 @@ The rows lie in `PATH/datacenter=D/hour=YYYY-MM-DD-HH/`, the checkpoint in `PATH
 
 Guarantees: a reader that honours Spark's `_spark_metadata`, as Spark does, sees every record once,
 over any number of kills and restarts. Other readers also see files of a batch that was killed.
-Strict, fast and per-datacenter windows lie in `PATH/batch=N/` instead, once for every reader.
+Strict, fast and per-datacenter windows, and the questions of `CLOSED_QUESTIONS`, lie in
+`PATH/batch=N/` instead, once for every reader.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ from spark_global.views import (
     stream_records,
     view_names,
 )
+from spark_global.windowing.answering import OPEN_RECORDS_MAX, Asking, answer_rows
+from spark_global.windowing.closed_questions import CLOSED_QUESTIONS
 from spark_global.windowing.closing import Closing, WindowKind
 from spark_global.windowing.keeping import INPUT_COLUMNS, Windowing, window_rows, write_batch
 
@@ -72,6 +75,8 @@ class Materialization:
     late_seconds: int = LATE_SECONDS
     records_max: int | None = None
     """Most records of one batch."""
+    open_records_max: int = OPEN_RECORDS_MAX
+    """Most records that may wait for datacenters, where a question is asked of closed windows."""
     group: str | None = None
     """Consumer group under which lag tools see the query."""
     decoding: Decoding | None = None
@@ -91,9 +96,8 @@ def start_materializing(
         follow_streams(session, aggregate)
     folder = wanted.path.rstrip("/")
     checkpoint = f"{folder}/{CHECKPOINT}"
-    if found.windows is not None:
-        how = Closing(found.windows, wanted.late_seconds * 1_000)
-        rows_of = window_rows(Windowing(topic=found.topic, how=how, checkpoint=checkpoint))
+    rows_of = _rows_per_batch(wanted, found, checkpoint)
+    if rows_of is not None:
 
         def write(records: DataFrame, batch: int) -> None:
             write_batch(rows_of(records, batch), batch, folder)
@@ -110,6 +114,26 @@ def start_materializing(
         .option("checkpointLocation", checkpoint)
     )
     return triggered(writer, wanted).start()
+
+
+def _rows_per_batch(
+    wanted: Materialization, found: FoundView, checkpoint: str
+) -> Callable[[DataFrame, int], DataFrame] | None:
+    """Return what gives the rows of a batch; None if its rows do not wait for datacenters."""
+    lateness_ms = wanted.late_seconds * 1_000
+    if found.windows is not None:
+        how = Closing(found.windows, lateness_ms)
+        return window_rows(Windowing(topic=found.topic, how=how, checkpoint=checkpoint))
+    if found.closed is not None:
+        asking = Asking(
+            topic=found.topic,
+            name=found.closed,
+            checkpoint=checkpoint,
+            lateness_ms=lateness_ms,
+            open_records_max=wanted.open_records_max,
+        )
+        return answer_rows(asking)
+    return None
 
 
 def partitioned(frame: DataFrame) -> tuple[DataFrame, list[str]]:
@@ -135,6 +159,8 @@ class FoundView(NamedTuple):
     is_decoded: bool = False
     windows: WindowKind | None = None
     """Windows that wait for datacenters; see `windowing/`."""
+    closed: str | None = None
+    """Name of a question that is asked of such windows."""
 
 
 def streaming_rows(
@@ -146,11 +172,11 @@ def streaming_rows(
     SchemaFileError.
     """
     found = find_view(aggregate, wanted.view, wanted.decoding)
-    if found.windows is not None:
+    if found.windows is not None or (found.closed is not None and found.question is None):
         raise UnknownViewError(
             f"{wanted.view} has rows per batch; only `spark materialize` to Parquet keeps it"
         )
-    return _rows_of(session, aggregate, wanted, found)
+    return _rows_of(session, aggregate, wanted, found._replace(closed=None))
 
 
 def _rows_of(
@@ -163,12 +189,15 @@ def _rows_of(
         options["group"] = wanted.group
     if found.windows is not None:
         options |= {"columns": ",".join(INPUT_COLUMNS), "carry_completeness": "true"}
+    if found.closed is not None:
+        columns = CLOSED_QUESTIONS[found.closed][1].columns
+        options |= {"columns": ",".join(columns), "carry_completeness": "true"}
     records = stream_records(session, aggregate, topic=found.topic, **options)
     if found.is_decoded:
         assert wanted.decoding is not None, wanted.view
         samples = load_table(session, aggregate, RECORDS_TABLE, topic=found.topic)
         return decode_view(wanted.view, found.topic, wanted.decoding, records, samples)
-    if found.question is None:
+    if found.question is None or found.closed is not None:
         return records  # also for windows, which are of whole batches
     return found.question(records.withWatermark("timestamp", f"{wanted.late_seconds} seconds"))
 
@@ -185,6 +214,11 @@ def find_view(aggregate: Aggregate, view: str, decoding: Decoding | None = None)
         name: FoundView(topic, windows=WindowKind(question.name))
         for name, (question, topic) in question_names(topics).items()
         if question in WINDOW_QUESTIONS and topic is not None
+    }
+    found |= {
+        name: FoundView(topic, question if question.is_streamable else None, closed=question.name)
+        for name, (question, topic) in question_names(topics).items()
+        if question.name in CLOSED_QUESTIONS and topic is not None
     }
     decoded = decoded_names(topics, decoding)
     found |= {name: FoundView(topic, is_decoded=True) for name, topic in decoded.items()}

@@ -5,6 +5,9 @@ and aggregate offset, so every answer is deterministic.
 
 Spark reads `FROM t WHERE offset - 1 ...` as a table named WHERE with an OFFSET clause. So `offset`
 is quoted where a condition begins with it.
+
+`windowing/` asks `top_keys`, `conflicts` and `cross_datacenter_pairs` of a stream, by these
+statements.
 """
 
 from __future__ import annotations

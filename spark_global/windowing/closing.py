@@ -119,8 +119,7 @@ def close_windows(
     touched: set[Span] = set()
     members = dict(state.complete)
     for each in counted:
-        closed = state.closed_ms.get(_whose(each.datacenter, how))
-        is_late = closed is not None and each.span.end_ms + how.lateness_ms <= closed
+        is_late = is_closed(state, each, how)
         counts = (late if is_late else opened).setdefault(each.span, {})
         counts[each.datacenter] = counts.get(each.datacenter, NOTHING).plus(each.added)
         if not is_late:
@@ -157,6 +156,12 @@ def close_windows(
         if not opened[span]:
             del opened[span]
     return after, rows
+
+
+def is_closed(state: WindowState, counted: Counted, how: Closing) -> bool:
+    """Return whether the window was closed when the records came."""
+    closed = state.closed_ms.get(_whose(counted.datacenter, how), _BEFORE_ALL)
+    return counted.span.end_ms + how.lateness_ms <= closed
 
 
 _BEFORE_ALL: Final = -(2**63)

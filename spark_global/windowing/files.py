@@ -45,5 +45,9 @@ class SmallFiles:
         """Delete a file if it exists."""
         self._system.delete(self._path(name), False)
 
+    def delete_folder(self, name: str) -> None:
+        """Delete a folder with all that is in it, if it exists."""
+        self._system.delete(self._path(name), True)
+
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._folder, name)

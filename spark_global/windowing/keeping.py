@@ -7,7 +7,7 @@ Then it writes the rows. A batch that runs again finds its state, and so has the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -30,6 +30,7 @@ from spark_global.streaming.positions import CheckpointError
 from spark_global.windowing.closing import (
     ALL,
     Closing,
+    Complete,
     Count,
     Counted,
     Span,
@@ -90,9 +91,7 @@ def window_rows(wanted: Windowing) -> Callable[[DataFrame, int], DataFrame]:
         stored = states.read(str(batch))
         if stored is None:
             before = _state_before(states, batch, wanted.how.kind)
-            offsets = SmallFiles(session, f"{wanted.checkpoint}/offsets").read(str(batch))
-            assert offsets is not None, "Spark writes the offsets of a batch before it runs"
-            complete = complete_of_batch(offsets.decode())
+            complete = read_complete(session, wanted.checkpoint, batch)
             counted = list(count_windows(records, wanted.window))
             after, rows = close_windows(before, counted, complete, wanted.how)
             states.write(str(batch), encode_state(wanted.how.kind, after, rows))
@@ -105,15 +104,28 @@ def window_rows(wanted: Windowing) -> Callable[[DataFrame, int], DataFrame]:
 
 
 def _state_before(states: SmallFiles, batch: int, kind: WindowKind) -> WindowState:
+    stored = read_before(states, batch)
+    return WindowState() if stored is None else decode_state(stored, kind)[0]
+
+
+def read_before(states: SmallFiles, batch: int) -> bytes | None:
+    """Return the state before a batch; None before the first one. Raises CheckpointError."""
     if batch == 0:
-        return WindowState()
+        return None
     stored = states.read(str(batch - 1))
     if stored is None:
         raise CheckpointError(
             f"the checkpoint lacks the state of windows after batch {batch - 1}; start again with "
             "a new path"
         )
-    return decode_state(stored, kind)[0]
+    return stored
+
+
+def read_complete(session: SparkSession, checkpoint: str, batch: int) -> Mapping[str, Complete]:
+    """Return how complete a batch is, by datacenter."""
+    offsets = SmallFiles(session, f"{checkpoint}/offsets").read(str(batch))
+    assert offsets is not None, "Spark writes the offsets of a batch before it runs"
+    return complete_of_batch(offsets.decode())
 
 
 def count_windows(records: DataFrame, window: str) -> Iterator[Counted]:

@@ -34,6 +34,7 @@ from topology.spark.options import (
     GroupOption,
     LateOption,
     OnceOption,
+    OpenRecordsMaxOption,
     RecordsMaxOption,
     TableOption,
     TombstoneOption,
@@ -73,6 +74,7 @@ def materialize(
     once: OnceOption = False,
     late_seconds: LateOption = 600,
     records_max: RecordsMaxOption = None,
+    open_records_max: OpenRecordsMaxOption = 50_000_000,
     group: GroupOption = None,
     decoding: DecodingOption = None,
     master: MasterOption = "local[*]",
@@ -100,6 +102,7 @@ def materialize(
         stops_at_end=once,
         late_seconds=late_seconds,
         records_max=records_max,
+        open_records_max=open_records_max,
         group=group,
         decoding=declared,
     )

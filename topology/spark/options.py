@@ -56,6 +56,14 @@ LateOption = Annotated[
 RecordsMaxOption = Annotated[
     int | None, typer.Option("--records-max", min=1, help="Most records of one batch.")
 ]
+OpenRecordsMaxOption = Annotated[
+    int,
+    typer.Option(
+        "--open-records-max",
+        min=1,
+        help="Most records that wait for datacenters, in questions of closed windows.",
+    ),
+]
 GroupOption = Annotated[
     str | None, typer.Option("--group", help="Consumer group that lag tools see.")
 ]

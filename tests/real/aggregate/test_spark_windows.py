@@ -14,7 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_global.materialize import Materialization, start_materializing
-from spark_global.views import stream_records
+from spark_global.views import load_table, stream_records
+from spark_global.windowing.answering import Asking, answer_rows
+from spark_global.windowing.closed_questions import CLOSED_QUESTIONS
 from spark_global.windowing.closing import Closing, WindowKind
 from spark_global.windowing.keeping import Windowing, window_rows, write_batch
 from tests.support.aggregated import SHIFT, Aggregated
@@ -38,22 +40,23 @@ def nyc(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ag
 
 
 class Mirrors:
-    """Two datacenters that copy the topic `w`, and state how far they are."""
+    """Two datacenters that copy a topic, and state how far they are."""
 
-    def __init__(self, nyc: Aggregated) -> None:
-        self._nyc = nyc
+    def __init__(self, nyc: Aggregated, topic: str = "w") -> None:
+        self._nyc, self._topic = nyc, topic
         self._copied = {"jfk": 0, "lga": 0}
         for name in self._copied:
-            nyc.run(nyc.create(f"{name}.w"))
+            nyc.run(nyc.create(f"{name}.{topic}"))
 
-    def copy(self, source: str, *seconds: range, through: int) -> None:
+    def copy(self, source: str, *seconds: range, through: int, keys: int = 0) -> None:
         """Copy records of these seconds, and state that all before `through` is copied."""
         for each in seconds:
-            self._nyc.run(self._nyc.copy(f"{source}.w", each))
+            self._nyc.run(self._nyc.copy(f"{source}.{self._topic}", each, keys=keys))
             self._copied[source] += len(each)
         end = self._copied[source]
-        self._nyc.run(self._nyc.publish_map(source, "w", end))
-        self._nyc.run(self._nyc.state_complete(source, "w", SHIFT + end, through * 1_000))
+        self._nyc.run(self._nyc.publish_map(source, self._topic, end))
+        position = SHIFT + end
+        self._nyc.run(self._nyc.state_complete(source, self._topic, position, through * 1_000))
 
 
 class Query:
@@ -129,6 +132,101 @@ class Query:
             assert running is not None and running.isActive, running and running.exception()
             assert time.monotonic() < deadline, (self.strict(), self.fast(), self.datacenter())
             time.sleep(0.5)
+
+
+class Questions:
+    """A query that asks the questions of closed windows, each into a folder of its own."""
+
+    def __init__(self, spark: SparkSession, nyc: Aggregated, folder: Path) -> None:
+        self._spark, self._nyc, self._folder = spark, nyc, folder
+        self._checkpoint = folder / "checkpoint"
+
+    def run(self) -> None:
+        """Read what is there."""
+        rows_of = {
+            name: answer_rows(Asking(topic="q", name=name, checkpoint=str(self._checkpoint)))
+            for name in CLOSED_QUESTIONS
+        }
+
+        def write(records: DataFrame, batch: int) -> None:
+            records.persist()
+            for name, rows in rows_of.items():
+                write_batch(rows(records, batch), batch, str(self._folder / name))
+            records.unpersist()
+
+        stream = stream_records(
+            self._spark,
+            self._nyc.aggregate("jfk", "lga"),
+            topic="q",
+            carry_completeness="true",
+        )
+        writer = stream.writeStream.foreachBatch(write).trigger(availableNow=True)
+        writer.option("checkpointLocation", str(self._checkpoint)).start().awaitTermination()
+
+    def forget_last_batch(self) -> None:
+        """Leave a checkpoint as a kill -9 does: state and records are there, no row is."""
+        last = max(int(each.name) for each in (self._checkpoint / "commits").glob("[0-9]*"))
+        for name in (str(last), f".{last}.crc"):
+            (self._checkpoint / "commits" / name).unlink(missing_ok=True)
+        for question in CLOSED_QUESTIONS:
+            shutil.rmtree(self._folder / question / f"batch={last}", ignore_errors=True)
+
+    def rows(self, name: str) -> DataFrame:
+        return self._spark.read.parquet(str(self._folder / name)).drop("batch")
+
+    def answers(self, name: str, *columns: str) -> list[str]:
+        found = self.rows(name).where("late_records = 0").select(*columns).collect()
+        return sorted(map(str, found))
+
+    def late(self, name: str) -> list[tuple[Any, ...]]:
+        columns = ("unix_seconds(window_start)", "late_records")
+        found = self.rows(name).where("late_records > 0").selectExpr(*columns).collect()
+        return sorted(map(tuple, found))
+
+
+def test_questions_of_closed_windows_answer_as_the_batch_views(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path
+) -> None:
+    mirrors, questions = Mirrors(nyc, "q"), Questions(spark, nyc, tmp_path)
+    mirrors.copy("lga", range(40), through=100, keys=7)
+    mirrors.copy("jfk", range(50), range(280, 320), through=700, keys=5)
+    questions.run()
+    # LGA is dead: only the first minute is closed.
+    assert {row.window_start.timestamp() for row in questions.rows("conflicts").collect()} == {0}
+    assert not list(tmp_path.glob("top_keys/batch=*"))
+    questions.forget_last_batch()
+    mirrors.copy("lga", range(290, 330), through=10_000, keys=7)
+    mirrors.copy("jfk", through=10_000)
+    questions.run()
+    records = load_table(spark, nyc.aggregate("jfk", "lga"), "records", topic="q").cache()
+    for name, (question, _) in CLOSED_QUESTIONS.items():
+        batch = question(records)
+        expected = sorted(map(str, batch.collect()))
+        assert expected and questions.answers(name, *batch.columns) == expected
+        assert questions.late(name) == []
+    # What comes too late is counted. For pairs it is also too late for the window before its own,
+    # if it lies within 30 s of it: windows are closed that never had a record.
+    mirrors.copy("jfk", range(20, 23), range(9_910, 9_911), through=20_000, keys=5)
+    mirrors.copy("lga", through=20_000)
+    questions.run()
+    assert questions.late("top_keys") == [(0, 3)]
+    assert questions.late("conflicts") == [(0, 3), (9_900, 1)]
+    assert questions.late("cross_datacenter_pairs") == [(-300, 3), (0, 3), (9_600, 1)]
+    # As `spark materialize` keeps one of them, all records in one batch.
+    wanted = Materialization(
+        view="global_q_conflicts",
+        path=str(tmp_path / "kept"),
+        trigger_seconds=0,
+        stops_at_end=True,
+        late_seconds=0,
+    )
+    start_materializing(spark, nyc.aggregate("jfk", "lga"), wanted).awaitTermination()
+    records = load_table(spark, nyc.aggregate("jfk", "lga"), "records", topic="q")
+    batch = CLOSED_QUESTIONS["conflicts"][0](records)
+    kept = spark.read.parquet(wanted.path).where("late_records = 0").select(*batch.columns)
+    assert kept.count() > 2 and sorted(map(str, kept.collect())) == sorted(
+        map(str, batch.collect())
+    )
 
 
 def test_a_dead_datacenter_freezes_no_answer_and_falsifies_none(

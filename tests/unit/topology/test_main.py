@@ -21,6 +21,7 @@ from spark_global.prompt import IDLE_SECONDS
 from spark_global.serving.serving import LANES, RECORDS_MAX
 from spark_global.session import LOCAL_MASTER
 from spark_global.sql import LIMIT_DEFAULT
+from spark_global.windowing.answering import OPEN_RECORDS_MAX
 from topology import version
 from topology.cli.data_commands import sql
 from topology.deployment.state_dir import StateDir, default_state_root
@@ -229,6 +230,7 @@ def test_materialize_has_the_defaults_of_a_program() -> None:
     parameters = inspect.signature(materialize).parameters
     assert parameters["trigger_seconds"].default == TRIGGER_SECONDS
     assert parameters["late_seconds"].default == LATE_SECONDS
+    assert parameters["open_records_max"].default == OPEN_RECORDS_MAX
     assert parameters["master"].default == LOCAL_MASTER
     assert run("spark", "materialize", "--to", "orc", "global_a", "/tmp/a").exit_code == 2
     refused = run("spark", "materialize", "--to", "delta", "--upsert", "key", "global_a", "/tmp/a")
