@@ -282,8 +282,9 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         response = self.send(client, epoch=client.epoch)
         if not is_lost:
             client.take(response)
-        elif client.epoch == 0:
-            # After a lost response to a join it joins again.
+        else:
+            # After an error a client sends every field (KIP-848). So a member that has not seen
+            # its assignment gets it, also if it comes with its previous epoch.
             client.sent_subscription = False
 
     def send(self, client: Client, *, epoch: int) -> HeartbeatResponse:
