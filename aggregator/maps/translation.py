@@ -134,11 +134,9 @@ class LinkMaps:
             lambda found: found.source_position(target_topic, partition, offset, self._target_ids),
             None,
         )
-        return (
-            None
-            if answer is None
-            else self._answered(link, target_topic, partition, offset, answer)
-        )
+        if answer is None:
+            return None
+        return self._answered(link, target_topic, partition, offset, answer)
 
     def _answered(
         self, link: str, target_topic: str, partition: int, offset: int, answer: MapAnswer

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from spark_global.catalogue.question import Question
@@ -27,9 +24,12 @@ from spark_global.windowing.files import SmallFiles
 from spark_global.windowing.keeping import (
     STATE_FOLDER,
     STATES_KEPT,
+    WINDOW,
     count_windows,
     read_before,
     read_complete,
+    small_frame,
+    start_of,
 )
 from spark_global.windowing.parts import (
     AskedState,
@@ -42,8 +42,6 @@ from spark_global.windowing.parts import (
     too_late,
 )
 
-WINDOW: Final = "5 minutes"
-"""How answers are closed where the question has no parameter `window`."""
 OPEN_RECORDS_MAX: Final = 50_000_000
 """Default of the records with a key that may wait in the checkpoint for their windows to close."""
 
@@ -54,7 +52,6 @@ _LATE_COLUMNS: Final = StructType(
         StructField("late_records", LongType()),
     ]
 )
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class OpenRecordsError(Exception):
@@ -80,18 +77,20 @@ class Asking:
         return CLOSED_QUESTIONS[self.name]
 
     @property
+    def values(self) -> Mapping[str, Any]:
+        """Every parameter of the question."""
+        return {**self.asked[0].parameters, **self.parameters}
+
+    @property
     def window(self) -> str:
-        values = {**self.asked[0].parameters, **self.parameters}
-        return str(values.get("window", WINDOW))
+        """How answers are closed, also where the question has no parameter `window`."""
+        return str(self.values.get("window", WINDOW))
 
     @property
     def reach_ms(self) -> int:
         """How long after a window the records of its answers may lie."""
-        question, how = self.asked
-        if how.reach is None:
-            return 0
-        values = {**question.parameters, **self.parameters}
-        return int(values[how.reach] * 1_000)
+        reach = self.asked[1].reach
+        return 0 if reach is None else int(self.values[reach] * 1_000)
 
     @property
     def folder(self) -> str:
@@ -140,8 +139,6 @@ def _keep_records(
     The second counts are of records that answers of earlier windows need, by the first of these.
     """
     keyed = records.where("key IS NOT NULL").select(*wanted.asked[1].columns)
-    if keyed.isEmpty():
-        return [], []
     place = f"{wanted.folder}/{_part(batch)}"
     by_window = keyed.withColumn("window_ms", sql.unix_millis(_window_start("timestamp", wanted)))
     # One file per window, because each trigger writes files.
@@ -189,16 +186,14 @@ def _late_rows(session: SparkSession, wanted: Asking, state: AskedState) -> Data
     """Return how many records of the batch are in no answer, because their window was closed."""
     rows = [
         {
-            "window_start": _EPOCH + timedelta(milliseconds=row.start_ms),
+            "window_start": start_of(row),
             "topic": wanted.topic,
             "late_records": row.records,
         }
         for row in state.rows
         if row.is_late
     ]
-    # As Arrow, because plain rows would need a Python worker.
-    schema = to_arrow_schema(_LATE_COLUMNS, timezone="UTC")
-    return session.createDataFrame(pa.Table.from_pylist(rows, schema), _LATE_COLUMNS)
+    return small_frame(session, rows, _LATE_COLUMNS)
 
 
 def _check_open(state: AskedState, wanted: Asking) -> None:

@@ -66,6 +66,7 @@ _LEFT_OUT: Final = {
     WindowKind.DATACENTER: {"datacenters", "missing", "is_complete"},
 }
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+WINDOW: Final = "5 minutes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +77,7 @@ class Windowing:
     how: Closing
     checkpoint: str
     """URI or directory of the query's checkpoint."""
-    window: str = "5 minutes"
+    window: str = WINDOW
 
 
 def window_rows(wanted: Windowing) -> Callable[[DataFrame, int], DataFrame]:
@@ -153,7 +154,7 @@ def as_frame(session: SparkSession, wanted: Windowing, rows: Sequence[WindowRow]
     found = []
     for row in rows:
         columns: dict[str, Any] = {
-            "window_start": _EPOCH + timedelta(milliseconds=row.start_ms),
+            "window_start": start_of(row),
             "topic": wanted.topic,
             "datacenter": row.datacenters[0] if row.datacenters else None,
             "records": row.records,
@@ -164,10 +165,19 @@ def as_frame(session: SparkSession, wanted: Windowing, rows: Sequence[WindowRow]
             "is_late": row.is_late,
         }
         found.append({name: columns[name] for name in names})
-    # As Arrow, because plain rows would need a Python worker.
-    return session.createDataFrame(
-        pa.Table.from_pylist(found, to_arrow_schema(schema, timezone="UTC")), schema
-    )
+    return small_frame(session, found, schema)
+
+
+def start_of(row: WindowRow) -> datetime:
+    return _EPOCH + timedelta(milliseconds=row.start_ms)
+
+
+def small_frame(
+    session: SparkSession, rows: Sequence[Mapping[str, Any]], schema: StructType
+) -> DataFrame:
+    """Return rows as a DataFrame, as Arrow: plain rows would need a Python worker."""
+    table = pa.Table.from_pylist(list(rows), to_arrow_schema(schema, timezone="UTC"))
+    return session.createDataFrame(table, schema)
 
 
 def write_batch(rows: DataFrame, batch: int, folder: str) -> None:

@@ -32,8 +32,8 @@ from tests.support.heliograph_command import PROGRAM, HeliographCommand, pids
 from tests.support.quiet_ports import quiet_ports
 
 CODEC: Final = "lz4"
-SOURCE, AGGREGATE, TOPIC = "ewr", "nyc", "flights"
-TABLE: Final = (AGGREGATE, f"global_{TOPIC}")
+TOPIC: Final = "flights"
+TABLE: Final = ("nyc", f"global_{TOPIC}")
 TOPOLOGY: Final = """\
 name: freshness
 zookeepers: [{{name: zookeeper, port: {zookeeper}}}]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from tests.referee import api
 from tests.referee.admin import Admin
@@ -71,21 +71,25 @@ class GroupJudge:
             for group, sources in _groups_of(self._plan, target).items():
                 into = self._into(target, sources)
                 at_source = self._at_source(group, sources)
-                for link in self._plan.shape.links_into(target):
-                    query = {"link": link.name, "group": group}
-                    if link.source not in sources:
-                        continue
-                    for part in api.get(urls[target], api.GROUPS, query)["partitions"]:
-                        if part["topic"] not in self._topics:
-                            continue
-                        truth, check = checks[link.name, part["topic"], part["partition"]]
-                        answer = Answer.of(part)
-                        judgement.add(check.judge_position(part["offset"], answer))
-                        if answer.state == SHARED and answer.target_offset is not None:
-                            at = truth.flow.target
-                            offset = answer.target_offset
-                            judgement.add(self._judge(group, at, into[at], at_source, offset))
+                for link, part in self._answered(urls[target], target, group, sources):
+                    truth, check = checks[link, part["topic"], part["partition"]]
+                    at, answer = truth.flow.target, Answer.of(part)
+                    judgement.add(check.judge_position(part["offset"], answer))
+                    if answer.state == SHARED and answer.target_offset is not None:
+                        offset = answer.target_offset
+                        judgement.add(self._judge(group, at, into[at], at_source, offset))
         return judgement
+
+    def _answered(
+        self, url: str, target: str, group: str, sources: Collection[str]
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield each link with what is answered about a partition of a group's topics."""
+        for link in self._plan.shape.links_into(target):
+            if link.source in sources:
+                answer = api.get(url, api.GROUPS, {"link": link.name, "group": group})
+                for part in answer["partitions"]:
+                    if part["topic"] in self._topics:
+                        yield link.name, part
 
     def _settled(self, target: str, group: str, sources: Collection[str]) -> Judgement:
         """Judge a group at a target; wrong positions are read again for a while."""
