@@ -65,13 +65,20 @@ public class MigrateGroup {
             try (var opened = new KafkaConsumer<>(configs(), new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
                 consumer = opened;
                 consumer.subscribe(List.of(topic), this);
-                while (!stops) {
+                boolean isCommitted = false;
+                // A classic consumer that is closed while it rejoins loses its partitions: the client, not
+                // the group, takes them (ConsumerCoordinator.onLeavePrepare). It commits only when it is not
+                // rejoining, so it goes after a commit of all that it holds.
+                while (!(stops && isCommitted)) {
+                    boolean isLast = stops;
                     ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(100));
                     partitions = consumer.assignment().size();
                     for (var record : records) process(record);
-                    commit(List.copyOf(pending.keySet()));
+                    if (isLast)
+                        for (TopicPartition partition : consumer.assignment())
+                            pending.put(partition, new OffsetAndMetadata(consumer.position(partition)));
+                    isCommitted = commit(List.copyOf(pending.keySet())) && isLast;
                 }
-                commit(List.copyOf(pending.keySet()));
             } catch (Exception error) {
                 failures.add(protocol + " " + number + ": " + error);
             }
@@ -86,24 +93,26 @@ public class MigrateGroup {
             if (beforeMs != null) longestPauseMs.accumulateAndGet(nowMs - beforeMs, Math::max);
         }
 
-        void commit(Collection<TopicPartition> wanted) {
+        /** Returns whether all that was wanted is committed. */
+        boolean commit(Collection<TopicPartition> wanted) {
             Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
             for (TopicPartition partition : wanted)
                 if (pending.containsKey(partition)) offsets.put(partition, pending.get(partition));
-            if (offsets.isEmpty()) return;
+            if (offsets.isEmpty()) return true;
             try {
                 consumer.commitSync(offsets);
             } catch (RebalanceInProgressException error) {
-                return; // the next commit has these offsets too
+                return false; // the next commit has these offsets too
             } catch (CommitFailedException error) {
                 refused.incrementAndGet();
-                return;
+                return false;
             }
             offsets.forEach((partition, offset) -> {
                 pending.remove(partition, offset);
                 Long before = committed.put(partition, offset.offset());
                 if (before != null && before > offset.offset()) wentBack.incrementAndGet();
             });
+            return true;
         }
 
         @Override public void onPartitionsAssigned(Collection<TopicPartition> assigned) {
