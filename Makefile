@@ -118,7 +118,7 @@ referee: $(STAMP)  ## judge the mirrors from outside, under faults, ten minutes 
 bench-controller: $(STAMP)  ## the controller of 10,000 partitions goes: ours and Apache Kafka's
 	$(BIN)/python -m tests.bench.bench_controller $(BENCH_OPTIONS)
 
-bench-spark: compile  ## Spark's Kafka connector and ours, on Apache Kafka and on ours; 30 minutes
+bench-spark: compile  ## Spark's Kafka connector and ours, on Apache Kafka and on ours; 40 minutes
 	$(BIN)/python -m tests.bench.bench_spark $(BENCH_OPTIONS)
 
 bench-migration: $(STAMP)  ## pauses while members of a group change protocol: ours and Apache Kafka's

@@ -3,10 +3,11 @@
     python -m tests.bench.bench_spark [--quick] [--records N] [--repeats N] [--json FILE]
         [--rows json,lz4,partitions,delay,freshness] [--output FILE]
 
-About 30 minutes on two cores. Topics have two million records, the one of JSON in lz4 has ten;
-`--records` sets both. Reads topics of JSON and Avro-like values in four codecs whole, as
-`count(*)` and without content. Then topics of 10 to 1,000 partitions, streams with a trigger of a
-second, and an Iceberg table at three rates. CPU is that of Spark's JVM and its Python workers.
+About 40 minutes on two cores. Topics of JSON and of Avro in lz4 have ten million records, the six
+others two million; `--records` sets both. Reads topics of JSON and Avro values in four codecs
+whole, as `count(*)` and without content. Then topics of 10 to 1,000 partitions. Then streams with a
+trigger of a second: of the broker that is produced to, and of an aggregate behind a mirror. Last,
+an Iceberg table at three rates. CPU is that of Spark's JVM and its Python workers.
 Prints Markdown and writes it to `--output` (docs/benchmarks/spark.md; with `--quick` only where
 `--output` is given).
 """
@@ -55,6 +56,7 @@ from tests.bench.spark_readers import (
     HELIOGRAPH_COLUMNS,
     MASTER,
     delays,
+    mirrored_delays,
     read,
     running_spark,
 )
@@ -66,6 +68,7 @@ PAGE: Final = Path(__file__).parents[2] / "docs/benchmarks/spark.md"
 CURVE_KIND: Final[Kind] = "json"
 CURVE_CODEC: Final = "lz4"
 DELAY: Final = "delay"
+MIRRORED_DELAY: Final = "mirrored delay"
 FRESHNESS: Final = "freshness"
 
 
@@ -152,6 +155,18 @@ class Bench:
                         seconds=self.scale.delay_seconds,
                     )
 
+    async def read_mirrored_delays(self) -> None:
+        """How late a stream of an aggregate has a record that was produced at a source."""
+        if self.is_asked(MIRRORED_DELAY):
+            self.found.mirrored_delays = await asyncio.to_thread(
+                mirrored_delays,
+                self.session,
+                self.directory / "mirrored",
+                self.scale.partitions,
+                warm_up_seconds=self.scale.delay_warm_up_seconds,
+                seconds=self.scale.delay_seconds,
+            )
+
     async def watch_table(self) -> None:
         """How late a reader of an Iceberg table has a record."""
         if self.is_asked(FRESHNESS):
@@ -180,6 +195,7 @@ async def measure(
             ("topics", bench.read_topics),
             ("partitions", bench.read_curve),
             (DELAY, bench.read_delays),
+            (MIRRORED_DELAY, bench.read_mirrored_delays),
             (FRESHNESS, bench.watch_table),
         ):
             say(name)
@@ -198,8 +214,8 @@ def describe(directory: Path, scale: SparkScale) -> dict[str, str]:
         "heliograph": f"option columns, as heliograph sql sets it: {HELIOGRAPH_COLUMNS}",
         "connector": f"{connector.stem}, {clients.stem}, {CONNECTOR_OPTIONS}",
         "both brokers": str(dict(SETTINGS)),
-        "records": f"{scale.records:,} per topic, {scale.large_records:,} in that of "
-        f"{' '.join(LARGE)}, in {scale.partitions} partitions, values of "
+        "records": f"{scale.records:,} per topic, {scale.large_records:,} in those of "
+        f"{' and '.join(map(' '.join, LARGE))}, in {scale.partitions} partitions, values of "
         f"{VALUE_BYTES} bytes, {RECORDS_PER_BATCH} per batch",
         "partitions": f"{scale.curve_records:,} records each, {CURVE_KIND}, {CURVE_CODEC}",
         "repeats": str(scale.repeats),
@@ -213,6 +229,8 @@ def page(settings: dict[str, str], tables: str, command: str) -> str:
         'Spark\'s Kafka connector and `format("heliograph")`, each on Apache Kafka and on our',
         "broker: `make bench-spark`. CPU is that of Spark's JVM and its Python workers, not that",
         "of brokers. " + "; ".join(f"`{name}` is {text}" for name, text in WHATS.items()) + ".",
+        "Avro values have the header of a schema registry. The delay of a mirrored stream is from",
+        "a produce at a source, through our mirror, to a row of a stream of the aggregate.",
         "",
         f"    {command}",
         "",

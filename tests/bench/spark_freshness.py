@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
@@ -26,30 +26,15 @@ from spark_global.iceberg.table_state import TableState
 from tests.bench import raw_frames
 from tests.bench.processes import cpu_seconds
 from tests.bench.raw_client import connected
+from tests.bench.spark_deployment import AGGREGATE, START_SECONDS_MAX, TOPIC, Deployed, deployed
 from tests.bench.spark_load import RECORDS_PER_BATCH, VALUE_BYTES, make_batches
 from tests.bench.spark_model import TRIGGER_SECONDS, Freshness, SparkScale
-from tests.support.heliograph_command import PROGRAM, HeliographCommand, pids
-from tests.support.quiet_ports import quiet_ports
+from tests.support.heliograph_command import PROGRAM
 
 CODEC: Final = "lz4"
-TOPIC: Final = "flights"
-TABLE: Final = ("nyc", f"global_{TOPIC}")
-TOPOLOGY: Final = """\
-name: freshness
-zookeepers: [{{name: zookeeper, port: {zookeeper}}}]
-clusters:
-  - name: ewr
-    brokers: [{{id: 1, port: {source}}}]
-    topic_defaults: {{partitions: {partitions}}}
-  - name: nyc
-    kind: aggregate
-    brokers: [{{id: 1, port: {aggregate}}}]
-links:
-  - {{source: ewr, target: nyc, topics: [flights]}}
-"""
+TABLE: Final = (AGGREGATE, f"global_{TOPIC}")
 POLL_SECONDS: Final = 0.1
 """Between two loads of the table: a frame is seen so much later at most."""
-START_SECONDS_MAX: Final = 120.0
 BEHIND_SECONDS_MAX: Final = 60.0
 """How long the table may take, after the last frame of a rate, to have all."""
 
@@ -85,12 +70,10 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The processes, and where they are."""
+    """The deployment, the job that keeps the table, and a reader of it."""
 
-    source_port: int
+    deployed: Deployed
     reader: Reader
-    mirror_pids: list[int]
-    broker_pids: list[int]
     job: subprocess.Popen[bytes]
     log: Path
 
@@ -102,14 +85,16 @@ class Running:
 
 def measure_freshness(directory: Path, scale: SparkScale) -> list[Freshness]:
     """Measure one rate after the other. Raises RuntimeError where a record does not arrive."""
-    directory.mkdir(parents=True)
     batches = make_batches("json", CODEC, RECORDS_PER_BATCH)
     numbers = range(scale.partitions)
     frames = [raw_frames.produce_frame(TOPIC, dict.fromkeys(numbers, each)) for each in batches]
     bytes_per_frame = scale.partitions * RECORDS_PER_BATCH * VALUE_BYTES
     done = Frames()
     found = []
-    with _deployment(directory, scale.partitions) as running:
+    with (
+        deployed(directory, scale.partitions) as processes,
+        _job(processes, directory, scale.partitions) as running,
+    ):
         for rate in (min(scale.freshness_megabytes), *scale.freshness_megabytes):
             pause = bytes_per_frame / (rate * 1e6)
             found.append(_at_a_rate(running, frames, done, pause, scale, rate))
@@ -130,7 +115,7 @@ def _at_a_rate(
     cpu_before = [cpu_seconds(each) for each in _groups(running)]
     began = time.time()
     ends = began + scale.freshness_seconds
-    with connected("127.0.0.1", running.source_port) as (connection,):
+    with connected("127.0.0.1", running.deployed.source_port) as (connection,):
         due, looked = began, began
         while (now := time.time()) < ends:
             if now >= due:
@@ -180,53 +165,27 @@ def _delays(sent: list[tuple[float, int]], seen: list[tuple[float, int]]) -> lis
 
 
 def _groups(running: Running) -> tuple[list[int], list[int], list[int]]:
-    return running.broker_pids, running.mirror_pids, [running.job.pid]
+    return running.deployed.broker_pids, running.deployed.mirror_pids, [running.job.pid]
 
 
 @contextlib.contextmanager
-def _deployment(directory: Path, partitions: int) -> Iterator[Running]:
-    """A source, an aggregate, their mirror and the job that keeps the table."""
-    zookeeper, source, aggregate = quiet_ports(3)
-    command = HeliographCommand(directory)
-    command.file.write_text(
-        TOPOLOGY.format(
-            zookeeper=zookeeper, source=source, aggregate=aggregate, partitions=partitions
-        )
-    )
+def _job(processes: Deployed, directory: Path, partitions: int) -> Iterator[Running]:
+    """Run the job that keeps the table."""
     tables, log = directory / "tables", directory / "job.log"
-    status = command.up()
+    command = processes.command
+    with log.open("wb") as output:
+        job = subprocess.Popen(
+            [
+                *(sys.executable, "-c", PROGRAM, "spark", "materialize", TABLE[1], str(tables)),
+                *("--to", "iceberg", "--trigger", str(TRIGGER_SECONDS)),
+                *("--master", "local[2]", "--state-dir", str(command.state_dir)),
+                str(command.file),
+            ],
+            stdout=output,
+            stderr=output,
+        )
     try:
-        _command("topic", "create", TOPIC, "--bootstrap", f"127.0.0.1:{source}")
-        with log.open("wb") as output:
-            job = subprocess.Popen(
-                [
-                    *(sys.executable, "-c", PROGRAM, "spark", "materialize", TABLE[1], str(tables)),
-                    *("--to", "iceberg", "--trigger", str(TRIGGER_SECONDS)),
-                    *("--master", "local[2]", "--state-dir", str(command.state_dir)),
-                    str(command.file),
-                ],
-                stdout=output,
-                stderr=output,
-            )
-        try:
-            yield Running(
-                source_port=source,
-                reader=Reader(tables, partitions),
-                mirror_pids=_of(status, "mirror"),
-                broker_pids=_of(status, "broker"),
-                job=job,
-                log=log,
-            )
-        finally:
-            job.terminate()
-            job.wait()
+        yield Running(processes, Reader(tables, partitions), job, log)
     finally:
-        command.run("down", "--purge")
-
-
-def _of(status: Any, kind: str) -> list[int]:
-    return [pid for key, pid in pids(status).items() if key.startswith(kind)]
-
-
-def _command(*arguments: str) -> None:
-    subprocess.run([sys.executable, "-c", PROGRAM, *arguments], check=True, capture_output=True)
+        job.terminate()
+        job.wait()

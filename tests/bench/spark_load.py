@@ -1,14 +1,23 @@
-"""What the bench of Spark reads: values of 300 bytes, as JSON or as Avro would have them."""
+"""What the bench of Spark reads: flights in values of 300 bytes, as JSON or as framed Avro.
+
+Avro values have the header of a schema registry: a zero byte and a schema id of four bytes.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import random
+import struct
 import time
+from collections.abc import Mapping
 from typing import Final
+
+from fastavro import parse_schema, schemaless_writer
 
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.compress import Codec
+from spark_global.values.header import MAGIC_BYTE
 from tests.bench import raw_frames, raw_loops
 from tests.bench.raw_client import connected
 from tests.bench.spark_model import Kind
@@ -27,11 +36,34 @@ CODECS: Final = {
 }
 _AIRPORTS: Final = ("EWR", "JFK", "LGA", "SFO", "ORD", "BOS", "IAH", "MIA", "DFW", "SEA")
 _CARRIERS: Final = ("UA", "AA", "DL", "B6", "WN", "EV")
+_TYPES: Final = {
+    "id": "string",
+    "carrier": "string",
+    "flight": "int",
+    "origin": "string",
+    "destination": "string",
+    "departure_delay": "int",
+    "arrival_delay": "int",
+    "distance_miles": "int",
+    "wind_knots": "double",
+    "updated_by": "string",
+    "note": "string",
+}
+SCHEMA: Final = parse_schema(
+    {
+        "type": "record",
+        "name": "Flight",
+        "fields": [{"name": name, "type": kind} for name, kind in _TYPES.items()],
+    }
+)
+SCHEMA_ID: Final = 1
+
+Field = str | int | float
 
 
 def make_value(rng: random.Random, kind: Kind) -> bytes:
-    """A flight in VALUE_BYTES bytes. Avro has no names of fields, so more of it is content."""
-    fields: dict[str, str | int | float] = {
+    """Return a flight in VALUE_BYTES bytes. Avro has no names of fields, so its note is longer."""
+    fields: dict[str, Field] = {
         "id": f"{rng.getrandbits(64):016x}",
         "carrier": rng.choice(_CARRIERS),
         "flight": rng.randint(1, 9_999),
@@ -47,10 +79,20 @@ def make_value(rng: random.Random, kind: Kind) -> bytes:
         fields["note"] = ""
         fields["note"] = "x" * (VALUE_BYTES - len(json.dumps(fields)))
         return json.dumps(fields).encode()
-    content = "\x0c".join(map(str, fields.values())).encode()
-    return content + rng.randbytes((VALUE_BYTES - len(content)) // 2).hex().encode()[
-        : VALUE_BYTES - len(content)
-    ].ljust(VALUE_BYTES - len(content), b"0")
+    return _avro_value(rng, fields)
+
+
+def _avro_value(rng: random.Random, fields: Mapping[str, Field]) -> bytes:
+    # The length of so long a note takes one byte more than that of an empty one.
+    note_bytes = VALUE_BYTES - len(_framed({**fields, "note": ""})) - 1
+    return _framed({**fields, "note": rng.randbytes(note_bytes).hex()[:note_bytes]})
+
+
+def _framed(flight: Mapping[str, Field]) -> bytes:
+    output = io.BytesIO()
+    output.write(struct.pack(">bI", MAGIC_BYTE, SCHEMA_ID))
+    schemaless_writer(output, SCHEMA, flight)
+    return output.getvalue()
 
 
 def make_batches(kind: Kind, codec: str, records_per_batch: int) -> list[bytes]:

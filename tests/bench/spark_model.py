@@ -13,14 +13,21 @@ Kind = Literal["json", "avro"]
 What = Literal["all", "count", "metadata"]
 KINDS: Final[tuple[Kind, ...]] = ("json", "avro")
 CODECS: Final = ("none", "lz4", "zstd", "gzip")
-LARGE: Final[tuple[Kind, str]] = ("json", "lz4")
-"""Kind and codec of the large topic."""
+LARGE: Final[tuple[tuple[Kind, str], ...]] = (("json", "lz4"), ("avro", "lz4"))
+"""Kinds and codecs of the large topics."""
 WHATS: Final[Mapping[What, str]] = {
     "all": "every column",
     "count": "`count(*)`",
     "metadata": "partition, offset, timestamp",
 }
 TRIGGER_SECONDS: Final = 1.0
+MIRRORED: Final = "a produce at a source"
+DELAY_SECONDS_WANTED: Final = TRIGGER_SECONDS + 0.5
+"""From a produce at a source to a row, as p50."""
+CURVE_ENDS: Final = (10, 1_000)
+"""Fewest and most partitions, between which the cost of a row must stay the same."""
+CURVE_RATIO_WANTED: Final = 1.2
+CURVE_TITLE: Final = f"CPU per row with {CURVE_ENDS[1]:,} partitions, to that with {CURVE_ENDS[0]}"
 FRESHNESS_MEGABYTES: Final = 50.0
 FRESHNESS_SECONDS_WANTED: Final = 5.0
 """At that rate."""
@@ -41,6 +48,7 @@ class Side:
 BROKERS: Final[tuple[Broker, ...]] = ("Kafka", "ours")
 READERS: Final[tuple[Reader, ...]] = ("connector", "heliograph")
 SIDES: Final = tuple(Side(reader, broker) for reader in READERS for broker in BROKERS)
+OURS: Final = Side("heliograph", "ours")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +56,9 @@ class SparkScale:
     """How much is read."""
 
     records: int = 2_000_000
-    """Of each topic but the large one."""
+    """Of each topic but the large ones."""
     large_records: int = 10_000_000
-    """Of the topic of JSON in lz4."""
+    """Of the topics of JSON and of Avro in lz4."""
     partitions: int = 8
     curve_records: int = 1_000_000
     curve_partitions: tuple[int, ...] = (10, 100, 1_000)
@@ -63,7 +71,7 @@ class SparkScale:
     repeats: int = 1
 
     def records_of(self, kind: Kind, codec: str) -> int:
-        return self.large_records if (kind, codec) == LARGE else self.records
+        return self.large_records if (kind, codec) in LARGE else self.records
 
 
 FULL: Final = SparkScale()
@@ -125,6 +133,8 @@ class Found:
     """By the row's name, such as `json lz4 all` or `100 partitions`."""
     delays: dict[Side, list[float]] = field(default_factory=dict)
     """Seconds from a produce until the record's row is in the driver."""
+    mirrored_delays: list[float] = field(default_factory=list)
+    """The same, from a produce at a source to a row of a stream of the aggregate."""
     freshness: list[Freshness] = field(default_factory=list)
 
     def add(self, name: str, side: Side, read: Read) -> None:
@@ -141,6 +151,7 @@ class Found:
                 for name, sides in self.reads.items()
             },
             "delays": {str(side): found for side, found in self.delays.items()},
+            "mirrored_delays": self.mirrored_delays,
             "freshness": [asdict(each) for each in self.freshness],
         }
 
@@ -172,7 +183,9 @@ def markdown(found: Found) -> str:
             parts,
             lambda read: f"{read.cpu_seconds_per_million:.2f}",
         ),
-        *_delay_table(found.delays),
+        *_curve_table(_curve_ratios(parts)),
+        *_delay_table("a produce", found.delays),
+        *_delay_table(MIRRORED, {OURS: found.mirrored_delays}),
         *_freshness_table(found.freshness),
         *_ratio_table(parts, found),
     ]
@@ -202,13 +215,29 @@ def _lines(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> 
     ]
 
 
-def _delay_table(delays: Mapping[Side, Sequence[float]]) -> list[str]:
+def _curve_ratios(parts: Parts) -> dict[Side, float]:
+    """Return the CPU per row with the most partitions by that with the fewest."""
+    of_name = dict(parts)
+    few, many = (of_name.get(curve_name(partitions), {}) for partitions in CURVE_ENDS)
+    return {
+        side: many[side].cpu_seconds_per_million / few[side].cpu_seconds_per_million
+        for side in SIDES
+        if side in few and side in many
+    }
+
+
+def _curve_table(ratios: Mapping[Side, float]) -> list[str]:
+    rows = [[str(side), f"{ratio:.2f}"] for side, ratio in ratios.items()]
+    return _lines(CURVE_TITLE, ["side", "ratio"], rows) if rows else []
+
+
+def _delay_table(what: str, delays: Mapping[Side, Sequence[float]]) -> list[str]:
     rows = [
         [str(side), f"{statistics.median(found):.2f} s", f"{_p99(found):.2f} s", f"{len(found):,}"]
         for side, found in delays.items()
         if found
     ]
-    title = f"From a produce to a row, trigger of {TRIGGER_SECONDS:.0f} s"
+    title = f"From {what} to a row, trigger of {TRIGGER_SECONDS:.0f} s"
     return _lines(title, ["side", "p50", "p99", "records"], rows) if rows else []
 
 
@@ -235,24 +264,25 @@ def _p99(found: Sequence[float]) -> float:
 
 def _ratio_table(parts: Parts, found: Found) -> list[str]:
     theirs, on_ours = Side("connector", "Kafka"), Side("connector", "ours")
-    ours = Side("heliograph", "ours")
     rows = []
     for name, middle in parts:
         if theirs in middle and on_ours in middle:
             ratio = middle[on_ours].rows_per_second / middle[theirs].rows_per_second
             rows.append(_ratio(f"{name}: connector on ours, rows/s to Kafka's", ratio, 1.0))
         wanted = 1.5 if name.endswith("all") else 3.0
-        if on_ours in middle and ours in middle and "partitions" not in name:
-            ratio = middle[ours].rows_per_core / middle[on_ours].rows_per_core
+        if on_ours in middle and OURS in middle and "partitions" not in name:
+            ratio = middle[OURS].rows_per_core / middle[on_ours].rows_per_core
             what = f"{name}: heliograph on ours, rows/s and core to the connector's"
             rows.append(_ratio(what, ratio, wanted))
-    if found.delays.get(ours):
-        p50 = statistics.median(found.delays[ours])
-        rows.append(_seconds("p50 from a produce to a row", p50, TRIGGER_SECONDS + 0.5))
+    if (flat := _curve_ratios(parts).get(OURS)) is not None:
+        rows.append(_at_most(f"{OURS}: {CURVE_TITLE}", flat, CURVE_RATIO_WANTED))
+    if found.mirrored_delays:
+        p50 = statistics.median(found.mirrored_delays)
+        rows.append(_at_most(f"p50 from {MIRRORED} to a row", p50, DELAY_SECONDS_WANTED, " s"))
     for each in found.freshness:
         if each.wanted_megabytes == FRESHNESS_MEGABYTES:
             what = f"p99 from a produce to an Iceberg table at {FRESHNESS_MEGABYTES:g} MB/s"
-            rows.append(_seconds(what, _p99(each.delays), FRESHNESS_SECONDS_WANTED))
+            rows.append(_at_most(what, _p99(each.delays), FRESHNESS_SECONDS_WANTED, " s"))
     return _lines("Wanted", ["what", "measured", "wanted", "reached"], rows) if rows else []
 
 
@@ -260,6 +290,6 @@ def _ratio(what: str, ratio: float, wanted: float) -> list[str]:
     return [what, f"{ratio:.2f}", f">= {wanted}", "yes" if ratio >= wanted else "no"]
 
 
-def _seconds(what: str, seconds: float, wanted: float) -> list[str]:
-    verdict = "yes" if seconds <= wanted else "no"
-    return [what, f"{seconds:.2f} s", f"<= {wanted:g} s", verdict]
+def _at_most(what: str, measured: float, wanted: float, unit: str = "") -> list[str]:
+    verdict = "yes" if measured <= wanted else "no"
+    return [what, f"{measured:.2f}{unit}", f"<= {wanted:g}{unit}", verdict]

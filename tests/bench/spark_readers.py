@@ -15,7 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_global.connector.jars import connector_settings
 from spark_global.session import open_session
 from spark_global.source.data_source import FORMAT
+from spark_global.views import stream_records
 from tests.bench.processes import cpu_seconds
+from tests.bench.spark_deployment import START_SECONDS_MAX, TOPIC, deployed
 from tests.bench.spark_model import TRIGGER_SECONDS, Read, Reader, What
 from tests.support.kafka_from_maven import connector_jars
 
@@ -88,25 +90,54 @@ def delays(
     seconds: float,
 ) -> list[float]:
     """Stream a topic while records with the time of their produce arrive; return their delays."""
+    stream = session.readStream.format(format_of(reader))
+    frame = stream.options(**options_of(reader, bootstrap, topic)).load()
+    return _delays(frame, bootstrap, topic, warm_up_seconds, seconds)
+
+
+def mirrored_delays(
+    session: SparkSession,
+    directory: Path,
+    partitions: int,
+    *,
+    warm_up_seconds: float,
+    seconds: float,
+) -> list[float]:
+    """Produce at a source and stream the aggregate that mirrors it; return the delays."""
+    with deployed(directory, partitions) as running:
+        frame = stream_records(session, running.aggregate, topic=TOPIC)
+        return _delays(frame, running.source_bootstrap, TOPIC, warm_up_seconds, seconds)
+
+
+def _delays(
+    frame: DataFrame, bootstrap: str, topic: str, warm_up_seconds: float, seconds: float
+) -> list[float]:
+    """Produce to a topic and await its records in a stream; it warms up from the first row on.
+
+    Raises RuntimeError if no row arrives.
+    """
     found: list[tuple[float, float]] = []
+    has_row = threading.Event()
 
     def take(batch: DataFrame, _: int) -> None:
         values = [float(row.value.decode()) for row in batch.select("value").collect()]
         now = time.time()
         found.extend((produced, now - produced) for produced in values)
+        if values:
+            has_row.set()
 
-    stream = session.readStream.format(format_of(reader))
-    stream = stream.options(**options_of(reader, bootstrap, topic))
     trigger = f"{TRIGGER_SECONDS} seconds"
-    query = stream.load().writeStream.foreachBatch(take).trigger(processingTime=trigger).start()
-    began = time.time()
+    query = frame.writeStream.foreachBatch(take).trigger(processingTime=trigger).start()
     stopped = threading.Event()
     producing = threading.Thread(target=_produce, args=(bootstrap, topic, stopped))
     producing.start()
     try:
+        if not has_row.wait(START_SECONDS_MAX):
+            raise RuntimeError(f"the stream of {topic} has no row: {query.exception()}")
+        began = time.time()
         query.awaitTermination(int(warm_up_seconds + seconds))
         if query.exception() is not None:
-            raise RuntimeError(f"{reader} at {bootstrap}: {query.exception()}")
+            raise RuntimeError(f"the stream of {topic}: {query.exception()}")
     finally:
         stopped.set()
         producing.join()
