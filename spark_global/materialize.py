@@ -24,6 +24,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from local_cluster.wire.errors import KafkaError
 from spark_global.catalogue.question import Question
 from spark_global.catalogue.windows import WINDOW_QUESTIONS
+from spark_global.kept.upkeep import Compacting, beside
 from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
 from spark_global.source.tables import RECORDS_TABLE
 from spark_global.sql import explain_error
@@ -248,13 +249,14 @@ def run_materializing(
     conf: Mapping[str, str] | None = None,
     start: StartQuery = start_materializing,
     refusals: tuple[type[Exception], ...] = (),
+    compacting: Compacting | None = None,
 ) -> str | None:
     """Keep a view until Ctrl-C or, with `stops_at_end`, until its end; return what went wrong.
 
     `start` starts the query, by default that of a Parquet table, and may raise `refusals`.
     """
     try:
-        with open_session(master, settings=conf) as session:
+        with open_session(master, settings=conf) as session, beside(compacting):
             # The messages of errors must be read while the JVM lives, so inside the session.
             try:
                 query = start(session, aggregate, wanted)

@@ -12,7 +12,6 @@ from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
@@ -27,6 +26,7 @@ from spark_global.delta.deciding import BatchRefusedError
 from spark_global.delta.file_writing import FileTarget, write_batch
 from spark_global.delta.table_writer import DeltaWriter, TableRefusedError, check_table
 from spark_global.kept.completeness import Completeness
+from spark_global.kept.folders import FolderRefusedError, table_folder
 from spark_global.kept.said import KIND, Through, said_of_batch, with_news
 from spark_global.materialize import (
     CHECKPOINT,
@@ -46,6 +46,7 @@ REFUSALS: Final = (
     CheckpointError,
     ColumnsRefusedError,
     DeltaError,
+    FolderRefusedError,
     OSError,
     TableRefusedError,
 )
@@ -120,17 +121,6 @@ class _Keeper:
         with contextlib.suppress(KafkaError):
             self._runner.run(self._completeness.look())
         return with_news(self._complete, self._completeness.reached(positions))
-
-
-def table_folder(path: str) -> Path:
-    """Return the directory of a table. Raises TableRefusedError for a URI of another storage."""
-    parts = urlsplit(path)
-    if parts.scheme not in ("", "file"):
-        raise TableRefusedError(
-            f"{path} is not a directory; --to delta needs one that the driver and all executors "
-            "reach"
-        )
-    return Path(parts.path if parts.scheme else path).absolute()
 
 
 def check_folder(folder: Path, view: str) -> None:

@@ -11,8 +11,8 @@ from typing import Final
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import DeltaError
 
-from spark_global.delta.keeping import table_folder
 from spark_global.delta.table_writer import TableRefusedError, check_table
+from spark_global.kept.folders import FolderRefusedError, table_folder
 from spark_global.kept.said import KIND
 
 UNREFERENCED_HOURS_MIN: Final = 24.0
@@ -24,10 +24,10 @@ def run_upkeep(path: str, *, small_bytes: int, keep_hours: float) -> tuple[str |
     try:
         folder = str(table_folder(path))
         if not DeltaTable.is_deltatable(folder):
-            return f"{path} is no Delta table; --table names an Iceberg table", ""
+            return f"{path} has no Delta or Parquet table; --table names an Iceberg table", ""
         before, after = compact_table(folder, small_bytes)
         deleted = delete_unreferenced(folder, keep_hours)
-    except (DeltaError, OSError, TableRefusedError) as error:
+    except (DeltaError, FolderRefusedError, OSError, TableRefusedError) as error:
         return f"table {path}: {error}", ""
     return None, f"{path}: {before} files became {after}; {deleted} files deleted"
 

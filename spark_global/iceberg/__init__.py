@@ -8,13 +8,11 @@ Reading order:
     deciding      whether a batch may be committed (pure)
     staging       stages a batch as one snapshot
     table_writer  takes a table over, and commits batches to it
-    sightings     until when the table is complete, per datacenter (pure)
     packing       which ranges one Spark task writes (pure)
     file_writing  the Parquet files of a batch, written by Spark's tasks
     upserts/      the latest record of each key: which wins, and the Spark job of a batch
     keeping       the loop: plan, write, commit
     moving        `heliograph spark move-table`: the table follows another aggregate
-    small_files   which files are worth a compaction (pure)
     compacting    rewrites small files beside a running writer
     maintaining   `heliograph spark compact`: also old snapshots and files
     catalogues    opens a catalogue

@@ -35,10 +35,10 @@ from tenacity import (
 )
 
 from spark_global.iceberg.catalogues import UNREACHABLE
-from spark_global.iceberg.small_files import FileSize, choose_groups
 from spark_global.iceberg.table_state import SnapshotKind, snapshot_properties
 from spark_global.iceberg.table_writer import check_table
 from spark_global.kept.open_files import COMPRESSION
+from spark_global.kept.small_files import FileSize, choose_groups
 
 ATTEMPTS_MAX: Final = 20
 """Attempts to commit beside a writer that commits all the time."""

@@ -36,6 +36,7 @@ from spark_global.iceberg.table_writer import TableWriter, WriterReplacedError
 from spark_global.iceberg.upserts.bucketing import UpsertTarget, write_upserts
 from spark_global.iceberg.upserts.keys import RECORDS_MAX, TOMBSTONE_HOURS, Upsert
 from spark_global.kept.completeness import Completeness
+from spark_global.kept.upkeep import Compacting, beside
 from spark_global.materialize import Materialization, UnknownViewError
 from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
 from spark_global.source.options import ReadOptions
@@ -124,10 +125,11 @@ def run_keeping(
     *,
     master: str = LOCAL_MASTER,
     conf: Mapping[str, str] | None = None,
+    compacting: Compacting | None = None,
 ) -> str | None:
     """Keep a table until Ctrl-C or, with `stops_at_end`, its end; return what went wrong."""
     try:
-        with open_session(master, settings=conf) as session:
+        with open_session(master, settings=conf) as session, beside(compacting):
             try:
                 keep_table(session, aggregate, wanted)
             except (PySparkException, *REFUSALS) as error:

@@ -16,9 +16,10 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from spark_global.iceberg.catalogues import UNREACHABLE, open_catalogue
-from spark_global.iceberg.compacting import compact_table
+from spark_global.iceberg.compacting import Compaction, compact_table
 from spark_global.iceberg.staging import TableRefusedError
 from spark_global.iceberg.table_writer import check_table
 from spark_global.session import LOCAL_MASTER, SHORT_JOB, SparkStartError, open_session
@@ -79,6 +80,19 @@ def run_upkeep(
     return None, (
         f"{name}: {found.files_before} files became {found.files_after}; "
         f"{expired} snapshots expired; {deleted} files deleted"
+    )
+
+
+def compact_beside(
+    path: str, identifier: tuple[str, ...], files_min: int, small_bytes: int
+) -> Compaction:
+    """Compact a table in the session that runs, beside its writer; snapshots stay.
+
+    Raises what `compact_table` raises.
+    """
+    session = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    return compact_table(
+        session, open_catalogue(path), identifier, files_min=files_min, small_bytes=small_bytes
     )
 
 

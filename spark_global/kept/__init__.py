@@ -1,4 +1,4 @@
-"""What tables share whatever their format, Iceberg or Delta.
+"""What tables share whatever their format, Iceberg, Delta or Parquet.
 
 Reading order:
 
@@ -6,4 +6,7 @@ Reading order:
     sightings     until when the table is complete, per datacenter (pure)
     completeness  polls what `sightings` needs, beside the planner of a job
     open_files    the open Parquet files of a task
+    small_files   which files are worth a compaction (pure)
+    folders       the folder of a table
+    upkeep        compacts a table beside the job that writes it
 """

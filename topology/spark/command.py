@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,8 +28,10 @@ from topology.cli.spark_options import (
     spark_conf,
 )
 from topology.problems import unknown_name
+from topology.spark.compaction import compact, compacting_of, table_identifier
 from topology.spark.options import (
     BucketsOption,
+    CompactOption,
     Format,
     GroupOption,
     LateOption,
@@ -45,9 +47,8 @@ from topology.spark.options import (
 if TYPE_CHECKING:
     from spark_global.addresses import ClusterAddress
 
-MIB: Final = 1024 * 1024
-
 spark_app = typer.Typer(help="Global views as tables that others read.", no_args_is_help=True)
+spark_app.command()(compact)
 
 
 @spark_app.command()
@@ -75,6 +76,7 @@ def materialize(
     late_seconds: LateOption = 600,
     records_max: RecordsMaxOption = None,
     open_records_max: OpenRecordsMaxOption = 50_000_000,
+    compact_minutes: CompactOption = 60.0,
     group: GroupOption = None,
     decoding: DecodingOption = None,
     master: MasterOption = "local[*]",
@@ -87,9 +89,10 @@ def materialize(
     Delta: the same, with one commit per batch. Iceberg: one table, which has all positions.
     """
     _check_format(to, iceberg={"--table": table, "--upsert": upsert})
-    identifier = None if table is None else _identifier(table)
+    named = None if table is None else table_identifier(table)
     settings, declared = spark_conf(conf), read_decoding(decoding)
     running, cluster = running_aggregate(deployment, aggregate, state_dir)
+    names = named or (cluster, view)
     require_extra("spark" if to is Format.parquet else to)
     from spark_global.materialize import Materialization, run_materializing
     from topology.deployment.aggregate_view import aggregate_view
@@ -111,10 +114,11 @@ def materialize(
         from spark_global.iceberg.upserts import keys
 
         latest = None if upsert is None else keys.Upsert(keys.UpsertBy(upsert), buckets)
-        kept = kept_as(wanted, identifier or (cluster, view), latest, tombstone_hours)
-        problem = run_keeping(view_of, kept, master=master, conf=settings)
+        kept = kept_as(wanted, names, latest, tombstone_hours)
+        how = {"compacting": compacting_of(to, path, names, 0 if upsert else compact_minutes)}
+        problem = run_keeping(view_of, kept, master=master, conf=settings, **how)
     else:
-        more = _how_to_start(to)
+        more = _how_to_start(to) | {"compacting": compacting_of(to, path, names, compact_minutes)}
         problem = run_materializing(view_of, wanted, master=master, conf=settings, **more)
     if problem is not None:
         fail(problem)
@@ -135,76 +139,6 @@ def _check_format(to: Format, **options: Mapping[str, object]) -> None:
         for name, given in of_format.items():
             if given is not None and to != format_name:
                 fail(f"{name} is for --to {format_name}", code=EXIT_USAGE)
-
-
-@spark_app.command()
-def compact(
-    catalogue: Annotated[
-        str,
-        typer.Argument(
-            metavar="CATALOG|PATH", help="Iceberg: as for `materialize`. Delta: the table."
-        ),
-    ],
-    table: Annotated[
-        str | None,
-        typer.Option("--table", metavar="NAMESPACE.NAME", help="Iceberg table; Delta has none."),
-    ] = None,
-    files_min: Annotated[
-        int, typer.Option("--files-min", min=2, help="Small files of an hour that are worth it.")
-    ] = 4,
-    small_mib: Annotated[
-        int, typer.Option("--small", metavar="MIB", min=1, help="Size below which a file is small.")
-    ] = 64,
-    keep_hours: Annotated[
-        float,
-        typer.Option("--keep-hours", min=0, help="Hours that old snapshots and files are kept."),
-    ] = 24.0,
-    keep_snapshots: Annotated[
-        int, typer.Option("--keep-snapshots", min=1, help="Most snapshots that are kept.")
-    ] = 1_000,
-    master: MasterOption = "local[*]",
-    conf: ConfOption = None,
-) -> None:
-    """Put the small files of an Iceberg or Delta table together, beside its running writer.
-
-    Old snapshots expire. Then files that no snapshot has are deleted if they are a day old.
-    """
-    if table is None:
-        require_extra("delta")
-        from spark_global.delta.maintaining import run_upkeep as run_delta_upkeep
-
-        problem, said = run_delta_upkeep(
-            catalogue, small_bytes=small_mib * MIB, keep_hours=keep_hours
-        )
-        if problem is not None:
-            fail(problem)
-        typer.echo(said)
-        return
-    identifier = _identifier(table)
-    settings = spark_conf(conf)
-    require_extra("iceberg")
-    from spark_global.iceberg.maintaining import Upkeep, run_upkeep
-
-    wanted = Upkeep(
-        catalogue=catalogue,
-        identifier=identifier,
-        files_min=files_min,
-        small_bytes=small_mib * MIB,
-        keep_hours=keep_hours,
-        keep_snapshots=keep_snapshots,
-    )
-    problem, said = run_upkeep(wanted, master=master, conf=settings)
-    if problem is not None:
-        fail(problem)
-    typer.echo(said)
-
-
-def _identifier(text: str) -> tuple[str, ...]:
-    """Return the parts of a table's name; end the command if it has no namespace."""
-    parts = tuple(text.split("."))
-    if len(parts) < 2 or not all(parts):
-        fail(f"{text!r} names no table; write NAMESPACE.NAME", code=EXIT_USAGE)
-    return parts
 
 
 @spark_app.command()
@@ -324,7 +258,7 @@ def move_table(
     Its writer stops at its next commit. Start `materialize` on the other aggregate then, with the
     same --table.
     """
-    identifier = _identifier(table)
+    identifier = table_identifier(table)
     here, there = _two_clusters(deployment, aggregate, to, state_dir)[1]
     require_extra("iceberg")
     from spark_global.iceberg import moving

@@ -64,6 +64,15 @@ OpenRecordsMaxOption = Annotated[
         help="Most records that wait for datacenters, in questions of closed windows.",
     ),
 ]
+CompactOption = Annotated[
+    float,
+    typer.Option(
+        "--compact-every",
+        metavar="MINUTES",
+        min=0,
+        help="Minutes between compactions of small files beside the job; 0: never.",
+    ),
+]
 GroupOption = Annotated[
     str | None, typer.Option("--group", help="Consumer group that lag tools see.")
 ]

@@ -14,8 +14,9 @@ from typer.testing import CliRunner, Result
 
 from spark_global.iceberg.catalogues import open_catalogue
 from spark_global.iceberg.moving import WAIT_SECONDS
-from spark_global.iceberg.small_files import GROUP_FILES_MIN, SMALL_BYTES
 from spark_global.iceberg.upserts.keys import BUCKETS, TOMBSTONE_HOURS
+from spark_global.kept.small_files import GROUP_FILES_MIN, SMALL_BYTES
+from spark_global.kept.upkeep import EVERY_MINUTES
 from spark_global.materialize import LATE_SECONDS, TRIGGER_SECONDS
 from spark_global.prompt import IDLE_SECONDS
 from spark_global.serving.serving import LANES, RECORDS_MAX
@@ -27,7 +28,8 @@ from topology.cli.data_commands import sql
 from topology.deployment.state_dir import StateDir, default_state_root
 from topology.main import app
 from topology.model.topology import schema_text
-from topology.spark.command import MIB, compact, materialize, move_table, serve
+from topology.spark.command import materialize, move_table, serve
+from topology.spark.compaction import MIB, compact
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 COMMANDS = (
@@ -289,7 +291,9 @@ def test_serve_has_the_defaults_of_a_program_and_needs_a_topic() -> None:
         assert refused.exit_code == 2 and "names no topic" in refused.output
 
 
-def test_iceberg_options_that_do_not_fit_are_refused() -> None:
+def test_iceberg_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "_delta_log").mkdir()
+    delta = str(tmp_path)
     parameters = inspect.signature(materialize).parameters
     assert (parameters["buckets"].default, parameters["tombstone_hours"].default) == (
         BUCKETS,
@@ -299,12 +303,17 @@ def test_iceberg_options_that_do_not_fit_are_refused() -> None:
     parameters = inspect.signature(compact).parameters
     assert parameters["files_min"].default == GROUP_FILES_MIN
     assert parameters["small_mib"].default * MIB == SMALL_BYTES
+    assert inspect.signature(materialize).parameters["compact_minutes"].default == EVERY_MINUTES
     for arguments in (
         ("spark", "materialize", "global_a", "a", "--table", "x.y"),
         ("spark", "materialize", "global_a", "a", "--to", "iceberg", "--table", "no-namespace"),
         ("spark", "materialize", "global_a", "a", "--upsert", "key"),
         ("spark", "move-table", "a", "--to", "b", "--table", "no-namespace"),
         ("spark", "compact", "a", "--table", "no-namespace"),
+        ("spark", "compact", "a", "--keep-snapshots", "3"),
+        ("spark", "compact", "a", "--master", "local[1]"),
+        ("spark", "compact", "a", "--conf", "a=b"),
+        ("spark", "compact", delta, "--files-min", "7"),
         ("sql", "--engine", "duckdb", "SELECT 1"),
         ("sql", "--catalog", "a", "SELECT 1"),
         ("sql", "--engine", "duckdb", "--catalog", "a", "--as-of", "2026-01-01", "SELECT 1"),

@@ -13,9 +13,10 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from spark_global.delta.columns import ColumnsRefusedError
 from spark_global.delta.deciding import Batch, BatchRefusedError
-from spark_global.delta.keeping import check_folder, table_folder
+from spark_global.delta.keeping import check_folder
 from spark_global.delta.maintaining import compact_table, delete_unreferenced, run_upkeep
 from spark_global.delta.table_writer import DeltaWriter, TableRefusedError
+from spark_global.kept.folders import FolderRefusedError, table_folder
 from spark_global.kept.said import COMPLETE_THROUGH, Through, complete_text
 from tests.support.delta_tables import SCHEMA, files_of, numbered, offsets_in, writer_of
 from tests.support.iceberg_tables import at
@@ -204,7 +205,9 @@ def test_old_files_of_killed_batches_are_deleted_and_young_ones_stay(tmp_path: P
     assert offsets_in(tmp_path) == list(range(20))
     problem, said = run_upkeep(str(tmp_path), small_bytes=1 << 20, keep_hours=24)
     assert problem is None and said.endswith("2 files became 1; 0 files deleted")
-    assert "is no Delta table" in str(run_upkeep(str(tmp_path / "x"), small_bytes=1, keep_hours=1))
+    assert "has no Delta or Parquet table" in str(
+        run_upkeep(str(tmp_path / "x"), small_bytes=1, keep_hours=1)
+    )
 
 
 def test_files_name_their_partition_and_bounds(tmp_path: Path) -> None:
@@ -241,7 +244,7 @@ def test_other_tables_and_other_checkpoints_are_refused(tmp_path: Path) -> None:
         check_folder(folder, "global_i")
     with pytest.raises(BatchRefusedError, match="does not begin there"):
         writer_of(folder).is_done(numbered(1, size=7))  # another query's positions
-    with pytest.raises(TableRefusedError, match="not a directory"):
+    with pytest.raises(FolderRefusedError, match="not a directory"):
         table_folder("s3a://bucket/t")
     (tmp_path / "parquet").mkdir()
     (tmp_path / "parquet" / "_spark_metadata").mkdir()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from spark_global.addresses import ClusterAddress
 from spark_global.iceberg.packing import TASK_RECORDS_MIN, pack_ranges
-from spark_global.iceberg.small_files import FileSize, choose_groups
+from spark_global.kept.small_files import FileSize, choose_groups
 from spark_global.source.splits import Origin, PartitionRange
 
 
