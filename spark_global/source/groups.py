@@ -12,7 +12,6 @@ from spark_global.addresses import ClusterAddress
 from spark_global.source.coverage import PartitionEnds, ReadTopic, SourcePartition
 from spark_global.source.splits import Origin
 from spark_global.source.tables import AGGREGATE_SIDE, SOURCE_SIDE
-from spark_global.streaming.progress import Progress, decode_progress, newest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,17 +79,6 @@ async def groups_at_sources(
                         ends=one.ends,
                     )
                 )
-    return found
-
-
-async def published_progress(client: KafkaClient) -> dict[str, list[Progress]]:
-    """Return what streams published last with their offsets, by group. Raises KafkaError."""
-    positions = await committed_offsets(client, await list_groups(client))
-    found = {}
-    for group, commits in sorted(positions.items()):
-        notes = [decode_progress(committed.metadata) for committed in commits.values()]
-        if entries := newest(note for note in notes if note is not None):
-            found[group] = entries
     return found
 
 

@@ -41,7 +41,6 @@ from spark_global.source.groups import (
     GroupPosition,
     groups_at_sources,
     groups_on_aggregate,
-    published_progress,
 )
 from spark_global.source.maps import Maps, load_map_topics, mapped_partitions
 from spark_global.source.options import ReadOptions
@@ -61,6 +60,7 @@ from spark_global.source.verdicts import (
     select_entries,
 )
 from spark_global.streaming.progress import Progress
+from spark_global.streaming.publishing import published_progress
 
 
 async def plan_read(options: ReadOptions) -> ReadPlan:

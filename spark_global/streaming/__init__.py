@@ -14,7 +14,7 @@ Reading order:
     listener   follows queries, and publishes their progress
     lag        how far a query is behind, per datacenter (pure)
     progress   what a query says of itself beside its committed offsets (pure)
-    publishing publishes positions as a consumer group
+    publishing publishes positions as a consumer group, and reads what streams published
     moving     moves a checkpoint to another cluster
     translation  positions of another cluster, by the offset maps (pure)
     checkpoint copies a checkpoint with other positions

@@ -16,6 +16,7 @@ from topology.deployment.rights_difference import RightsChange
 from topology.status.completeness import sentence
 from topology.status.diagnosis import problem_lines
 from topology.status.probes import probe_sentence
+from topology.status.streams import sentence as stream_sentence
 
 UNKNOWN = "-"
 PIPED_COLUMNS = 1_000
@@ -110,6 +111,8 @@ def print_status(document: Mapping[str, Any]) -> None:
             console.print(probe_sentence(link["name"], link["probe"]), soft_wrap=True)
     for entry in document.get("completeness", ()):
         console.print(sentence(entry), soft_wrap=True, markup=False)
+    for entry in document.get("streams", ()):
+        console.print(stream_sentence(entry), soft_wrap=True, markup=False)
     _print_endpoints(console, document)
     for daemon in document["daemons"]:
         if daemon["state"] == "running" and daemon["restarts"]:

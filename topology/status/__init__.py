@@ -10,5 +10,7 @@ Reading order:
     reports    what mirror workers and aggregators report over HTTP
     liveness   whether daemons and external clusters respond
     completeness  until when the aggregates are complete (pure)
+    published_streams  asks the aggregates for Spark queries
+    streams    Spark queries over the aggregates, as they publish themselves (pure)
     probes     what the aggregators' probes find about the links (pure)
 """

@@ -58,6 +58,7 @@ def observe(
         links = fetch_link_reports(deployment, report)
         return assemble_status(deployment, report, links, peers=peers)
     from topology.status.liveness import check_liveness
+    from topology.status.published_streams import fetch_streams
 
     with ThreadPoolExecutor(2) as pool:  # all requests wait at the same time
         checking = pool.submit(check_liveness, deployment, report)
@@ -69,4 +70,5 @@ def observe(
         if with_probes:
             complete = fetch_completeness(deployment, report)
             document["completeness"] = [summary(name, each) for name, each in complete.items()]
+            document["streams"] = fetch_streams(deployment, found.silent_clusters)
         return document

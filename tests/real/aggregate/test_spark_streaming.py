@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from local_cluster.client.auth.security import PLAINTEXT
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
@@ -33,6 +34,9 @@ from tests.support.aggregated import SHIFT, Aggregated
 from tests.support.cluster import running_broker
 from tests.support.producing import produce_to
 from tests.support.streaming_job import StreamingJob, write_parquet
+from topology.status.liveness import ClusterAddress as ClusterAtAddress
+from topology.status.published_streams import streams_of
+from topology.status.streams import sentence
 
 pytestmark = pytest.mark.real
 
@@ -143,6 +147,10 @@ def test_a_link_joins_a_running_query(spark: SparkSession, nyc: Aggregated, tmp_
         behind = [(row.datacenter, row.records_behind, row.seconds_behind) for row in rows]
         assert behind == [("JFK", 0, 0.0), ("lga", 0, 0.0)]
         assert {row.query for row in rows} == {str(query.id)}
+        # So does `heliograph status`.
+        shown = nyc.run(streams_of(ClusterAtAddress("nyc", nyc.bootstrap, PLAINTEXT)))
+        (line,) = (sentence(each) for each in shown if each["group"] == "c-query")
+        assert "of nyc: JFK 0 records and 0.0 s behind, lga 0 records and 0.0 s behind" in line
     finally:
         query.stop()
         spark.streams.removeListener(follower)
