@@ -19,9 +19,9 @@ STAMP := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help compile demo test test-pure lint types unit unit-every-python compat docs catalogue-page wheel \
+.PHONY: help compile demo test test-long test-pure lint types unit unit-every-python compat docs catalogue-page wheel \
 	bench bench-broker bench-quick bench-cluster bench-mirror bench-controller bench-migration bench-spark bench-offsets-load mirror-proofs \
-	nemesis nemesis-table referee acl-oracle hostile java-scenarios exactly-once materialize-kills simulate simulate-mirror lock clean
+	nemesis nemesis-table referee acl-oracle hostile java-scenarios exactly-once materialize-kills spark-kills simulate simulate-mirror lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -39,6 +39,9 @@ test: compile lint types  ## lint, types, every test but those marked long; unit
 	$(BIN)/python -m pytest $(SUITE_OPTIONS) $(PYTEST_OPTIONS)
 	@if $(BIN)/heliograph --version | grep -q "^compiled modules"; then \
 		$(PLAIN) $(BIN)/python -m pytest $(SUITE_OPTIONS) -m "not real" $(PLAIN_TESTS) $(PYTEST_OPTIONS); fi
+
+test-long: compile  ## every test marked long, with short campaigns; hours
+	$(BIN)/python -m pytest -m long --long $(PYTEST_OPTIONS)
 
 test-pure: $(STAMP)  ## every test but those marked long, on plain Python
 	$(PLAIN) $(BIN)/python -m pytest $(SUITE_OPTIONS) $(PYTEST_OPTIONS)
@@ -96,6 +99,12 @@ exactly-once: $(STAMP)  ## kill -9 in a loop under transactional producers, for 
 
 materialize-kills: $(STAMP)  ## kill -9 of a job that keeps an Iceberg table, its catalogue; it moves between aggregates
 	MATERIALIZE_KILLS=$(or $(KILLS),200) MATERIALIZE_CHANGES=$(or $(CHANGES),20) $(BIN)/python -m pytest -s --long tests/real/aggregate/test_iceberg_kills.py
+
+spark-kills: $(STAMP)  ## kill -9 of streams, of jobs that serve or keep a Delta table, of executors
+	$(BIN)/python -m pytest -s --long $(PYTEST_OPTIONS) tests/real/aggregate/test_executor_kills.py \
+		tests/real/aggregate/test_spark_streaming.py::test_kills_lose_nothing_and_double_nothing \
+		tests/real/aggregate/test_spark_serving.py::test_kills_lose_nothing_and_double_nothing \
+		tests/real/aggregate/test_delta.py::test_kills_lose_nothing_and_double_nothing
 
 simulate: $(STAMP)  ## seeds of the simulated cluster, as JSON
 	$(BIN)/python -m tests.sim.cluster $(if $(SIM_SEED),,--seeds 0:$(or $(SEEDS),20000)) --jobs $(or $(JOBS),1)

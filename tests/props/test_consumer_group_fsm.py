@@ -328,6 +328,6 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
 
 ConsumerGroupMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None
+    max_examples=30, stateful_step_count=40, deadline=None
 )
 test_consumer_group = ConsumerGroupMachine.TestCase

@@ -1,6 +1,8 @@
 """A Spark driver in a process of its own that keeps an Iceberg table until it is killed.
 
-python -m tests.support.iceberg_job BOOTSTRAP TOPIC CATALOG RECORDS_PER_BATCH [key|datacenter-key]
+python -m tests.support.iceberg_job BOOTSTRAP TOPIC CATALOG RECORDS_PER_BATCH [UPSERT [MASTER]]
+
+UPSERT is `key`, `datacenter-key`, or empty for every record.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from spark_global.iceberg.upserts.keys import Upsert, UpsertBy
 from spark_global.links import MirrorLink
 from spark_global.session import SHORT_JOB, open_session
 from spark_global.views import Aggregate
+from tests.support.spark_cluster import SETTINGS
 
 MASTER: Final = "local[2]"
 NAMESPACE: Final = "nyc"
@@ -45,10 +48,18 @@ def kept_table(
     )
 
 
-def main(bootstrap: str, topic: str, catalogue: str, records_max: str, upsert_by: str = "") -> None:
+def main(
+    bootstrap: str,
+    topic: str,
+    catalogue: str,
+    records_max: str,
+    upsert_by: str = "",
+    master: str = MASTER,
+) -> None:
     faulthandler.register(signal.SIGUSR1)  # what each thread does, for a job that is stuck
     wanted = kept_table(topic, catalogue, int(records_max), once=False, upsert_by=upsert_by)
-    with open_session(MASTER, settings=SHORT_JOB) as session:
+    settings = SHORT_JOB if master == MASTER else SETTINGS
+    with open_session(master, settings=settings) as session:
         try:
             keep_table(session, aggregate_of(bootstrap), wanted)
         except REFUSALS as error:

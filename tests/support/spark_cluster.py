@@ -104,6 +104,19 @@ class SparkCluster:
         assert done.returncode == 0, "\n".join(said)[:6000]
         return done.stdout
 
+    def executors(self) -> list[int]:
+        """The processes of the executors that run."""
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                command = (entry / "cmdline").read_bytes()
+                place = (entry / "cwd").readlink()
+            except OSError:
+                continue
+            if b"CoarseGrainedExecutorBackend" in command and place.is_relative_to(self.directory):
+                found.append(int(entry.name))
+        return found
+
     def stop(self) -> None:
         for process in self._processes:
             process.terminate()

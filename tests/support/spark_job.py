@@ -7,17 +7,26 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 
 class SparkJob:
     """A module that runs as a driver until it is killed."""
 
-    def __init__(self, module: str, arguments: list[str], log_file: Path) -> None:
+    def __init__(
+        self,
+        module: str,
+        arguments: list[str],
+        log_file: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`environment` has variables besides those of this process."""
         self.log_file = log_file
         with log_file.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments],
+                env={**os.environ, **(environment or {})},
                 stdout=log,
                 stderr=log,
                 start_new_session=True,

@@ -12,7 +12,7 @@ from kazoo.interfaces import IAsyncResult
 
 from tests.support.zookeeper_process import ZooKeeperProcess
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 STATES_PER_COMMIT = 500
 COMMITS_IN_FLIGHT_MAX = 8
