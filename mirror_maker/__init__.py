@@ -15,6 +15,7 @@ The rooms, in the order of their imports:
     repair       a wrong copy: what is wrong, and an operator's orders
     link         all flows of one source cluster
     topic_sync   configs, ACLs and deletions
+    rights_sync  ACLs of groups and transactional ids, quotas
     group_sync   positions of consumer groups
     worker       the process: group of workers, HTTP
 """

@@ -143,12 +143,27 @@ class LinkSettings(LinkTuning):
     configs_exclude: tuple[Pattern, ...] = CONFIGS_EXCLUDE_DEFAULT
     sync_acls: bool = False
     """Whether ACLs on copies follow those on their sources."""
+    sync_group_acls: bool = False
+    """Whether ACLs of the groups that `groups` selects follow."""
+    sync_transactional_id_acls: bool = False
+    """Whether ACLs of transactional ids follow."""
+    sync_quotas: bool = False
+    """Whether client quotas follow."""
+    quota_users: tuple[Pattern, ...] = (".*",)
+    """Full-match patterns of the users whose quotas follow."""
+    quota_client_ids: tuple[Pattern, ...] = (".*",)
+    """The same for client ids."""
+    quota_ips: tuple[Pattern, ...] = (".*",)
+    """The same for addresses."""
+    quota_defaults: bool = False
+    """Whether quotas of default users, client ids and addresses follow."""
     leads: tuple[Pattern, ...] = ()
     """Full-match patterns of topics whose copies the link owns although it did not create them
     (`link/config_ownership.py`): they follow it in configs and ACLs. No opposite link may claim the
     same topics."""
     deletions: Literal["report", "mirror"] = "report"
-    """Whether deletions of configs, ACLs and topics at the source are mirrored to the target."""
+    """Whether deletions of configs, ACLs, quotas and topics at the source are mirrored to the
+    target."""
     probe: bool = False
     """Whether the link's probe topic is copied too, whatever `topics` and `topics_exclude` say
     (`formats/probe.py`)."""
@@ -197,6 +212,11 @@ class LinkSettings(LinkTuning):
     def translates_groups(self) -> bool:
         return self.sync_group_offsets or self.mm2_topics != "off"
 
+    @property
+    def syncs_rights(self) -> bool:
+        """Return whether ACLs of groups or transactional ids, or quotas, follow."""
+        return self.sync_group_acls or self.sync_transactional_id_acls or self.sync_quotas
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -228,7 +248,7 @@ class Limits:
     source_group_ms: Positive = 5_000
     """Time between two commits of a link's positions for its `source_group`."""
     topic_sync_ms: Positive = 5_000
-    """Time between two looks at the configs and ACLs of both sides."""
+    """Time between two looks at the configs, ACLs and quotas of both sides."""
     heartbeat_topic_ms: Positive = 1_000
     """Time between two records of MirrorMaker 2's heartbeats topic."""
     controls_ms: Positive = 1_000

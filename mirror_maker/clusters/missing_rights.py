@@ -134,6 +134,12 @@ def answered_rights(api: ApiKey, fields: Fields, response: Any) -> Iterator[tupl
             Right("ALTER", _CLUSTER),
             _refusal(ErrorCode.cluster_authorization_failed, [each.error_code for each in results]),
         )
+    elif api is ApiKey.DESCRIBE_CLIENT_QUOTAS:
+        yield Right("DESCRIBE_CONFIGS", _CLUSTER), response.error_code
+    elif api is ApiKey.ALTER_CLIENT_QUOTAS:
+        codes = [each.error_code for each in response.entries]
+        refusal = _refusal(ErrorCode.cluster_authorization_failed, codes)
+        yield Right("ALTER_CONFIGS", _CLUSTER), refusal
     elif api is ApiKey.INIT_PRODUCER_ID:
         # Or IDEMPOTENT_WRITE on the cluster, the only way before Kafka 2.8 (KIP-679).
         yield Right("WRITE", _ANY_TOPIC), response.error_code

@@ -3,6 +3,7 @@
 - `records`, `record_values`, `fields`: the records of a link's offset-map topic, as bytes.
 - `offset_map`: the map of one partition. `map_topic`: a whole map topic, replayed.
 - `marks`, `controls`: what else lies in a map topic.
+- `written_rights`: the ACLs and quotas that a link wrote, as a topic.
 - `gaps`: the journal of gaps. `receipts`, `verdicts`: what the audit publishes.
 - `completeness`: until when copies are complete.
 - `verdict_topic`: a whole verdicts topic, replayed.

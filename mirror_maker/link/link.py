@@ -20,6 +20,7 @@ from mirror_maker.formats.completeness.statement import completeness_topic_name
 from mirror_maker.formats.controls import PausedPart
 from mirror_maker.formats.receipts import receipts_topic_name
 from mirror_maker.formats.verdicts import verdicts_topic_name
+from mirror_maker.formats.written_rights import rights_topic_name
 from mirror_maker.link.link_parts import LinkParts
 from mirror_maker.link.stalled_partitions import StalledPartition, StalledPartitions, find_stalled
 from mirror_maker.model import FlowState, LinkFailedError, LinkState
@@ -301,6 +302,7 @@ class LinkWorker:
             receipts_topic_name,
             verdicts_topic_name,
             completeness_topic_name,
+            rights_topic_name,
         )
         states = {name(self.name) for name in names}
         return topic in self.directory.target or topic in states

@@ -16,6 +16,9 @@ def is_internal_topic(topic: str) -> bool:
 
 
 _PLAIN: Final = re.compile(r"[a-zA-Z0-9._\-]+")
+_SIMPLE: Final = re.compile(r"(?:[a-zA-Z0-9_\-.]|\\[.\-])*")
+"""A name in which a dot stands for any character, unless it is escaped."""
+ANY_REST: Final = ".*"
 
 
 class NameFilter:
@@ -24,6 +27,7 @@ class NameFilter:
     def __init__(self, include: Sequence[str], exclude: Sequence[str]) -> None:
         self._include = _any_of(include)
         self._exclude = _any_of(exclude)
+        self._patterns = tuple(include), tuple(exclude)
         plain = (pattern for pattern in include if _PLAIN.fullmatch(pattern))
         self.plain_names = frozenset(name for name in plain if self.selects(name))
         """Patterns without wildcards: names to look up if a cluster does not list them."""
@@ -34,6 +38,17 @@ class NameFilter:
 
     def selects(self, name: str) -> bool:
         return self._include.fullmatch(name) is not None and self._exclude.fullmatch(name) is None
+
+    def selects_every(self, prefix: str) -> bool:
+        """Return whether every name with this prefix is surely selected.
+
+        False also if that cannot be decided: the patterns that matter are not a name, or a name
+        with `.*` behind it.
+        """
+        include, exclude = self._patterns
+        return any(_covers(each, prefix) for each in include) and not any(
+            _may_match_below(each, prefix) for each in exclude
+        )
 
 
 class TopicFilter:
@@ -95,3 +110,39 @@ class TopicFilter:
 def _any_of(patterns: Sequence[str]) -> re.Pattern[str]:
     # An empty list matches nothing, not even the empty string.
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns) or r"(?!)")
+
+
+def _head(pattern: str) -> tuple[list[str | None], bool] | None:
+    """Return the characters of a simple pattern, None for any, and whether any rest may follow.
+
+    None if the pattern is not simple.
+    """
+    is_open = pattern.endswith(ANY_REST) and not pattern.endswith("\\" + ANY_REST)
+    body = pattern.removesuffix(ANY_REST) if is_open else pattern
+    if not _SIMPLE.fullmatch(body):
+        return None
+    found = re.findall(r"\\?.", body)
+    return [None if each == "." else each[-1] for each in found], is_open
+
+
+def _fits(head: Sequence[str | None], name: str) -> bool:
+    """Return whether both agree as far as both reach."""
+    return all(each in (None, char) for each, char in zip(head, name, strict=False))
+
+
+def _covers(pattern: str, prefix: str) -> bool:
+    """Return whether the pattern surely matches every name with the prefix."""
+    simple = _head(pattern)
+    if simple is None:
+        return False
+    head, is_open = simple
+    return is_open and len(head) <= len(prefix) and _fits(head, prefix)
+
+
+def _may_match_below(pattern: str, prefix: str) -> bool:
+    """Return whether the pattern may match a name with the prefix."""
+    simple = _head(pattern)
+    if simple is None:
+        return True
+    head, is_open = simple
+    return (is_open or len(head) >= len(prefix)) and _fits(head, prefix)

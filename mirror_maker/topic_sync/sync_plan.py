@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 from local_cluster.client.model import TopicConfigs
 from local_cluster.wire.constants import Acl, AclOperation, PatternType, Permission, ResourceType
 from mirror_maker.formats.naming import SEPARATOR
+from mirror_maker.formats.written_rights import QuotaName
 from mirror_maker.link.topic_plan import FORCED_CONFIGS
 from mirror_maker.rules.topic_filter import NameFilter
 from mirror_maker.settings import LinkSettings
@@ -35,6 +36,8 @@ class ChangeKind(StrEnum):
     RESET_CONFIG = "reset_config"
     CREATE_ACL = "create_acl"
     DELETE_ACL = "delete_acl"
+    SET_QUOTA = "set_quota"
+    REMOVE_QUOTA = "remove_quota"
 
 
 class Change(NamedTuple):
@@ -42,14 +45,17 @@ class Change(NamedTuple):
 
     kind: ChangeKind
     resource: str
-    """The copy, or the name in the ACL."""
+    """The copy, the name in the ACL, or the entity of the quota."""
     name: str
-    """The config, or the ACL in words."""
+    """The config or quota, or the ACL in words."""
     before: str | None
     after: str | None
     withheld: bool
-    """Not applied, because the link does not mirror deletions."""
+    """Not applied: the link does not mirror deletions, or the target's owner decides."""
     acl: Acl | None = None
+    quota: QuotaName | None = None
+    quota_value: float | None = None
+    """What the quota becomes; None if it is removed."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -106,14 +112,14 @@ def acl_changes(
     here, there, chosen = set(source), set(target), list(topics)
     wanted = wanted_acls(here, chosen, settings)
     for acl in sorted(wanted - there):
-        yield _acl_change(ChangeKind.CREATE_ACL, acl, withheld=False)
+        yield acl_change(ChangeKind.CREATE_ACL, acl, withheld=False)
     copies = {settings.copy_name(name) for name in chosen}
     writers = {acl.principal for acl in there if _lets_write(acl, copies, settings)}
     explained = wanted | _prefixed_acls(here, settings)
     for acl in sorted(there - explained):
         if acl.resource_type == ResourceType.TOPIC and _is_on_copies(acl, copies, settings):
             withheld = settings.deletions != "mirror" or acl.principal in writers
-            yield _acl_change(ChangeKind.DELETE_ACL, acl, withheld=withheld)
+            yield acl_change(ChangeKind.DELETE_ACL, acl, withheld=withheld)
 
 
 def _carried_over(source: Iterable[Acl]) -> Iterator[Acl]:
@@ -128,8 +134,8 @@ def _carried_over(source: Iterable[Acl]) -> Iterator[Acl]:
         yield acl
 
 
-def _prefix(acl: Acl) -> str | None:
-    """Return the prefix of the topic names that the ACL covers; None if it names one topic."""
+def acl_prefix(acl: Acl) -> str | None:
+    """Return the prefix of the names that the ACL covers; None if it covers one name."""
     if acl.pattern_type == PatternType.PREFIXED:
         return acl.resource_name
     is_all = acl.pattern_type == PatternType.LITERAL and acl.resource_name == ALL_TOPICS
@@ -146,14 +152,14 @@ def _prefixed_acls(source: Iterable[Acl], settings: LinkSettings) -> set[Acl]:
             pattern_type=int(PatternType.PREFIXED),
         )
         for acl in _carried_over(source)
-        if (prefix := _prefix(acl)) is not None
+        if (prefix := acl_prefix(acl)) is not None
     }
 
 
 def _copied_patterns(
     acl: Acl, topics: list[str], settings: LinkSettings
 ) -> Iterator[tuple[str, PatternType]]:
-    prefix = _prefix(acl)
+    prefix = acl_prefix(acl)
     if prefix is not None:
         matching = [name for name in topics if name.startswith(prefix)]
         if settings.names.is_prefixed:
@@ -188,7 +194,7 @@ def _lets_write(acl: Acl, copies: Iterable[str], settings: LinkSettings) -> bool
     if acl.operation not in (AclOperation.WRITE, AclOperation.ALL):
         return False
     alias = settings.source_alias + SEPARATOR if settings.names.is_prefixed else None
-    prefix = _prefix(acl)
+    prefix = acl_prefix(acl)
     if prefix is None:
         return acl.resource_name in copies or (
             alias is not None and acl.resource_name.startswith(alias)
@@ -198,7 +204,8 @@ def _lets_write(acl: Acl, copies: Iterable[str], settings: LinkSettings) -> bool
     return prefix == "" or any(copy.startswith(prefix) for copy in copies)
 
 
-def _acl_change(kind: ChangeKind, acl: Acl, *, withheld: bool) -> Change:
+def acl_change(kind: ChangeKind, acl: Acl, *, withheld: bool) -> Change:
+    """Return the creation or deletion of an ACL."""
     return Change(kind, acl.resource_name, str(acl), None, None, withheld, acl)
 
 

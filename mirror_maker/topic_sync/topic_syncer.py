@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from local_cluster.client.admin.acls import create_acls, delete_acls, describe_acls
+from local_cluster.client.admin.client_quotas import QuotaChange, alter_client_quotas
 from local_cluster.client.admin.configs import alter_topic_configs
 from local_cluster.client.client import KafkaClient
 from local_cluster.wire.constants import ResourceType
@@ -102,6 +103,16 @@ async def apply_changes(sink: KafkaClient, changes: Sequence[Change]) -> dict[Ch
             for acl, error in (await act(sink, list(by_acl))).items():
                 if error is not None:
                     refused[by_acl[acl]] = error
+    quotas = {
+        QuotaChange(*change.quota, change.quota_value): change
+        for change in doing
+        if change.quota is not None
+    }
+    if quotas:
+        results = await alter_client_quotas(sink, list(quotas))
+        for change, error in zip(quotas.values(), results, strict=True):
+            if error is not None:
+                refused[change] = error
     return refused
 
 

@@ -39,6 +39,7 @@ from mirror_maker.link.link_parts import AuditResources, LinkClients, LinkParts
 from mirror_maker.model import FlowState
 from mirror_maker.ports import Clock, SystemClock
 from mirror_maker.repair.plan import How
+from mirror_maker.rights_sync.rights_syncer import RightsSyncer
 from mirror_maker.settings import LinkSettings, MirrorSettings
 from mirror_maker.topic_sync.copy_deletion import CopyDeleter
 from mirror_maker.topic_sync.topic_syncer import TopicSyncer
@@ -89,6 +90,7 @@ class MirrorService:
         self._mm2_topics: dict[str, Mm2Topics] = {}
         self._group_syncs: dict[str, GroupSyncer] = {}
         self._topic_syncs: dict[str, TopicSyncer] = {}
+        self._rights_syncs: dict[str, RightsSyncer] = {}
         self._deletions: dict[str, CopyDeleter] = {}
         self._source_positions: dict[str, SourceGroupCommitter] = {}
         self._tracing: TracerProvider | None = None
@@ -126,6 +128,7 @@ class MirrorService:
                     *(tasks.create_task(topics.run()) for topics in self._mm2_topics.values()),
                     *(tasks.create_task(sync.run()) for sync in self._group_syncs.values()),
                     *(tasks.create_task(sync.run()) for sync in self._topic_syncs.values()),
+                    *(tasks.create_task(sync.run()) for sync in self._rights_syncs.values()),
                     *(tasks.create_task(each.run()) for each in self._deletions.values()),
                     *(tasks.create_task(each.run()) for each in self._source_positions.values()),
                 ]
@@ -169,6 +172,7 @@ class MirrorService:
                     link,
                     self._group_syncs.get(link.name),
                     self._topic_syncs.get(link.name),
+                    self._rights_syncs.get(link.name),
                     self._deletions[link.name],
                     self._source_positions.get(link.name),
                 )
@@ -286,6 +290,8 @@ class MirrorService:
         map_store = worker.map_store
         if link.sync_configs or link.sync_acls:
             self._topic_syncs[link.name] = TopicSyncer(worker, source, self._sink)
+        if link.syncs_rights:
+            self._rights_syncs[link.name] = RightsSyncer(worker, source, self._sink)
         self._deletions[link.name] = CopyDeleter(worker, source, self._sink, settings.target_alias)
         if link.source_group:
             self._source_positions[link.name] = SourceGroupCommitter(

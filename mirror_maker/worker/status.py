@@ -20,6 +20,7 @@ from mirror_maker.group_sync.source_group import SourceGroupCommitter
 from mirror_maker.link.link import LinkWorker
 from mirror_maker.metrics.lag import Lag
 from mirror_maker.model import FlowState
+from mirror_maker.rights_sync.rights_syncer import RightsSyncer
 from mirror_maker.topic_sync.copy_deletion import CopyDeleter
 from mirror_maker.topic_sync.topic_syncer import TopicSyncer
 
@@ -73,6 +74,7 @@ def link_status(
     link: LinkWorker,
     group_sync: GroupSyncer | None = None,
     topic_sync: TopicSyncer | None = None,
+    rights_sync: RightsSyncer | None = None,
     deletions: CopyDeleter | None = None,
     source_positions: SourceGroupCommitter | None = None,
 ) -> JsonObject:
@@ -109,6 +111,7 @@ def link_status(
         "controls": controls_status(link.map_store.state.controls),
         "groups": group_sync.status() if group_sync is not None else None,
         "topic_sync": topic_sync.status() if topic_sync is not None else None,
+        "rights_sync": rights_sync.status() if rights_sync is not None else None,
         "deletions": deletions.status() if deletions is not None else None,
         "source_group": source_positions.status() if source_positions is not None else None,
         "audit": None if auditor is None else auditor_status(auditor, now_ms),

@@ -20,7 +20,17 @@ OLDER_MIRROR: Final = OlderCode(
 and verdicts."""
 _NEWER: Final = ("http_security", "log_format")
 _NEWER_LIMITS: Final = ("audit_cpu_share", "completeness_ms")
-_NEWER_LINK: Final = ("probe", "completeness_retention_ms")
+_NEWER_LINK: Final = (
+    "probe",
+    "completeness_retention_ms",
+    "sync_group_acls",
+    "sync_transactional_id_acls",
+    "sync_quotas",
+    "quota_users",
+    "quota_client_ids",
+    "quota_ips",
+    "quota_defaults",
+)
 _NEWER_POLICIES: Final = ("foreign",)
 
 

@@ -141,7 +141,8 @@ def sync(
 ) -> None:
     """Sync the configs and ACLs of copies now, for links that sync them.
 
-    Also shows the copies whose source topics were deleted. Exits with 1 if a target refuses a
+    Also shows the copies whose source topics were deleted, and what workers are to change in ACLs
+    of groups and transactional ids, and in quotas. Exits with 1 if a target refuses a
     change, or if a cluster or worker does not respond.
     """
     from topology.deployment.deployment import read_deployment
@@ -165,7 +166,8 @@ def sync(
 
 def _print_changes(changes: list[dict[str, Any]]) -> None:
     for change in changes:
-        values = f": {change['before']} -> {change['after']}" if "config" in change["kind"] else ""
+        has_values = change["kind"].endswith(("config", "quota"))
+        values = f": {change['before']} -> {change['after']}" if has_values else ""
         reason = f" ({change['reason']})" if change["reason"] else ""
         kind = change["kind"].replace("_", " ")
         typer.echo(

@@ -1,4 +1,6 @@
-"""`heliograph mirror sync`: plans or applies the config and ACL changes of links."""
+"""`heliograph mirror sync`: plans or applies the config and ACL changes of links, and
+shows those that workers make.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,8 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.clusters.cluster_client import MirrorClient
 from mirror_maker.link.owned_copies import copy_pairs, find_owned
 from mirror_maker.link.topic_plan import link_topics, select_topics
+from mirror_maker.rights_sync.others_rights import read_written
+from mirror_maker.rights_sync.rights_planner import RightsPlanner
 from mirror_maker.settings import LinkSettings, MirrorSettings, parse_settings
 from mirror_maker.topic_sync.sync_plan import Change
 from mirror_maker.topic_sync.topic_syncer import apply_changes, plan_acls, plan_configs
@@ -25,6 +29,7 @@ from topology.status.liveness import (
 
 CLIENT_ID: Final = "heliograph-mirror-sync"
 REQUEST_TIMEOUT_MS: Final = int(RESPONSE_TIMEOUT_S * 1000)
+BY_WORKER: Final = "a worker of the link applies it"
 JsonObject = dict[str, Any]
 
 
@@ -35,10 +40,13 @@ class SyncFailed(Exception):
 def sync_links(deployment: Deployment, link_name: str | None, *, dry_run: bool) -> list[JsonObject]:
     """Return every change as JSON with `link` and `state`: planned, done, withheld or refused.
 
-    The copies that links do not change are listed with the reason. Links that sync neither configs
-    nor ACLs have no changes. Workers delete the copies whose source topics were deleted, so the
-    list has what the workers report about them. Raises SyncFailed for an unknown link, and if a
-    cluster of a link, or a running worker, does not respond.
+    The copies that links do not change are listed with the reason. Links that sync nothing have no
+    changes. Workers delete the copies whose source topics were deleted, so the list has what the
+    workers report about them. Workers also apply ACLs of groups and transactional ids, and quotas:
+    only they keep account of what a link wrote. So these are planned or withheld.
+
+    Raises SyncFailed for an unknown link, and if a cluster of a link, or a running worker, does not
+    respond.
     """
     names = [each.name for each in deployment.links]
     if link_name is not None and link_name not in names:
@@ -66,7 +74,7 @@ async def _sync_all(
                 _remark(link.name, "delete_topic", each["copy"], "", each["fate"], each["reason"])
                 for each in deleted_topics(deployment, link.name)
             ]
-            if link.sync_configs or link.sync_acls:
+            if link.sync_configs or link.sync_acls or link.syncs_rights:
                 results += await _sync(settings, link, dry_run=dry_run)
         except WorkerCallFailed as error:
             raise SyncFailed(str(error)) from error
@@ -118,6 +126,7 @@ async def _sync(settings: MirrorSettings, link: LinkSettings, *, dry_run: bool) 
                 if error.code != ErrorCode.security_disabled:
                     raise
         refused = {} if dry_run else await apply_changes(sink, changes)
+        rights = await _plan_rights(source, sink, link) if link.syncs_rights else []
     left_alone = [
         _remark(link.name, "not_led", copy, "configs and ACLs", "left alone", reason)
         for copy, reason in not_led.items()
@@ -125,15 +134,42 @@ async def _sync(settings: MirrorSettings, link: LinkSettings, *, dry_run: bool) 
         _remark(link.name, "configs_not_told", copy, "configs", "left alone", str(error))
         for copy, error in untold.items()
     ]
-    return left_alone + [
-        {
-            "link": link.name,
-            **change.as_json(),
-            "state": _state(change, change in refused, dry_run=dry_run),
-            "reason": str(refused[change]) if change in refused else None,
-        }
-        for change in changes
-    ]
+    return (
+        left_alone
+        + [
+            {
+                "link": link.name,
+                **change.as_json(),
+                "state": _state(change, change in refused, dry_run=dry_run),
+                "reason": str(refused[change]) if change in refused else None,
+            }
+            for change in changes
+        ]
+        + [
+            {
+                "link": link.name,
+                **change.as_json(),
+                "state": _state(change, False, dry_run=True),
+                "reason": None if change.withheld else BY_WORKER,
+            }
+            for change in rights
+        ]
+    )
+
+
+async def _plan_rights(
+    source: MirrorClient, sink: MirrorClient, link: LinkSettings
+) -> list[Change]:
+    """Return the changes of ACLs of groups and transactional ids, and of quotas.
+
+    Raises KafkaError.
+    """
+    written = await read_written(sink, link.name)
+    plan, failures = await RightsPlanner(source, sink, link).plan(written)
+    for failure in failures:
+        if failure.code != ErrorCode.security_disabled:
+            raise failure
+    return plan.changes
 
 
 def _remark(link: str, kind: str, copy: str, name: str, state: str, reason: str) -> JsonObject:

@@ -109,10 +109,29 @@ class LinkConfigs(Entry):
 
 
 class LinkAcls(Entry):
-    """Whether a link syncs ACLs from the source."""
+    """ACLs that a link syncs from the source."""
 
     sync: bool = False
     """Set the ACLs of source topics on their copies, without the right to write."""
+    groups: bool = False
+    """With `sync`, also set the ACLs of the groups that `groups` of the link includes."""
+    transactional_ids: bool = False
+    """With `sync`, also set the ACLs of transactional ids."""
+
+
+class LinkQuotas(Entry):
+    """Client quotas that a link syncs: those of which every part is selected."""
+
+    sync: bool = False
+    """Set the client quotas of the source on the target. Values of the target's owner stay."""
+    users: list[TopicPattern] = [".*"]
+    """Names or regular expressions of users, matched in full."""
+    client_ids: list[TopicPattern] = [".*"]
+    """Names or regular expressions of client ids, matched in full."""
+    ips: list[TopicPattern] = [".*"]
+    """Addresses or regular expressions of addresses, matched in full."""
+    defaults: bool = False
+    """Also sync quotas of default users, client ids and addresses. They hold for the mirror too."""
 
 
 class Link(Entry):
@@ -147,13 +166,15 @@ class Link(Entry):
     """Config sync."""
     acls: LinkAcls = LinkAcls()
     """ACL sync."""
+    quotas: LinkQuotas = LinkQuotas()
+    """Sync of client quotas."""
     leads: list[TopicPattern] = []
     """Topics that existed on both sides before the link, and whose copies the link may change in
     configs and ACLs; matched in full. It may always change copies that it created, and prefixed
     copies."""
     deletions: Literal["report", "mirror"] = "report"
-    """Whether the deletion of configs, ACLs and topics at the source is mirrored to the target.
-    Copies are deleted after `settings.deletion_grace_ms`, and only if they hold no other
+    """Whether the deletion of configs, ACLs, quotas and topics at the source is mirrored to the
+    target. Copies are deleted after `settings.deletion_grace_ms`, and only if they hold no other
     records."""
     probe: bool | None = None
     """Whether the target's aggregator probes the link end to end. Default: the `probe` of its

@@ -30,6 +30,9 @@ def check_links(parts: Parts) -> Iterator[Finding]:
         if link.probe and targets and not targets[0].has_aggregator:
             expected = f"`aggregator` in cluster {link.target}, which probes the links into it"
             yield Finding((*here, "probe"), expected)
+        for key in ("groups", "transactional_ids"):
+            if getattr(link.acls, key) and not link.acls.sync:
+                yield Finding((*here, "acls", key), "`sync: true` beside it", at_key=True)
         pairs.append((here, f"{link.source} to {link.target}"))
     yield from duplicates(pairs, "one link for each source and target, with all its topics")
     links = list(parts.links.values())

@@ -143,12 +143,20 @@ def _sync_failures(worker: Mapping[str, Any]) -> Iterator[Cause]:
     for part, what in (
         ("groups", "groups are not synced"),
         ("topic_sync", "configs and ACLs are not synced"),
+        ("rights_sync", "ACLs of groups and transactional ids, or quotas, are not synced"),
         ("deletions", "deletions are not mirrored"),
         ("source_group", "positions are not committed at the source"),
     ):
         failure = (worker.get(part) or {}).get("failure")
         if failure:
             yield Cause(f"{part}_failing", f"{what}: {failure}", "see the reason")
+    for user in (worker.get("rights_sync") or {}).get("users_without_credentials") or ():
+        yield Cause(
+            "user_without_credentials",
+            f"user {user} has rights from the link, and no SCRAM credentials on the target",
+            "`heliograph user` sets them: no cluster gives out its passwords",
+            is_fault=False,
+        )
 
 
 def _behind(link: LinkFacts, worker: Mapping[str, Any]) -> Iterator[Cause]:

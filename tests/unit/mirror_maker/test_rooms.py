@@ -9,7 +9,7 @@ from typing import Final
 MIRROR: Final = Path(__file__).parents[3] / "mirror_maker"
 ROOMS: Final = (
     "formats", "rules", "clusters", "tail", "copy", "stores", "metrics", "resume", "flow", "audit",
-    "completeness", "repair", "link", "group_sync", "topic_sync", "worker",
+    "completeness", "repair", "link", "group_sync", "topic_sync", "rights_sync", "worker",
 )  # fmt: skip
 """A room imports from the rooms before it, and from modules beside the rooms."""
 

@@ -132,6 +132,18 @@ def partitions(code: int) -> list[Answer]:
         (ApiKey.JOIN_GROUP, {"group_id": "g"}, Answer(error_code=OF_GROUP), "READ group g"),
         (ApiKey.DESCRIBE_ACLS, {}, Answer(error_code=OF_CLUSTER), "DESCRIBE the cluster"),
         (
+            ApiKey.DESCRIBE_CLIENT_QUOTAS,
+            {},
+            Answer(error_code=OF_CLUSTER),
+            "DESCRIBE_CONFIGS the cluster",
+        ),
+        (
+            ApiKey.ALTER_CLIENT_QUOTAS,
+            {},
+            Answer(entries=[Answer(error_code=0), Answer(error_code=OF_CLUSTER)]),
+            "ALTER_CONFIGS the cluster",
+        ),
+        (
             ApiKey.CREATE_ACLS,
             {},
             Answer(results=[Answer(error_code=0), Answer(error_code=OF_CLUSTER)]),

@@ -7,6 +7,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from local_cluster.client.model import ClusterMetadata, PartitionMetadata, TopicMetadata
 from local_cluster.wire.errors import ErrorCode
@@ -26,7 +28,7 @@ from mirror_maker.link.topic_plan import (
     select_topics,
 )
 from mirror_maker.rules.start_position import mm2_offsets_topic
-from mirror_maker.rules.topic_filter import TopicFilter, is_internal_topic
+from mirror_maker.rules.topic_filter import NameFilter, TopicFilter, is_internal_topic
 from mirror_maker.settings import TOPICS_EXCLUDE_DEFAULT, LinkSettings
 
 
@@ -248,3 +250,49 @@ def test_a_copy_takes_the_configs_set_on_the_source() -> None:
         "message.timestamp.type": "CreateTime",
     }
     assert remote_topic("jfk", "t") == "jfk.t"
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "prefix", "expected"),
+    [
+        ((".*",), (), "", True),
+        ((".*",), ("connect-.*",), "", False),
+        ((".*",), ("connect-.*",), "con", False),
+        ((".*",), ("connect-.*",), "connect-x", False),
+        ((".*",), ("connect-.*",), "etl-", True),
+        (("etl-.*",), (), "etl-", True),
+        (("etl-.*",), (), "etl", False),
+        (("etl-1",), (), "etl-1", False),
+        (("e.l-.*",), (), "etl-", True),
+        ((r"a\.b.*",), (), "a.b", True),
+        ((r"a\.b.*",), (), "axb", False),
+        ((".*",), ("etl",), "etl-", True),
+        ((".*",), ("etl-9",), "etl-", False),
+        ((".*",), (".tl-9",), "etl-", False),
+        ((".*",), ("(x|y).*",), "etl-", False),  # not decided
+        (("[a-z]+.*",), (), "etl-", False),
+        ((r"etl\.*",), (), "etl", False),
+        ((), (), "etl-", False),
+    ],
+)
+def test_a_prefix_is_selected_if_every_name_below_it_surely_is(
+    include: tuple[str, ...], exclude: tuple[str, ...], prefix: str, expected: bool
+) -> None:
+    assert NameFilter(include, exclude).selects_every(prefix) is expected
+
+
+PATTERNS = st.lists(
+    st.one_of(
+        st.text("ab.", max_size=3).flatmap(lambda head: st.sampled_from([head, f"{head}.*"])),
+        st.sampled_from([".*", r"a\.b", r"a\..*", "a|b", "[ab]+", r"a\.*", "(a.*)?"]),
+    ),
+    max_size=3,
+)
+
+
+@given(PATTERNS, PATTERNS, st.text("ab.", max_size=3), st.text("ab.-", max_size=4))
+def test_no_name_below_a_selected_prefix_is_left_out(
+    include: list[str], exclude: list[str], prefix: str, rest: str
+) -> None:
+    names = NameFilter(include, exclude)
+    assert names.selects(prefix + rest) or not names.selects_every(prefix)

@@ -365,6 +365,15 @@ FAULTS: dict[str, Fault] = {
     "a config sync that fails": Fault(
         "link", worker(topic_sync={"failure": "refused"}), "topic_sync_failing", "refused"
     ),
+    "a rights sync that fails": Fault(
+        "link", worker(rights_sync={"failure": "refused"}), "rights_sync_failing", "refused"
+    ),
+    "a user who cannot log in on the target": Fault(
+        "link",
+        worker(rights_sync={"failure": None, "users_without_credentials": ["alice"]}),
+        "user_without_credentials",
+        "alice",
+    ),
     # Groups.
     "groups that are not synced": Fault(
         "group billing", settings(sync_group_offsets=False), "sync_off", "groups: {sync: true}"
