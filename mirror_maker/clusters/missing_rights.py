@@ -126,23 +126,21 @@ def answered_rights(api: ApiKey, fields: Fields, response: Any) -> Iterator[tupl
         yield _group("READ", fields["group_id"]), _code_of_commit(response)
     elif api in _GROUP_APIS:
         yield _group("READ", fields["group_id"]), response.error_code
-    elif api is ApiKey.DESCRIBE_ACLS:
-        yield Right("DESCRIBE", _CLUSTER), response.error_code
-    elif api in _ACL_CHANGES:
-        results = getattr(response, _ACL_CHANGES[api])
-        yield (
-            Right("ALTER", _CLUSTER),
-            _refusal(ErrorCode.cluster_authorization_failed, [each.error_code for each in results]),
-        )
-    elif api is ApiKey.DESCRIBE_CLIENT_QUOTAS:
-        yield Right("DESCRIBE_CONFIGS", _CLUSTER), response.error_code
-    elif api is ApiKey.ALTER_CLIENT_QUOTAS:
-        codes = [each.error_code for each in response.entries]
-        refusal = _refusal(ErrorCode.cluster_authorization_failed, codes)
-        yield Right("ALTER_CONFIGS", _CLUSTER), refusal
     elif api is ApiKey.INIT_PRODUCER_ID:
         # Or IDEMPOTENT_WRITE on the cluster, the only way before Kafka 2.8 (KIP-679).
         yield Right("WRITE", _ANY_TOPIC), response.error_code
+    else:
+        yield from _cluster_rights(api, response)
+
+
+def _cluster_rights(api: ApiKey, response: Any) -> Iterator[tuple[Right, int]]:
+    if api in _CLUSTER_READS:
+        yield Right(_CLUSTER_READS[api], _CLUSTER), response.error_code
+    elif api in _CLUSTER_CHANGES:
+        operation, attribute = _CLUSTER_CHANGES[api]
+        codes = [each.error_code for each in getattr(response, attribute)]
+        code = _refusal(ErrorCode.cluster_authorization_failed, codes)
+        yield Right(operation, _CLUSTER), code
 
 
 _TOPIC_APIS: Final = {
@@ -156,9 +154,14 @@ _TOPIC_APIS: Final = {
     ApiKey.OFFSET_COMMIT: ("READ", "topics"),
 }
 _GROUP_APIS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT})
-_ACL_CHANGES: Final = {
-    ApiKey.CREATE_ACLS: "results",
-    ApiKey.DELETE_ACLS: "filter_results",
+_CLUSTER_READS: Final = {
+    ApiKey.DESCRIBE_ACLS: "DESCRIBE",
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: "DESCRIBE_CONFIGS",
+}
+_CLUSTER_CHANGES: Final = {
+    ApiKey.CREATE_ACLS: ("ALTER", "results"),
+    ApiKey.DELETE_ACLS: ("ALTER", "filter_results"),
+    ApiKey.ALTER_CLIENT_QUOTAS: ("ALTER_CONFIGS", "entries"),
 }
 
 

@@ -19,8 +19,8 @@ class RightsPlan(NamedTuple):
     noted: list[Record]
     """To be written before the changes."""
     forgotten: list[Record]
-    """To be written when two rounds have found them: the target no longer has these ACLs and quotas,
-    or has another value for a quota."""
+    """To be written when two rounds have found them: the target no longer has the ACL or quota, or
+    has another value for the quota."""
 
     def plus(self, other: RightsPlan) -> RightsPlan:
         """Return both plans as one."""

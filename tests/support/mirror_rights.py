@@ -103,6 +103,9 @@ def resources_of(
         "topics with prefix `heliograph-offset-map.`": [
             Resource(ResourceType.TOPIC, "heliograph-offset-map.", by_prefix)
         ],
+        "topics with prefix `heliograph-rights.`": [
+            Resource(ResourceType.TOPIC, "heliograph-rights.", by_prefix)
+        ],
         "topics with prefix `heliograph-`": [
             Resource(ResourceType.TOPIC, "heliograph-", by_prefix)
         ],

@@ -154,7 +154,7 @@ def _sync_failures(worker: Mapping[str, Any]) -> Iterator[Cause]:
         yield Cause(
             "user_without_credentials",
             f"user {user} has rights from the link, and no SCRAM credentials on the target",
-            "`heliograph user` sets them: no cluster gives out its passwords",
+            "`heliograph user create` sets them: no cluster gives out its passwords",
             is_fault=False,
         )
 

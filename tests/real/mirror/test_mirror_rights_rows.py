@@ -17,6 +17,7 @@ from typing import Any, Final
 import pytest
 from aiohttp import ClientError
 
+from local_cluster.client.admin import client_quotas
 from local_cluster.client.admin.acls import create_acls, delete_acls, describe_acls
 from local_cluster.client.admin.configs import alter_topic_configs
 from local_cluster.client.admin.group_offsets import (
@@ -31,6 +32,7 @@ from local_cluster.wire.constants import Acl, AclOperation, ResourceType
 from local_cluster.wire.errors import ErrorCode
 from mirror_maker.formats import gaps_topic_name, map_topic_name
 from mirror_maker.formats.probe import probe_topic_name
+from mirror_maker.formats.written_rights import acl_record, rights_topic_name
 from mirror_maker.settings import Limits, LinkSettings, MirrorSettings
 from tests.support.mirror_process import MirrorProcess, check_map, read_map, read_records
 from tests.support.mirror_rights import (
@@ -65,6 +67,7 @@ PROBE: Final = probe_topic_name(PROBED_LINK)
 COPIES: Final = ("a.t", "a.gone", "a.later", "c.u", "a.heartbeats", "c.heartbeats", f"a.{PROBE}")
 GROUP, SOURCE_GROUP = "app", "lag"
 OTHERS_MAP_TOPIC: Final = map_topic_name("of-somebody-else")
+OTHERS_RIGHTS_TOPIC: Final = rights_topic_name("of-somebody-else")
 MM2_OFFSETS: Final = "mm2-offsets.c.internal"
 QUICK: Final = Limits(
     discovery_ms=200,
@@ -79,6 +82,8 @@ QUICK: Final = Limits(
 )
 """Short pauses, so granted rights are soon used."""
 READ_BY_USER: Final = Resource(ResourceType.TOPIC, "u")
+JOINED_BY_USER: Final = Resource(ResourceType.GROUP, GROUP)
+QUOTA: Final = client_quotas.QuotaChange((("user", "user"),), "producer_byte_rate", 1e6)
 
 
 def settings_of(source: SecureKafka, target: SecureKafka, directory: Path) -> MirrorSettings:
@@ -108,6 +113,8 @@ def settings_of(source: SecureKafka, target: SecureKafka, directory: Path) -> Mi
         origin="local",
         start="mm2",
         sync_acls=True,
+        sync_group_acls=True,
+        sync_quotas=True,
         mm2_topics="target",
         **source_side,
     )
@@ -141,9 +148,14 @@ class World:
         for client, topic in ((self.source, OTHERS_MAP_TOPIC), (self.target, MM2_OFFSETS)):
             await create(client, topic)
             await produce_to(client, TopicPartition(topic, 0), batch_of(0, value=None))
+        await create(self.source, OTHERS_RIGHTS_TOPIC)
+        key, value = acl_record(acl_of("user", READ_BY_USER, AclOperation.READ))
+        record = encode_batch([NewRecord(1_790_000_000_000, key, value)])
+        await produce_to(self.source, TopicPartition(OTHERS_RIGHTS_TOPIC, 0), record)
         self.producer = await self.source.init_producer_id()
-        reader = acl_of("user", READ_BY_USER, AclOperation.READ)
-        assert await create_acls(self.source, [reader]) == {reader: None}
+        acls = [acl_of("user", on, AclOperation.READ) for on in (READ_BY_USER, JOINED_BY_USER)]
+        assert await create_acls(self.source, acls) == dict.fromkeys(acls)
+        assert await client_quotas.alter_client_quotas(self.source, [QUOTA]) == [None]
         await self.write(GONE0)
         await self.write(T0)
         await self.write(U0)
@@ -190,10 +202,15 @@ class World:
             (await client.describe_topic_configs([topic]))[topic]["retention.ms"]
             for client, topic in ((self.source, "t"), (self.target, "a.t"))
         ]
-        acl = acl_of("user", READ_BY_USER._replace(name="c.u"), AclOperation.READ)
+        followed = {
+            acl_of("user", on, AclOperation.READ)
+            for on in (READ_BY_USER._replace(name="c.u"), JOINED_BY_USER)
+        }
+        quotas = await client_quotas.describe_client_quotas(self.target)
         return (
             configs[0] == configs[1]
-            and acl in await describe_acls(self.target)
+            and followed <= await describe_acls(self.target)
+            and quotas == {QUOTA.entity: {QUOTA.key: QUOTA.value}}
             and await self._are_positions_there()
             and await self._are_mm2s_topics_there()
         )

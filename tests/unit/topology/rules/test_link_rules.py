@@ -84,3 +84,24 @@ def test_wrong_rules_are_problems_with_their_position(rules: str, expected: str)
     with pytest.raises(InvalidTopology) as caught:
         parse_topology(LINK + rules, file="t.yaml")
     assert caught.value.lines() == [expected]
+
+
+def test_a_worker_is_told_which_rights_follow(tmp_path: Path) -> None:
+    options = """\
+    acls: {sync: true, groups: true, transactional_ids: true}
+    quotas: {sync: true, users: [alice, "eu-.*"], client_ids: [], defaults: true}
+"""
+    topology = parse_topology(LINK + options, file="t.yaml")
+    deployment = render(topology, StateDir(tmp_path / "state"), topology_file=Path("t.yaml"))
+    daemon = deployment.daemon("mirror-b")
+    (link,) = parse_settings(daemon.files[daemon.argv[-1]]).links
+    assert (link.sync_acls, link.sync_group_acls, link.sync_transactional_id_acls) == (True,) * 3
+    assert (link.sync_quotas, link.quota_defaults, link.syncs_rights) == (True,) * 3
+    assert (link.quota_users, link.quota_client_ids) == (("alice", "eu-.*"), ())
+    assert link.quota_ips == (".*",)
+
+
+def test_acls_of_groups_need_the_sync_of_acls() -> None:
+    with pytest.raises(InvalidTopology) as caught:
+        parse_topology(LINK + "    acls: {groups: true}\n", file="t.yaml")
+    assert caught.value.lines() == ["t.yaml:9:12: links[0].acls.groups: `sync: true` beside it"]
