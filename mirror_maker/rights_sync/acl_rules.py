@@ -6,7 +6,7 @@ that no mirror wrote at the source follow.
 - A literal ACL of a group follows if the link's filter selects the group.
 - A prefixed ACL, or one of `*`, follows as it is if the filter surely selects every group with the
   prefix. Otherwise it becomes one literal ACL per selected group that the source has. So no right
-  reaches a group that the link leaves out, such as the group of the mirrors themselves.
+  reaches a group that the link leaves out. Groups of mirrors are always left out.
 - ACLs of transactional ids follow as they are. They let nobody write into a copy: that needs WRITE
   on the topic, which no link grants.
 
@@ -18,6 +18,7 @@ it came from: the group may be hidden or have expired.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from typing import Final
 
 from local_cluster.wire.constants import Acl, PatternType, ResourceType
 from mirror_maker.formats.written_rights import WrittenRights, acl_record
@@ -25,6 +26,9 @@ from mirror_maker.rights_sync.rights_plan import MirroredRights, RightsPlan
 from mirror_maker.rules.topic_filter import NameFilter
 from mirror_maker.settings import LinkSettings
 from mirror_maker.topic_sync.sync_plan import ChangeKind, acl_change, acl_prefix
+
+GROUPS_OF_MIRRORS: Final = "heliograph-.*"
+"""Groups whose ACLs never follow: a DENY at the source could lock the mirror workers out."""
 
 
 def carried_types(settings: LinkSettings) -> tuple[ResourceType, ...]:
@@ -82,7 +86,7 @@ class _Rules:
 
     def __init__(self, settings: LinkSettings) -> None:
         self._types = frozenset(map(int, carried_types(settings)))
-        self._groups = NameFilter(settings.groups, settings.groups_exclude)
+        self._groups = NameFilter(settings.groups, (*settings.groups_exclude, GROUPS_OF_MIRRORS))
 
     def is_carried(self, acl: Acl) -> bool:
         """Return whether ACLs of this type and pattern follow at all."""

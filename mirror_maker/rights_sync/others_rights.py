@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from local_cluster.client.model import ClusterMetadata
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import MapFormatError
 from mirror_maker.formats.written_rights import (
@@ -27,6 +28,7 @@ class OthersRights:
 
     def __init__(self, cluster: LogReader) -> None:
         self._cluster = cluster
+        self._listed: ClusterMetadata | None = None
         self._topics: dict[str, tuple[WrittenRights, StateReader]] = {}
 
     async def read(self) -> MirroredRights:
@@ -36,8 +38,9 @@ class OthersRights:
         name of a topic that does not exist is refused like all topics of the prefix.
         """
         probed, listed = await asyncio.gather(
-            self._cluster.metadata([_PROBE]), self._cluster.metadata(None)
+            self._cluster.metadata([_PROBE]), self._cluster.metadata(None, last=self._listed)
         )
+        self._listed = listed
         error = probed.topics[_PROBE].error
         if error == ErrorCode.topic_authorization_failed:
             raise KafkaError(error, f"may not describe topics with prefix {RIGHTS_TOPIC_PREFIX}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Awaitable
+from typing import NamedTuple, TypeVar
 
 from local_cluster.client.admin.acls import describe_acls
 from local_cluster.client.admin.client_quotas import describe_client_quotas
@@ -13,9 +14,11 @@ from mirror_maker.clusters.cluster_client import MirrorClient
 from mirror_maker.formats.written_rights import WrittenRights
 from mirror_maker.rights_sync.acl_rules import carried_types, needs_groups, plan_acls
 from mirror_maker.rights_sync.others_rights import OthersRights
-from mirror_maker.rights_sync.quota_rules import plan_quotas
-from mirror_maker.rights_sync.rights_plan import NOTHING, RightsPlan
+from mirror_maker.rights_sync.quota_rules import Quotas, plan_quotas
+from mirror_maker.rights_sync.rights_plan import NOTHING, MirroredRights, RightsPlan
 from mirror_maker.settings import LinkSettings
+
+Told = TypeVar("Told")
 
 
 class Planned(NamedTuple):
@@ -35,38 +38,43 @@ class RightsPlanner:
         self._at_source = OthersRights(source)
 
     async def plan(self, written: WrittenRights) -> Planned:
-        """Plan ACLs and quotas; one of them may fail without the other.
+        """Plan ACLs and quotas; one of them may fail without the other. Raises KafkaError.
 
         `written` is what the link wrote on the target before this call.
         """
-        planned = Planned(NOTHING, [])
-        parts = []
-        if carried_types(self._settings):
-            parts.append(self._plan_acls)
-        if self._settings.sync_quotas:
-            parts.append(self._plan_quotas)
-        for part in parts:
-            try:
-                plan = planned.plan.plus(await part(written))
-                planned = planned._replace(plan=plan)
-            except KafkaError as error:
-                planned.failures.append(error)
-        return planned
-
-    async def _plan_acls(self, written: WrittenRights) -> RightsPlan:
+        settings = self._settings
         # What a mirror wrote has a record while it exists. Read before and after, the records
         # explain also what was written or deleted in between.
         before = await self._at_source.read()
-        here = await self._acls_of(self._source)
+        acls = await _told(self._acls_of(self._source))
+        quotas = await _told(describe_client_quotas(self._source)) if settings.sync_quotas else None
         at_source = before.plus(await self._at_source.read())
+        plan, failures = NOTHING, []
+        parts = [self._plan_acls(acls, written, at_source)] if carried_types(settings) else []
+        if quotas is not None:
+            parts.append(self._plan_quotas(quotas, written, at_source))
+        for part in parts:
+            found = await _told(part)
+            if isinstance(found, KafkaError):
+                failures.append(found)
+            else:
+                plan = plan.plus(found)
+        return Planned(plan, failures)
+
+    async def _plan_acls(
+        self, here: set[Acl] | KafkaError, written: WrittenRights, at_source: MirroredRights
+    ) -> RightsPlan:
+        if isinstance(here, KafkaError):
+            raise here
         groups = await list_groups(self._source) if needs_groups(here, self._settings) else {}
         there = await self._acls_of(self._sink)
         return plan_acls(here, there, written, at_source, groups, self._settings)
 
-    async def _plan_quotas(self, written: WrittenRights) -> RightsPlan:
-        before = await self._at_source.read()
-        here = await describe_client_quotas(self._source)
-        at_source = before.plus(await self._at_source.read())
+    async def _plan_quotas(
+        self, here: Quotas | KafkaError, written: WrittenRights, at_source: MirroredRights
+    ) -> RightsPlan:
+        if isinstance(here, KafkaError):
+            raise here
         there = await describe_client_quotas(self._sink)
         return plan_quotas(here, there, written, at_source, self._settings)
 
@@ -75,3 +83,11 @@ class RightsPlanner:
         for kind in carried_types(self._settings):
             acls |= await describe_acls(cluster, kind)
         return acls
+
+
+async def _told(work: Awaitable[Told]) -> Told | KafkaError:
+    """Return the result of the work, or its error."""
+    try:
+        return await work
+    except KafkaError as error:
+        return error

@@ -117,6 +117,14 @@ def test_patterns_of_a_chosen_group_become_that_group() -> None:
     assert not needs_groups([pattern, acl("x")], link())
 
 
+def test_the_groups_of_mirrors_are_left_out_whatever_the_patterns() -> None:
+    every = link(groups_exclude=())
+    source = [acl(name, permission=Permission.DENY) for name in ("*", "heliograph-mirror-b")]
+    found = plan_acls(source, [], written(), MirroredRights(frozenset(), {}), GROUPS, every)
+    denied = {acl(name, permission=Permission.DENY) for name in ("billing", "billing-2")}
+    assert created(found) == denied
+
+
 def test_a_record_is_written_for_what_the_link_creates_and_for_nothing_else() -> None:
     found = plan([acl("billing"), acl("etl")], [acl("etl")], [acl("gone")])
     assert found.noted == [acl_record(acl("billing"))]
