@@ -165,6 +165,40 @@ def iter_records(buffer: Buffer, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> Ite
             yield from decode_batch(buffer, position, header, bytes_max)
 
 
+def walk_records(payload: bytes, position: int, limit: int, count: int, begins: list[int]) -> None:
+    """Append the position of the length of each of `count` records, of which one follows the other.
+
+    The first is at `position`, and none may run past `limit`. Raises CorruptRecordError.
+
+    A negative length is not noticed here. It goes forward too, so the walk ends.
+    """
+    append = begins.append
+    try:
+        for _ in range(count):
+            append(position)
+            size = payload[position]
+            if size < 0x80:
+                position += 1 + (size >> 1)
+                continue
+            byte = payload[position + 1]
+            position += 2
+            size = size & 0x7F | (byte & 0x7F) << 7
+            shift = 14
+            while byte >= 0x80:
+                if shift >= 7 * _VARINT_BYTES_MAX:
+                    raise CorruptRecordError("varint longer than 10 bytes")
+                byte = payload[position]
+                position += 1
+                size |= (byte & 0x7F) << shift
+                shift += 7
+            position += size >> 1
+    except (IndexError, OverflowError) as error:  # the second only where this is compiled
+        raise CorruptRecordError("record runs past the end of the batch") from error
+    if position > limit:
+        # Positions only ascend, so this sees each record that runs past the end.
+        raise CorruptRecordError("record runs past the end of the batch")
+
+
 def read_varint(payload: bytes, position: int) -> tuple[int, int]:
     """Return (value, next position). Raises IndexError at the end, CorruptRecordError."""
     byte = payload[position]

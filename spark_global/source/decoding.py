@@ -1,8 +1,8 @@
 """Decodes the records of many batches into columns at once. Pure.
 
-Record sizes form a chain: each record starts where the previous one ends. One tight Python loop
-finds the starts. Everything else - varints, bounds, timestamps, the slices of keys, values and
-headers - is computed by numpy over all records of all batches together.
+Record sizes form a chain: each record starts where the previous one ends. One tight loop, compiled
+where the broker is, finds the starts. Everything else - varints, bounds, timestamps, the slices of
+keys, values and headers - is computed by numpy over all records of all batches together.
 
 Guarantees: for every sequence of batches the same offsets, timestamps, keys, values and headers as
 `local_cluster.records.batch.decode_batch`, or CorruptRecordError if that raises it.
@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from local_cluster.records.batch import CorruptRecordError
+from local_cluster.records.batch import CorruptRecordError, walk_records
 from local_cluster.records.header import BatchHeader
 from spark_global.source.columns import HeaderSlices, Int64s, RecordColumns, Slices
 
@@ -42,7 +42,7 @@ def decode_columns(batches: Sequence[tuple[BatchHeader, bytes]]) -> RecordColumn
     begins: list[int] = []
     base = 0
     for header, part in batches:
-        _walk_records(payload, base, base + len(part), header.records_count, begins)
+        walk_records(payload, base, base + len(part), header.records_count, begins)
         base += len(part)
     try:
         sizes, starts = _read_varints(np.frombuffer(payload, dtype=np.uint8), _int64s(begins))
@@ -84,38 +84,6 @@ def decode_places(batches: Sequence[tuple[BatchHeader, bytes]]) -> RecordColumns
 
 def _int64s(values: list[int]) -> Int64s:
     return np.array(values, dtype=np.int64)
-
-
-def _walk_records(payload: bytes, position: int, limit: int, count: int, begins: list[int]) -> None:
-    """Append the position of each record's length. The loop does as little as it can.
-
-    A negative length is not noticed here. It goes forward too, so the walk ends.
-    """
-    append = begins.append
-    try:
-        for _ in range(count):
-            append(position)
-            size = payload[position]
-            if size < 0x80:
-                position += 1 + (size >> 1)
-                continue
-            byte = payload[position + 1]
-            position += 2
-            size = size & 0x7F | (byte & 0x7F) << 7
-            shift = 14
-            while byte >= 0x80:
-                if shift >= 7 * _VARINT_BYTES_MAX:
-                    raise CorruptRecordError("varint longer than 10 bytes")
-                byte = payload[position]
-                position += 1
-                size |= (byte & 0x7F) << shift
-                shift += 7
-            position += size >> 1
-    except IndexError as error:
-        raise CorruptRecordError("record runs past the end of the batch") from error
-    if position > limit:
-        # Positions only ascend, so this sees each record that runs past the end.
-        raise CorruptRecordError("record runs past the end of the batch")
 
 
 def _split_fields(
