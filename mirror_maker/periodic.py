@@ -1,6 +1,6 @@
 """Work that a link repeats: a pause after each success, a backoff after each failure.
 
-A failure is logged when it begins, not at every attempt.
+A failure is logged when it begins; at DEBUG, so is every further attempt that fails.
 """
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ class PeriodicTask:
             log.warning(
                 "link %s: %s: %s", self._link, self._what_failed, error, exc_info=not is_expected
             )
+        else:
+            log.debug("link %s: %s again: %s", self._link, self._what_failed, error)
         self.failure = str(error) or repr(error)
         if self._on_failure is not None:
             await self._on_failure()

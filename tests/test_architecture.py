@@ -27,7 +27,8 @@ TEXT = "local_cluster.prometheus_text"
 SYSTEMD = "local_cluster.systemd"
 HTTP = "local_cluster.http_security"
 BASE = tuple(f"local_cluster.{name}" for name in ("backoff", "clock", "network", "periodic"))
-LOGGING = tuple(f"local_cluster.{name}" for name in ("log_format", "process_log"))
+LEVELS = "local_cluster.log_levels"
+LOGGING = (LEVELS, *(f"local_cluster.{name}" for name in ("log_format", "process_log")))
 
 # Longest prefix wins. What a module may import of ours, as prefixes; its own part is implied.
 ALLOWED: dict[str, tuple[str, ...]] = {
@@ -92,6 +93,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "local_cluster.transactions",
         CONFIGS,
         CONTROLLER,
+        LEVELS,
         LOG,
         REPLICATION,
         SETTINGS,

@@ -37,6 +37,7 @@ from topology.coordinators.transaction_command import transaction_app
 from topology.dashboards.command import dashboards
 from topology.doctor.command import doctor, support_bundle
 from topology.importing.command import import_app
+from topology.log_levels.command import log_level
 from topology.mirror.command import mirror_app
 from topology.rebalance.command import rebalance
 from topology.records.consume_command import consume
@@ -79,7 +80,7 @@ COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     *(plan, up, status, down),
     *(backup, restore),
     *(produce, consume),
-    *(top, why, doctor, support_bundle),
+    *(top, why, doctor, support_bundle, log_level),
     *(dashboards, gaps, audit, completeness, rebalance, demo, sql),
 )
 for command in COMMANDS:

@@ -11,7 +11,7 @@ from aiohttp import web
 from aggregator.aggregate import Aggregate
 from aggregator.maps.catalog import nearest
 from aggregator.metrics import AggregatorMetrics
-from aggregator.web import health, routes
+from aggregator.web import health, loggers, routes
 from aggregator.web.problems import Problem, not_loaded
 from aggregator.web.routes import AGGREGATE, METRICS, RETRY_AFTER_SECONDS
 from local_cluster.http_security.guard import HttpGuard
@@ -32,6 +32,7 @@ def make_app(aggregate: Aggregate, metrics: AggregatorMetrics, guard: HttpGuard)
     app[METRICS] = metrics
     app.add_routes(health.routes)
     app.add_routes(routes.routes)
+    app.add_routes(loggers.routes)
     return app
 
 

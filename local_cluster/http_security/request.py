@@ -54,14 +54,17 @@ def request(
     *,
     timeout_s: float,
     bytes_max: int = RESPONSE_BYTES_MAX,
+    body: bytes | None = None,
 ) -> HttpResponse:
-    """Send one request without a body, and return the response. Redirects are not followed.
+    """Send one request, with a JSON body if there is one, and return the response.
 
-    Raises TimeoutError, ConnectionRefusedError, SecurityError, and HttpFailure for what else goes
-    wrong.
+    Redirects are not followed. Raises TimeoutError, ConnectionRefusedError, SecurityError, and
+    HttpFailure for what else goes wrong.
     """
     deadline_s = time.monotonic() + timeout_s
     headers = credentials.headers(url)
+    if body is not None:
+        headers = {**headers, "Content-Type": "application/json"}
     context = credentials.tls_context()
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port
@@ -72,16 +75,16 @@ def request(
         connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
     target = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
     try:
-        connection.request(method, target, headers=headers)
+        connection.request(method, target, body, headers)
         response = connection.getresponse()
-        body = bytearray()
+        received = bytearray()
         while chunk := response.read1(CHUNK_BYTES):
-            body += chunk
-            if len(body) > bytes_max:
+            received += chunk
+            if len(received) > bytes_max:
                 raise HttpFailure(f"{url} sends more than {bytes_max} bytes")
             if time.monotonic() > deadline_s:
                 raise TimeoutError
-        return HttpResponse(response.status, bytes(body))
+        return HttpResponse(response.status, bytes(received))
     except (TimeoutError, ConnectionRefusedError):
         raise
     except http.client.BadStatusLine as error:

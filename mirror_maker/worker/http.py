@@ -11,6 +11,8 @@
   worker copies it, and the possible repairs. `POST` with `&how=recopy|fresh|skip` orders one of
   them: the order is in the link's journal, and the worker that copies the partition follows. 409
   says why a repair is impossible.
+- `GET /loggers`: the loggers of the process with their levels. `GET /loggers/NAME`: one of them.
+  `PUT` with the body `{"level": "DEBUG"}` sets its level until the process ends.
 
 A port with a guard lets health pass, and nothing else without a token or a certificate.
 """
@@ -25,6 +27,14 @@ from typing import Any, Final
 from aiohttp import web
 
 from local_cluster.http_security.guard import HttpGuard
+from local_cluster.log_levels import (
+    UnknownLogger,
+    WrongLevel,
+    logger_level,
+    logger_levels,
+    read_level,
+    set_level,
+)
 from local_cluster.prometheus_text import CONTENT_TYPE
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats.controls import Controls, PausedPart, StillPausedError
@@ -81,6 +91,9 @@ class StatusServer:
                 web.post("/throttle", self._post_throttle),
                 web.get("/repair", self._get_repair),
                 web.post("/repair", self._post_repair),
+                web.get("/loggers", _get_loggers),
+                web.get("/loggers/{logger}", _get_logger),
+                web.put("/loggers/{logger}", _put_logger),
             ]
         )
         self._runner = web.AppRunner(app, access_log=None)
@@ -192,3 +205,27 @@ def _part(request: web.Request) -> PausedPart:
     if "link" not in query or not is_partition:
         raise web.HTTPBadRequest(text="expected: ?link=NAME[&topic=NAME[&partition=NUMBER]]")
     return PausedPart(topic, None if partition is None else int(partition))
+
+
+async def _get_loggers(request: web.Request) -> web.Response:
+    return web.json_response({"loggers": [each._asdict() for each in logger_levels()]})
+
+
+async def _get_logger(request: web.Request) -> web.Response:
+    try:
+        found = logger_level(request.match_info["logger"])
+    except UnknownLogger as error:
+        raise web.HTTPNotFound(text=str(error)) from error
+    return web.json_response(found._asdict())
+
+
+async def _put_logger(request: web.Request) -> web.Response:
+    """Set the level of a logger of this process."""
+    try:
+        level = read_level(await request.read())
+        changed = set_level(request.match_info["logger"], level, by=f"{request.remote}, over HTTP")
+    except UnknownLogger as error:
+        raise web.HTTPNotFound(text=str(error)) from error
+    except WrongLevel as error:
+        raise web.HTTPBadRequest(text=str(error)) from error
+    return web.json_response(changed._asdict())

@@ -83,9 +83,10 @@ def describe_link(
 
     Exits with 4 if the link does not do its work.
     """
-    from topology.mirror.worker_http import WorkerCallFailed, get
+    from topology.mirror.worker_http import get
     from topology.problems import unknown_name
     from topology.status.diagnosis import LINK_RUNS
+    from topology.status.process_http import CallFailed
 
     running, status = _status(deployment, state_dir)
     found = next((each for each in status["links"] if each["name"] == link), None)
@@ -95,7 +96,7 @@ def describe_link(
     try:
         reports = get(running, link, "status")["links"]
         report = next((each for each in reports if each["name"] == link), None)
-    except WorkerCallFailed:
+    except CallFailed:
         report = None  # the state says that its worker does not answer
     document = {**found, "worker": report}
 

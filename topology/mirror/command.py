@@ -272,8 +272,9 @@ def _post(
 ) -> dict[str, Any]:
     """Return the worker's response; end the command without one."""
     from topology.deployment.deployment import read_deployment
-    from topology.mirror.worker_http import WorkerCallFailed, post
+    from topology.mirror.worker_http import post
     from topology.problems import DeployError
+    from topology.status.process_http import CallFailed
 
     if values.get("partition") is not None and values.get("topic") is None:
         fail("a partition needs its --topic", code=EXIT_USAGE)
@@ -282,5 +283,5 @@ def _post(
         return post(found, link, action, **values)
     except DeployError as error:
         fail(str(error), error.details)
-    except WorkerCallFailed as error:
+    except CallFailed as error:
         fail(str(error))

@@ -18,7 +18,7 @@ from mirror_maker.settings import LinkSettings, MirrorSettings, parse_settings
 from mirror_maker.topic_sync.sync_plan import Change
 from mirror_maker.topic_sync.topic_syncer import apply_changes, plan_acls, plan_configs
 from topology.deployment.deployment import Deployment
-from topology.mirror.worker_http import WorkerCallFailed, deleted_topics
+from topology.mirror.worker_http import deleted_topics
 from topology.problems import unknown_name
 from topology.status.liveness import (
     RESPONSE_TIMEOUT_S,
@@ -26,6 +26,7 @@ from topology.status.liveness import (
     ClusterSilent,
     require_clusters,
 )
+from topology.status.process_http import CallFailed
 
 CLIENT_ID: Final = "heliograph-mirror-sync"
 REQUEST_TIMEOUT_MS: Final = int(RESPONSE_TIMEOUT_S * 1000)
@@ -76,7 +77,7 @@ async def _sync_all(
             ]
             if link.sync_configs or link.sync_acls or link.syncs_rights:
                 results += await _sync(settings, link, dry_run=dry_run)
-        except WorkerCallFailed as error:
+        except CallFailed as error:
             raise SyncFailed(str(error)) from error
         except KafkaError as error:
             raise SyncFailed(f"link {link.name}: {error}") from error

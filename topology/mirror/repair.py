@@ -58,8 +58,9 @@ def repair(
     something is wrong.
     """
     from topology.deployment.deployment import read_deployment
-    from topology.mirror.worker_http import WorkerCallFailed, get, post
+    from topology.mirror.worker_http import get, post
     from topology.problems import DeployError
+    from topology.status.process_http import CallFailed
 
     at = {"topic": topic, "partition": partition}
     try:
@@ -70,7 +71,7 @@ def repair(
             document = post(found, link, "repair", **at, how=how.value)
     except DeployError as error:
         fail(str(error), error.details)
-    except WorkerCallFailed as error:
+    except CallFailed as error:
         fail(str(error))
     if output is Output.json:
         print_json(document)

@@ -9,6 +9,7 @@ Reading order:
     blocked    what cannot run before daemons of other hosts run (pure)
     reports    what mirror workers and aggregators report over HTTP
     liveness   whether daemons and external clusters respond
+    process_http  one request to a mirror worker or an aggregator
     completeness  until when the aggregates are complete (pure)
     published_streams  asks the aggregates for Spark queries
     streams    Spark queries over the aggregates, as they publish themselves (pure)

@@ -19,9 +19,10 @@ from topology.audit.published import LinkState, read_link
 from topology.audit.question import AuditUnreadable
 from topology.coordinators.group_reading import list_all_groups
 from topology.deployment.deployment import ClusterView, Deployment, LinkView
-from topology.mirror.worker_http import WorkerCallFailed, get
+from topology.mirror.worker_http import get
 from topology.problems import DeployError
 from topology.status.liveness import RESPONSE_TIMEOUT_S, ClusterSilent, describe_cluster
+from topology.status.process_http import CallFailed
 from topology.why.facts import ClusterFacts, LinkFacts, PartitionFacts, RecordFacts, TopicFacts
 from topology.why.record_fate import record_facts
 
@@ -142,7 +143,7 @@ async def _facts(
 def _worker(deployment: Deployment, link: LinkView) -> Mapping[str, Any] | None:
     try:
         reports = get(deployment, link.name, "status")["links"]
-    except WorkerCallFailed:
+    except CallFailed:
         return None
     return next((each for each in reports if each["name"] == link.name), None)
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from aggregator.maps.followed_topic import TopicState
 from aggregator.maps.link_map import TranslationState
+
+LevelName = Literal["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"]
+"""The keys of `local_cluster.log_levels.LEVELS`."""
 
 
 class Answer(BaseModel):
@@ -31,6 +36,29 @@ class Alive(Answer):
     """The process responds."""
 
     state: str
+
+
+class Logger(Answer):
+    """A logger of the process."""
+
+    logger: str
+    level: LevelName
+    """The level in effect."""
+    is_set: bool
+    """Whether the level is its own, not that of its parent."""
+
+
+class Loggers(Answer):
+    """The loggers of the process. A package is a logger too."""
+
+    loggers: list[Logger]
+
+
+class NewLevel(Answer):
+    """The level that a logger gets."""
+
+    level: LevelName | None
+    """Null returns it to the level of its parent."""
 
 
 class ReadinessCheck(Answer):

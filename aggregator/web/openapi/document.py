@@ -90,7 +90,7 @@ def _parameter(found: Parameter) -> Document:
         schema = {"type": "integer", "minimum": 0, "maximum": found.maximum}
     return {
         "name": found.name,
-        "in": "query",
+        "in": found.place,
         "description": found.about,
         "required": found.is_required,
         "schema": {"type": "array", "items": schema} if found.is_repeated else schema,

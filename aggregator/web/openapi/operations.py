@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from aggregator.web.openapi.answers import (
     Alive,
     Answer,
     Lag,
     Links,
+    Logger,
+    Loggers,
+    NewLevel,
     OffsetBatch,
     Ready,
     Topics,
@@ -22,7 +25,7 @@ from aggregator.web.parameters import OFFSET_MAX, PARTITION_MAX
 
 
 class Parameter(NamedTuple):
-    """A parameter of the query."""
+    """A parameter of the query or of the path."""
 
     name: str
     about: str
@@ -30,6 +33,7 @@ class Parameter(NamedTuple):
     maximum: int | None = None
     """Of an integer; None for a text."""
     is_repeated: bool = False
+    place: Literal["query", "path"] = "query"
 
 
 class Operation(NamedTuple):
@@ -54,6 +58,7 @@ _TOPIC: Final = Parameter("topic", "Only this topic.")
 _THE_LINK: Final = Parameter("link", "The link.", True)
 _THE_PARTITION: Final = Parameter("partition", "The partition.", True, PARTITION_MAX)
 _THE_OFFSET: Final = Parameter("offset", "The offset.", True, OFFSET_MAX)
+_THE_LOGGER: Final = Parameter("logger", "Its name, or root.", True, place="path")
 
 OPERATIONS: Final = (
     Operation("/api/v1/links", "The links and the state of their maps.", Links),
@@ -127,6 +132,23 @@ OPERATIONS: Final = (
             Parameter("late_ms", "When a fast answer stops waiting.", False, OFFSET_MAX),
         ),
         errors=(404, 503),
+    ),
+    Operation("/api/v1/loggers", "The loggers of the process with their levels.", Loggers),
+    Operation(
+        "/api/v1/loggers/{logger}",
+        "A logger with its level.",
+        Logger,
+        (_THE_LOGGER,),
+        errors=(404,),
+    ),
+    Operation(
+        "/api/v1/loggers/{logger}",
+        "Set the level of a logger until the process ends.",
+        Logger,
+        (_THE_LOGGER,),
+        method="put",
+        body=NewLevel,
+        errors=(404,),
     ),
     Operation("/api/v1/openapi.json", "This document.", None),
     Operation("/healthz", "200 while the process responds.", Alive),

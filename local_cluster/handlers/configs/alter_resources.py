@@ -96,7 +96,8 @@ async def _alter(
         case ConfigResourceType.BROKER_LOGGER if planner.alters_loggers:
             _require_node_id(name, broker, "Unexpected node id. Expected {}, but received {}")
             _authorize_cluster(broker, context)
-            alter_loggers(resource.changes, validate_only=validate_only)
+            by = f"{context.principal} from {context.client_host}"
+            alter_loggers(resource.changes, validate_only=validate_only, by=by)
         case ConfigResourceType.GROUP:
             plan = planner.plan(resource.changes, group_rules(broker.configs))
             await _alter_group(broker, context, name, plan, validate_only)

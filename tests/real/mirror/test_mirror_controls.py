@@ -137,6 +137,55 @@ async def test_a_topic_is_paused_and_resumed_over_a_kill(brokers: Brokers, tmp_p
             await check_equal(source, target, at)
 
 
+async def test_levels_change_while_a_worker_runs_and_last_until_it_ends(
+    brokers: Brokers, tmp_path: Path
+) -> None:
+    source_broker, target_broker = brokers
+    ordered, changed = "an operator ordered", "level of logger mirror_maker"
+
+    async with (
+        KafkaClient(source_broker.bootstrap) as source,
+        mirror(tmp_path, source_broker.bootstrap, target_broker.bootstrap) as worker,
+    ):
+        command = command_for(worker, tmp_path)
+
+        async def run(*words: str) -> Any:
+            return await asyncio.to_thread(command.run, *words)
+
+        async def is_held(state: bool) -> bool:
+            states = {each["state"] for each in (await worker.link())["flows"]}
+            return states == {"HELD" if state else "RUNNING"}
+
+        await create(source, "t")
+        shown = await run("log-level", "a-b")
+        assert shown["processes"] == [
+            {"process": "m", "loggers": [{"logger": "root", "level": "INFO", "is_set": True}]}
+        ]
+        loggers = (await run("log-level", "m", "--all"))["processes"][0]["loggers"]
+        assert {"mirror_maker", "mirror_maker.link.operator_controls", "local_cluster"} <= {
+            each["logger"] for each in loggers
+        }
+        told = await run("log-level", "b", "mirror_maker=WARN")
+        (told_of,) = told["processes"][0]["loggers"]
+        assert (told_of["before"], told_of["level"]) == ("INFO", "WARN")
+        assert f"{changed}: INFO -> WARN, set by 127.0.0.1, over HTTP" in worker.log_text()
+        await worker.until(partial(is_held, False))
+        await run("mirror", "pause", *TOPIC)
+        await worker.until(partial(is_held, True))
+        assert ordered not in worker.log_text()
+        await run("log-level", "a-b", "--reset", "mirror_maker")
+        assert f"{changed}: WARN -> INFO, that of its parent" in worker.log_text()
+        await run("mirror", "resume", *TOPIC)
+        await worker.until(partial(is_held, False))
+        assert worker.log_text().count(ordered) == 1
+        refused = await asyncio.to_thread(command.complain, "log-level", "m", "mirror_makr=WARN")
+        assert "m has no logger 'mirror_makr'; did you mean 'mirror_maker'?" in refused
+        await run("log-level", "m", "root=DEBUG")
+        await worker.kill()
+        await worker.start()
+        assert await run("log-level", "a-b") == shown
+
+
 async def test_a_rate_holds_over_a_kill_and_is_lifted_while_the_link_runs(
     brokers: Brokers, tmp_path: Path
 ) -> None:

@@ -40,10 +40,16 @@ GUARDED: Final = {
     "mirror": (
         *("GET /metrics", "GET /status", "GET /repair", "POST /repair", "POST /retry"),
         *("POST /pause", "POST /resume", "POST /throttle"),
+        *("GET /loggers", "GET /loggers/root", "PUT /loggers/root"),
     ),
     "aggregator": (
         *("GET /", "GET /metrics", "GET /readyz?verbose=1", "POST /api/v1/translate"),
-        *(f"GET {path}" for path in openapi_document("1")["paths"] if path.startswith("/api/")),
+        "PUT /api/v1/loggers/root",
+        *(
+            f"GET {path.replace('{logger}', 'root')}"
+            for path in openapi_document("1")["paths"]
+            if path.startswith("/api/")
+        ),
     ),
 }
 

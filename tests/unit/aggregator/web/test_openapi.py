@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from aggregator.web.openapi.document import openapi_document
 from tests.unit.aggregator.documented_answers import DocumentedAnswers
 from tests.unit.aggregator.http_world import World
 
-METHODS = {"GET": "get", "POST": "post"}
+METHODS = {"GET": "get", "POST": "post", "PUT": "put"}
 
 
 async def test_every_address_is_documented(world: World) -> None:
@@ -40,12 +41,22 @@ def test_every_schema_is_valid_and_closed() -> None:
         assert f'#/components/schemas/{name}"' in text
 
 
+async def test_parameters_of_a_path_are_the_names_in_it(world: World) -> None:
+    for path, methods in (await world.get("/api/v1/openapi.json"))["paths"].items():
+        for found in methods.values():
+            parameters = [each for each in found.get("parameters", ()) if each["in"] == "path"]
+            assert [each["name"] for each in parameters] == re.findall(r"\{(\w+)\}", path)
+            assert all(each["required"] for each in parameters)
+
+
 async def test_parameters_are_those_that_handlers_take(world: World) -> None:
     for path, methods in (await world.get("/api/v1/openapi.json"))["paths"].items():
         if not path.startswith("/api/"):
             continue
-        known = [each["name"] for each in methods["get"].get("parameters", ())]
-        async with world.client.get(f"{path}?no_such_name=1") as response:
+        address = path.replace("{logger}", "root")
+        parameters = methods["get"].get("parameters", ())
+        known = [each["name"] for each in parameters if each["in"] == "query"]
+        async with world.client.get(f"{address}?no_such_name=1") as response:
             message = (await response.json())["message"]
         assert message.endswith(f"this address takes {', '.join(known)}"), message
 

@@ -59,3 +59,21 @@ async def test_the_words_of_refused_levels(broker: Broker) -> None:
         response = await ask(incremental_alter_configs, api, 1, broker, fields)
         (result,) = response.responses
         assert message in result.error_message
+
+
+async def test_a_change_is_logged_with_its_principal(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    fields = logger_request(config_operation=AlterOperation.SET)
+    await ask(incremental_alter_configs, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, broker, fields)
+    (line,) = [each for each in caplog.messages if LOGGER in each]
+    assert "-> DEBUG, set by User:" in line
+
+
+async def test_the_level_of_a_package_counts_for_its_modules(broker: Broker) -> None:
+    fields = logger_request(config_operation=AlterOperation.SET, name=f"{LOGGER}.package")
+    module = logging.getLogger(f"{LOGGER}.package.module")
+    api = ApiKey.INCREMENTAL_ALTER_CONFIGS
+    (result,) = (await ask(incremental_alter_configs, api, 1, broker, fields)).responses
+    assert result.error_code is ErrorCode.none
+    assert module.isEnabledFor(logging.DEBUG)
