@@ -17,13 +17,20 @@ from mirror_maker.settings import LinkSettings, MirrorSettings, parse_settings
 from topology.admin.cluster_reading import known_offsets, log_dirs
 from topology.audit.published import LinkState, read_link
 from topology.audit.question import AuditUnreadable
-from topology.coordinators.group_reading import list_all_groups
+from topology.coordinators.group_reading import describe_group, list_all_groups
 from topology.deployment.deployment import ClusterView, Deployment, LinkView
 from topology.mirror.worker_http import get
 from topology.problems import DeployError
 from topology.status.liveness import RESPONSE_TIMEOUT_S, ClusterSilent, describe_cluster
 from topology.status.process_http import CallFailed
-from topology.why.facts import ClusterFacts, LinkFacts, PartitionFacts, RecordFacts, TopicFacts
+from topology.why.facts import (
+    ClusterFacts,
+    GroupLag,
+    LinkFacts,
+    PartitionFacts,
+    RecordFacts,
+    TopicFacts,
+)
 from topology.why.record_fate import record_facts
 
 EARLIEST, LATEST = -2, -1
@@ -37,7 +44,8 @@ class Question(NamedTuple):
 
     topics: frozenset[str] = frozenset()
     """Topics of the sources whose offsets and configs matter."""
-    groups: bool = False
+    group: str | None = None
+    """A group whose state and lag matter; with None, no group is read."""
     record: tuple[str, int, int] | None = None
     """Topic, partition, offset."""
 
@@ -89,7 +97,7 @@ async def _collect(
                     deployment.cluster(name),
                     clients[name],
                     wanted | copies | origins,
-                    with_groups=question.groups,
+                    group=question.group,
                 )
                 for name in names
             )
@@ -173,11 +181,12 @@ async def cluster_facts(
     client: KafkaClient,
     topics: Collection[str] | None,
     *,
-    with_groups: bool = False,
+    group: str | None = None,
 ) -> ClusterFacts:
     """Return the facts about a cluster, or why it is silent.
 
-    Configs and offsets are those of the named topics; for None, configs of all of them.
+    Configs and offsets are those of the named topics; for None, configs of all of them. With a
+    group, the facts have every group, and the lag of this one.
     """
     try:
         await describe_cluster(view, RESPONSE_TIMEOUT_S)
@@ -193,7 +202,11 @@ async def cluster_facts(
         ]
         starts = await known_offsets(client, places, EARLIEST)
         ends = await known_offsets(client, places, LATEST)
-        groups = await list_all_groups(client) if with_groups else []
+        listed = [] if group is None else await list_all_groups(client)
+        groups = {str(each["group"]): str(each["state"]) for each in listed}
+        lags: dict[str, GroupLag] = {}
+        if group is not None and group in groups:
+            lags[group] = await _group_lag(client, group)
         return ClusterFacts(
             name=view.name,
             brokers=frozenset(found.brokers),
@@ -201,7 +214,8 @@ async def cluster_facts(
                 name: _topic(topic, configs.get(name), starts, ends)
                 for name, topic in found.topics.items()
             },
-            groups={str(each["group"]): str(each["state"]) for each in groups},
+            groups=groups,
+            group_lags=lags,
             log_dirs=await _log_dirs(client, found.brokers),
         )
     except (ClusterSilent, SecurityError) as error:
@@ -232,6 +246,15 @@ def _topic(
         error=topic.error.name.upper() if topic.error else None,
         configs={name: value for name, (value, _) in described.items()},
     )
+
+
+async def _group_lag(client: KafkaClient, group: str) -> GroupLag:
+    """Return the lag that `heliograph group describe` shows; unknown without an answer."""
+    try:
+        found = await describe_group(client, group)
+    except (DeployError, KafkaError):
+        return GroupLag(None, None)
+    return GroupLag(found["lag"], found["lag_seconds"])
 
 
 async def _log_dirs(

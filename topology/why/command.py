@@ -126,7 +126,7 @@ def _explain(
         record = (place[1], int(place[2]), int(place[3]))
     question = Question(
         topics=frozenset() if kind in (Kind.link, Kind.group) else frozenset({name}),
-        groups=kind in (None, Kind.group),
+        group=name if kind in (None, Kind.group) else None,
         record=record,
     )
     facts = collect(running, status, links, question)
@@ -144,7 +144,7 @@ def _explain(
             causes = explain_record(each.link, each.record)
         else:
             causes = explain_topic(each.link, record[0] if record else name)
-        answers.append(_answer(each.link.name, causes))
+        answers.append(answer_of(each.link.name, causes))
     return why_document(name, kind.value, answers)
 
 
@@ -152,7 +152,8 @@ def _sides(link: Any) -> tuple[Any, Any]:
     return link.source, link.target
 
 
-def _answer(link: str, causes: Sequence[Cause]) -> dict[str, Any]:
+def answer_of(link: str, causes: Sequence[Cause]) -> dict[str, Any]:
+    """Return the answer about one link, as in the JSON."""
     return {
         "link": link,
         "is_well": not any(cause.is_fault for cause in causes),

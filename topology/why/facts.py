@@ -26,6 +26,22 @@ class Cause(NamedTuple):
     """None if it passes by itself, or if nothing needs to be done."""
     is_fault: bool = True
     """False for a remark: what was asked about is well, or as it was configured."""
+    lag_seconds: float | None = None
+    """How far behind what was asked about is: the age of the first record that is not read, or not
+    copied. None if that is unknown, or if the cause is no lag."""
+
+
+def lag_words(records: int | None, seconds: float | None) -> str:
+    """Return a lag in words, such as `50 records, 12 s behind`."""
+    late = "" if seconds is None else f", {seconds:.0f} s"
+    return f"{'an unknown number of' if records is None else records} records{late} behind"
+
+
+class GroupLag(NamedTuple):
+    """The lag of a group in its cluster, as `heliograph group describe` has it; None is unknown."""
+
+    records: int | None
+    seconds: float | None
 
 
 class PartitionFacts(NamedTuple):
@@ -62,6 +78,8 @@ class ClusterFacts:
     topics: Mapping[str, TopicFacts] = field(default_factory=dict)
     groups: Mapping[str, str] = field(default_factory=dict)
     """State of every group, by its name."""
+    group_lags: Mapping[str, GroupLag] = field(default_factory=dict)
+    """Lag of the group that was asked about, by its name."""
     log_dirs: tuple[tuple[int, str, str | None, int | None], ...] = ()
     """(broker, directory, error, usable bytes) of every log directory."""
 

@@ -1,4 +1,4 @@
-"""Why the positions of a group are not on the target of a link. Pure."""
+"""Why the positions of a group are not on the target of a link, and how far it is behind. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from topology.problems import nearest_name
-from topology.why.facts import Cause, LinkFacts
+from topology.why.facts import Cause, LinkFacts, lag_words
 from topology.why.link_causes import whole_link
 from topology.why.pattern_misses import matching, near_miss
 
@@ -64,7 +64,11 @@ whether it is a fault."""
 
 
 def explain_group(link: LinkFacts, group: str) -> list[Cause]:
-    """Return why a group's positions are not synced; [] if all are exact."""
+    """Return why a group's positions are not synced, and how far it is behind in both clusters."""
+    return [*_unsynced(link, group), *_behind(link, group)]
+
+
+def _unsynced(link: LinkFacts, group: str) -> list[Cause]:
     settings = link.settings
     if not settings.sync_group_offsets:
         return [
@@ -90,6 +94,19 @@ def explain_group(link: LinkFacts, group: str) -> list[Cause]:
         )
     causes += _positions(link, group)
     return causes
+
+
+def _behind(link: LinkFacts, group: str) -> Iterator[Cause]:
+    for cluster in (link.source, link.target):
+        lag = cluster.group_lags.get(group)
+        if lag is not None and lag.records != 0:
+            yield Cause(
+                "group_behind",
+                f"{group} is {lag_words(*lag)} on {cluster.name}",
+                f"`heliograph group describe {group} -c {cluster.name}` shows each partition",
+                is_fault=False,
+                lag_seconds=lag.seconds,
+            )
 
 
 def _not_selected(link: LinkFacts, group: str) -> Iterator[Cause]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from topology.why.cluster_causes import disk_causes, silence
-from topology.why.facts import Cause, LinkFacts
+from topology.why.facts import Cause, LinkFacts, lag_words
 
 NOT_RUNNING: Final = frozenset({"stopped", "restarting", "not_answering", "failed_to_start"})
 MAP_UNWRITTEN_SECONDS_MAX: Final = 30.0
@@ -163,6 +163,8 @@ def _behind(link: LinkFacts, worker: Mapping[str, Any]) -> Iterator[Cause]:
     lag = worker.get("lag_records")
     if not lag:
         return
+    seconds = worker.get("lag_seconds")
+    behind = lag_words(lag, seconds)
     controls = worker.get("controls") or {}
     limits = []
     for side in ("source", "target"):
@@ -174,16 +176,16 @@ def _behind(link: LinkFacts, worker: Mapping[str, Any]) -> Iterator[Cause]:
     if limits:
         yield Cause(
             "throttled",
-            f"link {link.name} is {lag} records behind, and throttled to {' and '.join(limits)}",
+            f"link {link.name} is {behind}, and throttled to {' and '.join(limits)}",
             f"`heliograph mirror throttle --link {link.name}` changes it; 0 is no limit",
+            lag_seconds=seconds,
         )
     elif link.state in ("catching_up", "running"):
-        seconds = worker.get("lag_seconds")
-        late = "" if seconds is None else f", {seconds:.0f} s"
         yield Cause(
             "catching_up",
-            f"link {link.name} is {lag} records{late} behind, and copies",
+            f"link {link.name} is {behind}, and copies",
             is_fault=link.state == "catching_up",
+            lag_seconds=seconds,
         )
 
 

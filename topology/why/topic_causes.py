@@ -13,7 +13,7 @@ from mirror_maker.link.topic_plan import colliding_topics, link_topics
 from mirror_maker.rules.topic_filter import is_internal_topic
 from topology.problems import nearest_name
 from topology.why.cluster_causes import disk_causes, partition_causes
-from topology.why.facts import Cause, LinkFacts
+from topology.why.facts import Cause, LinkFacts, lag_words
 from topology.why.link_causes import is_paused, is_stopped, stopped_cause, whole_link
 from topology.why.pattern_misses import matching, near_miss
 
@@ -179,9 +179,16 @@ def _nothing_wrong(link: LinkFacts, topic: str) -> Iterator[Cause]:
             is_fault=False,
         )
         return
-    lag = [flow["lag_records"] for flow in flows]
-    behind = "an unknown number of" if None in lag else str(sum(lag))
-    yield Cause("copied", f"{topic} is copied into {copy}, {behind} records behind", is_fault=False)
+    lags = [flow["lag_records"] for flow in flows]
+    ages = [flow["lag_seconds"] for flow in flows]
+    records = None if None in lags else sum(lags)
+    seconds = None if None in ages else max(ages)
+    yield Cause(
+        "copied",
+        f"{topic} is copied into {copy}, {lag_words(records, seconds)}",
+        is_fault=False,
+        lag_seconds=seconds,
+    )
     if link.settings.origin == "local":
         yield Cause(
             "origin_local",

@@ -33,6 +33,7 @@ FLOW: dict[str, Any] = {
     "trouble": None,
     "reason": None,
     "lag_records": 0,
+    "lag_seconds": 0.0,
 }
 WORKER: dict[str, Any] = {
     "flows": [FLOW],
