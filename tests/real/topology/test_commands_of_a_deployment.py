@@ -180,6 +180,47 @@ def test_why(command: HeliographCommand) -> None:
     assert "did you mean 'jfk-nyc'?" in said
 
 
+def test_why_says_how_many_seconds_a_group_is_behind(command: HeliographCommand) -> None:
+    """By the function of `group describe`, at the source of the link."""
+    command._done(("consume", "flights", "-c", "jfk", "--group", "slow", "-n", "1"), 0)
+    before = command.run("group", "describe", "slow", "-c", "jfk")["groups"][0]
+    assert (before["lag"], before["state"]) == (1, "Empty")
+    document = command.run("why", "slow", "--link", "jfk-nyc", code=4)
+    assert document["kind"] == "group"
+    causes = document["answers"][0]["causes"]
+    assert [each["code"] for each in causes] == ["sync_off", "group_behind"]
+    after = command.run("group", "describe", "slow", "-c", "jfk")["groups"][0]
+    seconds = causes[1]["lag_seconds"]
+    assert before["lag_seconds"] < seconds < after["lag_seconds"]
+    assert causes[1]["sentence"] == f"slow is 1 records, {seconds:.0f} s behind on jfk"
+    assert causes[0]["lag_seconds"] is None
+
+
+def test_levels_change_in_all_processes_of_an_aggregate(command: HeliographCommand) -> None:
+    processes = ["mirror-nyc", "aggregator-nyc"]
+    changed = command.run("log-level", "nyc", "local_cluster.client=DEBUG")["processes"]
+    assert [each["process"] for each in changed] == processes
+    try:
+        for each in changed:
+            assert (each["loggers"][0]["before"], each["loggers"][0]["level"]) == ("INFO", "DEBUG")
+            log = (command.state_dir / "logs" / f"{each['process']}.log").read_text()
+            lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+            told = [line for line in lines if line["logger"] == "local_cluster.log_levels"]
+            assert told[-1]["message"].startswith(
+                "level of logger local_cluster.client: INFO -> DEBUG, set by 127.0.0.1"
+            )
+        shown = command.run("log-level", "jfk-nyc")["processes"]
+        assert [each["process"] for each in shown] == ["mirror-nyc"]
+        levels = {each["logger"]: each["level"] for each in shown[0]["loggers"]}
+        assert levels["local_cluster.client"] == "DEBUG"
+    finally:
+        command.run("log-level", "nyc", "--reset", "local_cluster.client")
+    said = command.complain("log-level", "broker-nyc-1", code=2)
+    assert "`heliograph config set broker-logger 1 LOGGER=LEVEL -c nyc`" in said
+    said = command.complain("log-level", "aggregator-nyc", "aggregator.map=DEBUG")
+    assert "did you mean 'aggregator.maps'?" in said
+
+
 def test_doctor_and_support_bundle(command: HeliographCommand, tmp_path: Path) -> None:
     deadline_s = time.monotonic() + WAIT_S
     done = command._done(("doctor", "-o", "json"), None)
@@ -216,4 +257,5 @@ def test_every_process_logs_json_if_the_file_says_so(command: HeliographCommand)
         lines = (command.state_dir / "logs" / f"{key}.log").read_text().splitlines()
         entries = [json.loads(line) for line in lines if line.startswith("{")]
         assert {"timestamp", "level", "logger", "message", "pid"} <= set(entries[-1]), key
-        assert not [line for line in lines if " INFO " in line or " WARNING " in line], key
+        others = [line for line in lines if not line.startswith("{")]
+        assert not [line for line in others if " INFO " in line or " WARNING " in line], key
