@@ -42,9 +42,11 @@ from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
 from spark_global.source.options import ReadOptions
 from spark_global.source.tables import RECORDS_TABLE
 from spark_global.sql import explain_error
+from spark_global.streaming.lag import LagHistory
 from spark_global.streaming.moving import cluster_id_of
 from spark_global.streaming.planner import Limits, StreamPlanner
 from spark_global.streaming.positions import CheckpointError, StreamPositions
+from spark_global.streaming.progress import notes_of_topics
 from spark_global.streaming.publishing import publish_positions
 from spark_global.values.declaring import Decoding
 from spark_global.values.not_decodable import SchemaFileError
@@ -66,6 +68,7 @@ STATE_SECONDS: Final = 60.0
 """Seconds after which a table without new records gets its new `complete-through`."""
 
 _US_PER_HOUR: Final = 3_600_000_000
+_MS_PER_SECOND: Final = 1_000
 
 Ends = Mapping[TopicPartition, int]
 
@@ -202,6 +205,8 @@ class _Keeper:
         self._planner = StreamPlanner(options)
         self._completeness = Completeness(self._planner, StatementReader(options.maps))
         self._state_since = time.monotonic()
+        self._history = LagHistory()
+        self._batches = 0
 
     async def close(self) -> None:
         await self._planner.close()
@@ -210,7 +215,7 @@ class _Keeper:
     def run(self) -> TableState:
         """Commit batches until the end, or until something raises."""
         held = self._writer.state.positions
-        self._publish(held)
+        self._publish(held, {})
         target = None
         if self._wanted.stops_at_end:
             target = self._runner.run(self._completeness.look())
@@ -220,7 +225,8 @@ class _Keeper:
             if end != held:
                 self._commit(held, end, self._write(held, end))
                 held = end
-                self._publish(held)
+                self._batches += 1
+                self._publish(held, self._notes(held))
                 if self._has_more(held, target):
                     continue
             if target is not None and not self._has_more(held, target):
@@ -290,10 +296,22 @@ class _Keeper:
         ends = survey.known_ends if target is None else target
         return any(held.offsets.get(at, -1) < end for at, end in ends.items())
 
-    def _publish(self, positions: StreamPositions) -> None:
-        if self._options.group is not None:
-            publishing = publish_positions(self._options.cluster, self._options.group, positions)
-            self._runner.run(publishing)
+    def _notes(self, positions: StreamPositions) -> dict[str, str]:
+        """Return how far the table is behind each datacenter, as texts beside its offsets."""
+        now, datacenters = time.time(), self._planner.datacenters
+        self._history.add(now, self._planner.stable_ends)
+        return notes_of_topics(
+            self._history.lag(positions.offsets, datacenters),
+            datacenters,
+            query=".".join(self._wanted.identifier),
+            batch=self._batches,
+            at_ms=round(now * _MS_PER_SECOND),
+        )
+
+    def _publish(self, positions: StreamPositions, notes: Mapping[str, str]) -> None:
+        options = self._options
+        if options.group is not None:
+            self._runner.run(publish_positions(options.cluster, options.group, positions, notes))
 
 
 def _topic(aggregate: Aggregate, wanted: KeptTable) -> str:

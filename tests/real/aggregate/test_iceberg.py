@@ -100,6 +100,10 @@ def test_one_table_over_all_datacenters(
     nyc.run(nyc.copy("sfo.h", range(3_610, 3_615)))
     nyc.run(nyc.publish_map("sfo", "h", 25))
     keep_table(spark, aggregate, kept(place))
+    # Lag tools see how far the table is behind each datacenter.
+    progress = load_table(spark, aggregate, "progress").where("`group` = 'keeper'").collect()
+    behind = [(row.datacenter, row.query, row.records_behind) for row in progress]
+    assert sorted(behind) == [("SFO", "nyc.global_h", 0), ("sea", "nyc.global_h", 0)]
     expected = Counter(
         [("SFO", SHIFT + i, f"sfo.h {3_590 + i}".encode()) for i in range(25)]
         + [("sea", SHIFT + i, f"sea.h {i}".encode()) for i in range(5)]
