@@ -7,5 +7,6 @@ Reading order:
     question  one question: its statement, its inputs, its parameters
     records   questions about records: joins, duplicates, conflicts, windows, gaps
     windows   windows of record time, and whether they are complete
+    completeness  until when copies are complete, and what holds them back
     offsets   questions about offsets: lag, translation, loss, drift, heartbeats
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spark_global.catalogue.completeness import COMPLETE_THROUGH
 from spark_global.catalogue.question import Question
 
 GROUP_LAG: Final = Question(
@@ -80,28 +81,6 @@ PARTITION_DRIFT: Final = Question(
         FROM (SELECT topic, datacenter, count(DISTINCT partition) AS partitions
               FROM {end_offsets} WHERE datacenter IS NOT NULL GROUP BY topic, datacenter)
         GROUP BY topic HAVING count(DISTINCT partitions) > 1
-        """,
-)
-
-COMPLETE_THROUGH: Final = Question(
-    name="complete_through",
-    about="Until when a datacenter's copies of a topic are complete, and what holds it back; a row "
-    "without a datacenter is over all of them. Null is unknown.",
-    inputs=("completeness",),
-    statement="""
-        SELECT topic, datacenter,
-               if(count(complete_through) = count(*), min(complete_through), NULL)
-                 AS complete_through,
-               min_by(source, place) AS held_by_datacenter,
-               min_by(partition, place) AS held_by_partition, min_by(held_by, place) AS held_by,
-               if(count(complete_through) = count(*),
-                  timestampdiff(SECOND, min(complete_through), current_timestamp()), NULL)
-                 AS seconds_behind
-        FROM (SELECT *, datacenter AS source,
-                     struct(complete_through IS NOT NULL, complete_through, datacenter, partition)
-                       AS place
-              FROM {completeness})
-        GROUP BY GROUPING SETS ((topic, datacenter), (topic))
         """,
 )
 

@@ -3,7 +3,8 @@
 A window is complete in a datacenter when the datacenter's `complete_through` passes its end: all
 that its clusters had committed by then is copied. Producers may commit a record after the end of
 its window, so `lateness_seconds` waits longer. A datacenter of which nothing is known is never
-complete.
+complete. `with_gaps` names the datacenters whose mirrors left records out, whenever that was. A
+complete window with such a datacenter is complete with gaps.
 
     strict_windows      waits: only windows that are complete in every datacenter
     fast_windows        goes on: every window, and the datacenters that are missing
@@ -18,6 +19,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any, Final
 
+from spark_global.catalogue.completeness import PARTS
 from spark_global.catalogue.question import Question
 
 WINDOW_INPUTS: Final = ("completeness", "end_offsets", "records")
@@ -26,37 +28,35 @@ _PARAMETERS: Final[MappingProxyType[str, Any]] = MappingProxyType(
 )
 _LATENESS: Final = "make_interval(0, 0, 0, 0, 0, 0, :lateness_seconds)"
 
-_STATED: Final = """
-    parts AS (
-      SELECT topic, datacenter, partition FROM {completeness} WHERE datacenter IS NOT NULL
-      UNION
-      SELECT topic, datacenter, partition FROM {end_offsets}
-      WHERE datacenter IS NOT NULL AND mapped_source_offset IS NOT NULL),
+_STATED: Final = f"""
+    {PARTS},
     stated AS (
       SELECT topic, datacenter,
              if(count(complete_through) = count(*), min(complete_through), NULL)
-               AS complete_through
-      FROM parts LEFT JOIN {completeness} USING (topic, datacenter, partition)
+               AS complete_through,
+             coalesce(sum(gaps), 0L) > 0 AS with_gaps
+      FROM parts LEFT JOIN {{completeness}} USING (topic, datacenter, partition)
       GROUP BY topic, datacenter),
     counted AS (
       SELECT window(timestamp, :window) AS span, topic, datacenter, count(*) AS records,
              sum(coalesce(length(value), 0)) AS value_bytes
-      FROM {records} GROUP BY window(timestamp, :window), topic, datacenter)
+      FROM {{records}} GROUP BY window(timestamp, :window), topic, datacenter)
 """
 """Per datacenter of a topic: until when all of its partitions are complete, null if one of them is
-unknown; and the windows."""
+unknown, and whether records were left out; and the windows."""
 
 _ALL_WINDOWS: Final = f"""
     WITH {_STATED},
     vectors AS (
-      SELECT topic, map_from_entries(collect_list(struct(datacenter, complete_through))) AS vector
+      SELECT topic, map_from_entries(collect_list(struct(datacenter, complete_through))) AS vector,
+             sort_array(collect_list(datacenter) FILTER (WHERE with_gaps)) AS with_gaps
       FROM stated GROUP BY topic),
     totals AS (
       SELECT span, topic, sum(records) AS records, sum(value_bytes) AS value_bytes,
              sort_array(collect_set(datacenter)) AS datacenters
       FROM counted GROUP BY span, topic),
     members AS (
-      SELECT totals.*, vector,
+      SELECT totals.*, vector, coalesce(with_gaps, array()) AS with_gaps,
              array_union(array_distinct(flatten(collect_set(datacenters)
                                                   OVER (PARTITION BY totals.topic))),
                          coalesce(map_keys(vector), array())) AS members
@@ -73,7 +73,7 @@ STRICT_WINDOWS: Final = Question(
     inputs=WINDOW_INPUTS,
     parameters=_PARAMETERS,
     statement=f"""{_ALL_WINDOWS}
-        SELECT span.start AS window_start, topic, records, value_bytes, datacenters
+        SELECT span.start AS window_start, topic, records, value_bytes, datacenters, with_gaps
         FROM found WHERE size(missing) = 0
         """,
 )
@@ -85,7 +85,7 @@ FAST_WINDOWS: Final = Question(
     parameters=_PARAMETERS,
     statement=f"""{_ALL_WINDOWS}
         SELECT span.start AS window_start, topic, records, value_bytes, datacenters, missing,
-               size(missing) = 0 AS is_complete
+               with_gaps, size(missing) = 0 AS is_complete
         FROM found
         """,
 )
@@ -102,7 +102,8 @@ DATACENTER_WINDOWS: Final = Question(
                complete_through,
                coalesce(complete_through >= span.end + {_LATENESS}, false)
                  AND NOT bool_or(counted.datacenter IS NULL)
-                           OVER (PARTITION BY counted.topic, span) AS is_complete
+                           OVER (PARTITION BY counted.topic, span) AS is_complete,
+               coalesce(with_gaps, false) AS with_gaps
         FROM counted LEFT JOIN stated
           ON counted.topic = stated.topic AND counted.datacenter = stated.datacenter
         """,

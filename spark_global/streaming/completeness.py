@@ -2,11 +2,12 @@
 
 With option `carry_completeness` the positions of a stream also have
 
-    "complete": {"JFK": {"through": 1385600000000, "proved": null}}
+    "complete": {"JFK": {"through": 1385600000000, "proved": null, "gaps": 0}}
 
 in milliseconds. Every record that the datacenter committed before `through` lies below the
-positions, or was left out. It is in the checkpoint, so a batch that runs again says the same. Each
-datacenter with a copy or a statement is named, with nulls while nothing is known.
+positions, or was left out; `gaps` counts the entries of the journals about what was left out. It is
+in the checkpoint, so a batch that runs again says the same. Each datacenter with a copy or a
+statement is named, with nulls while nothing is known.
 
 The order matters: first the statements are read, then the ends of the copies, then the positions.
 """
@@ -24,7 +25,7 @@ from spark_global.source.options import ReadOptions
 from spark_global.streaming.planner import StreamPlanner, Survey
 from spark_global.streaming.positions import COMPLETE, StreamPositions
 
-_NOTHING: Final[Mapping[str, int | None]] = {"through": None, "proved": None}
+_NOTHING: Final[Mapping[str, int | None]] = {"through": None, "proved": None, "gaps": 0}
 
 
 class CompletenessFollower:
@@ -57,7 +58,7 @@ class CompletenessFollower:
         copied = _datacenters(survey)
         stated = without_copies(survey, self._statements, self._topic)
         reached = {
-            name: {"through": each.through_ms, "proved": each.proved_ms}
+            name: {"through": each.through_ms, "proved": each.proved_ms, "gaps": each.gaps}
             for name, each in self._stated.reached(end).items()
         }
         before: Mapping[str, Any] = start.get(COMPLETE, {})

@@ -65,6 +65,8 @@ class Complete(NamedTuple):
     through_ms: int | None
     proved_ms: int | None
     """The same, and no later leader epoch can withdraw it."""
+    gaps: int = 0
+    """Entries of the journals of its links: records that were left out."""
 
 
 UNKNOWN: Final = Complete(None, None)
@@ -82,6 +84,8 @@ class WindowRow(NamedTuple):
     """Members that are not complete."""
     is_late: bool
     """The records came after the window was closed; this row has only them."""
+    with_gaps: list[str]
+    """Datacenters that the row is about whose mirrors left records out, whenever that was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,25 +136,27 @@ def close_windows(
         opened=opened, complete=members, closed_ms=_closed(state.closed_ms, members)
     )
     rows = [
-        _row(span, counts, how, is_late=True)
+        _row(span, counts, how, members, is_late=True)
         for span, each in sorted(late.items())
         for counts in _by_row(each, how)
     ]
+    has_same_gaps = _with_gaps(members) == _with_gaps(state.complete)
     for span in sorted(opened):
         if how.kind is WindowKind.FAST:
             missing = _missing(members, span, how)
             if missing is None:
                 continue  # records of unknown origin, before the first datacenter is known
             # A window that records or a datacenter's completeness have changed.
-            if span in touched or missing != _missing(state.complete, span, how):
-                rows.append(_row(span, opened[span], how, missing))
+            is_as_before = missing == _missing(state.complete, span, how) and has_same_gaps
+            if span in touched or not is_as_before:
+                rows.append(_row(span, opened[span], how, members, missing))
             if not missing:
                 del opened[span]
             continue
         for counts in _by_row(opened[span], how):
             whose = _whose(next(iter(counts)), how)
             if span.end_ms + how.lateness_ms <= after.closed_ms.get(whose, _BEFORE_ALL):
-                rows.append(_row(span, counts, how))
+                rows.append(_row(span, counts, how, members))
                 for name in counts:
                     del opened[span][name]
         if not opened[span]:
@@ -183,17 +189,21 @@ def _row(
     span: Span,
     counts: Mapping[str, Count],
     how: Closing,
+    members: Mapping[str, Complete],
     missing: Iterable[str] = (),
     *,
     is_late: bool = False,
 ) -> WindowRow:
+    datacenters = sorted(name for name in counts if name != ALL)
+    is_of_all = how.kind is not WindowKind.DATACENTER
     return WindowRow(
         start_ms=span.start_ms,
-        datacenters=sorted(name for name in counts if name != ALL),
+        datacenters=datacenters,
         records=sum(each.records for each in counts.values()),
         value_bytes=sum(each.value_bytes for each in counts.values()),
         missing=sorted(missing),
         is_late=is_late,
+        with_gaps=[each for each in _with_gaps(members) if is_of_all or each in datacenters],
     )
 
 
@@ -209,11 +219,19 @@ def _missing(members: Mapping[str, Complete], span: Span, how: Closing) -> list[
     )
 
 
+def _with_gaps(members: Mapping[str, Complete]) -> list[str]:
+    return sorted(name for name, each in members.items() if each.gaps)
+
+
 def _newer(before: Complete, news: Complete) -> Complete:
-    """Return what holds after news: what is proved stays, the rest may be withdrawn."""
+    """Return what holds after news: what is proved stays, the rest may be withdrawn.
+
+    A gap stays one, also if another worker says so no more.
+    """
     proved = [each for each in (before.proved_ms, news.proved_ms) if each is not None]
     through = [each for each in (news.through_ms, *proved) if each is not None]
-    return Complete(max(through, default=None), max(proved, default=None))
+    gaps = max(before.gaps, news.gaps)
+    return Complete(max(through, default=None), max(proved, default=None), gaps)
 
 
 def _closed(before: Mapping[str, int], members: Mapping[str, Complete]) -> dict[str, int]:

@@ -57,6 +57,7 @@ _COLUMNS: Final = {
     "value_bytes": LongType(),
     "datacenters": _NAMES,
     "missing": _NAMES,
+    "with_gaps": _NAMES,
     "is_complete": BooleanType(),
     "is_late": BooleanType(),
 }
@@ -150,7 +151,9 @@ def count_windows(records: DataFrame, window: str) -> Iterator[Counted]:
 def as_frame(session: SparkSession, wanted: Windowing, rows: Sequence[WindowRow]) -> DataFrame:
     """Return the rows as a DataFrame with the columns of their kind."""
     names = [name for name in _COLUMNS if name not in _LEFT_OUT[wanted.how.kind]]
-    schema = StructType([StructField(name, _COLUMNS[name]) for name in names])
+    is_of_one = wanted.how.kind is WindowKind.DATACENTER
+    types = _COLUMNS | ({"with_gaps": BooleanType()} if is_of_one else {})
+    schema = StructType([StructField(name, types[name]) for name in names])
     found = []
     for row in rows:
         columns: dict[str, Any] = {
@@ -161,6 +164,7 @@ def as_frame(session: SparkSession, wanted: Windowing, rows: Sequence[WindowRow]
             "value_bytes": row.value_bytes,
             "datacenters": row.datacenters,
             "missing": row.missing,
+            "with_gaps": bool(row.with_gaps) if is_of_one else row.with_gaps,
             "is_complete": not row.missing,
             "is_late": row.is_late,
         }

@@ -66,6 +66,7 @@ def too_late(before: AskedState, earlier: Iterable[Counted], how: Closing) -> li
             value_bytes=0,
             missing=[],
             is_late=True,
+            with_gaps=[],
         )
         for each in earlier
         if is_closed(before.windows, each, how)

@@ -1,6 +1,7 @@
 """The state of windows after a batch as JSON, with the rows of the batch. Pure.
 
-A batch that runs again takes its rows from here, also if its options are others by then.
+A batch that runs again takes its rows from here, also if its options are others by then. A state
+that an older version wrote has no gaps: they are taken as unknown, and none is named.
 """
 
 from __future__ import annotations
@@ -53,15 +54,24 @@ def decode_state(text: bytes, kind: WindowKind) -> tuple[WindowState, list[Windo
             complete={name: Complete(*each) for name, each in document["complete"].items()},
             closed_ms=document["closed_ms"],
         )
-        return state, [WindowRow(*row) for row in document["rows"]]
+        return state, [_decode_row(row) for row in document["rows"]]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(f"the state of windows is broken: {error!r}") from error
 
 
+def _decode_row(fields: list[Any]) -> WindowRow:
+    is_older = len(fields) == len(WindowRow._fields) - 1
+    whole = [*fields, []] if is_older else fields
+    return WindowRow(*whole)
+
+
 def complete_of_batch(offsets: str) -> Mapping[str, Complete]:
     """Return how complete a batch is, by the text of its file in the checkpoint's `offsets`."""
     document: Any = json.loads(offsets.splitlines()[-1])
     found: Mapping[str, Any] = document.get(COMPLETE, {})
-    return {name: Complete(each["through"], each["proved"]) for name, each in found.items()}
+    return {
+        name: Complete(each["through"], each["proved"], each.get("gaps", 0))
+        for name, each in found.items()
+    }

@@ -164,7 +164,13 @@ class Aggregated:
             )
 
     async def state_complete(
-        self, source: str, topic: str, end: int, through_ms: int, hold: Hold = NO_HOLD
+        self,
+        source: str,
+        topic: str,
+        end: int,
+        through_ms: int,
+        hold: Hold = NO_HOLD,
+        gaps: int = 0,
     ) -> None:
         """State that a copy with the source offsets below `end` is complete through a time."""
         name = completeness_topic_name(f"{source}-nyc")
@@ -184,7 +190,7 @@ class Aggregated:
             end=end,
             complete_through_ms=through_ms,
             proved_through_ms=through_ms,
-            gaps=0,
+            gaps=gaps,
             hold=hold,
         )
         now_ms = round(time.time() * 1_000)

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from aggregator.completeness.parts import CompletenessState
 from mirror_maker.formats.mm2 import Heartbeat, encode_heartbeat
+from spark_global.catalogue.completeness import COMPLETE_THROUGH
 from spark_global.catalogue.offsets import (
     AUDIT_BUCKETS,
-    COMPLETE_THROUGH,
     GROUP_LAG,
     HEARTBEAT_MATRIX,
     LOSS_NOW,
@@ -207,7 +208,9 @@ def test_gaps_and_what_the_journal_says_of_them(spark: SparkSession, records: Da
     ]
 
 
-def stated(datacenter: str, partition: int, through: float | None) -> dict[str, Any]:
+def stated(
+    datacenter: str, partition: int, through: float | None, gaps: int = 0
+) -> dict[str, Any]:
     """Return a row of `completeness`."""
     return {
         "link": datacenter,
@@ -215,9 +218,10 @@ def stated(datacenter: str, partition: int, through: float | None) -> dict[str, 
         "topic": "orders",
         "partition": partition,
         "complete_through": None if through is None else at(through),
-        "gaps": 0,
+        "gaps": gaps,
         "position": 0,
         "held_by": "an open transaction" if datacenter == "us" else None,
+        "held_since": at(5) if datacenter == "us" else None,
         "worker": "w",
         "stated_at": at(0),
     }
@@ -237,8 +241,12 @@ def mapped(datacenter: str, partition: int) -> dict[str, Any]:
 
 
 EU, US = stated("eu", 0, 700), stated("us", 0, 600)
+US_WITH_GAPS = stated("us", 1, 650, gaps=2)
+"""Entries of the journal of one partition."""
 SITUATIONS: Mapping[str, tuple[dict[str, Any], ...]] = {
     "all": (EU, US),
+    "all-and-us-has-gaps": (EU, US, US_WITH_GAPS),
+    "us-has-gaps-and-is-before-300": (EU, stated("us", 0, 299.9), US_WITH_GAPS),
     "eu-is-at-300": (EU, stated("eu", 1, 300), US),
     "us-is-before-300": (EU, stated("us", 0, 299.9)),
     "a-partition-is-unknown": (EU, stated("eu", 1, None), US),
@@ -268,6 +276,8 @@ def test_windows_that_wait_and_windows_that_go_on(spark: SparkSession) -> None:
     )
     missing: dict[str, list[list[str]]] = {
         "all": [[], []],
+        "all-and-us-has-gaps": [[], []],
+        "us-has-gaps-and-is-before-300": [["us"], ["us"]],
         "eu-is-at-300": [[], ["eu"]],
         "us-is-before-300": [["us"], ["us"]],
         "a-partition-is-unknown": [["eu"], ["eu"]],
@@ -275,32 +285,39 @@ def test_windows_that_wait_and_windows_that_go_on(spark: SparkSession) -> None:
         "a-datacenter-is-silent": [["ap"], ["ap"]],
         "all-are-silent": [["eu", "us"], ["eu", "us"]],
     }
-    named = ("topic", "window_start", "records", "missing", "is_complete")
+    named = ("topic", "window_start", "records", "missing", "with_gaps", "is_complete")
     expected = [
-        (topic, start, 4, names, not names)
+        (topic, start, 4, names, ["us"] if "us-has-gaps" in topic else [], not names)
         for topic, windows in missing.items()
         for start, names in zip((0.0, 300.0), windows, strict=True)
     ]
     assert found(FAST_WINDOWS(*frames), *named) == sorted(expected, key=str)
-    columns = ("topic", "window_start", "records", "datacenters")
+    columns = ("topic", "window_start", "records", "datacenters", "with_gaps")
     both, only_us = ["eu", "us"], ["us"]
     assert found(STRICT_WINDOWS(*frames), *columns) == [
-        ("all", 0.0, 4, both),
-        ("all", 300.0, 4, only_us),
-        ("eu-is-at-300", 0.0, 4, both),
+        ("all", 0.0, 4, both, []),
+        ("all", 300.0, 4, only_us, []),
+        ("all-and-us-has-gaps", 0.0, 4, both, ["us"]),
+        ("all-and-us-has-gaps", 300.0, 4, only_us, ["us"]),
+        ("eu-is-at-300", 0.0, 4, both, []),
     ]
     # Producers may be late.
     late = STRICT_WINDOWS(*frames, lateness_seconds=1)
-    assert found(late, *columns) == [("all", 0.0, 4, both)]
+    assert found(late, *columns[:4]) == [
+        ("all", 0.0, 4, both),
+        ("all-and-us-has-gaps", 0.0, 4, both),
+    ]
 
 
 def test_windows_of_each_datacenter_by_itself(spark: SparkSession, records: DataFrame) -> None:
     unknown = spark.createDataFrame(
         [(None, *record("us", None, 350, "k", "v", copy=90)[1:])], records.schema
     )
-    completeness = table(spark, "completeness", stated("eu", 0, 300), stated("us", 0, 900))
+    completeness = table(spark, "completeness", stated("eu", 0, 300, gaps=1), stated("us", 0, 900))
     ends = table(spark, "end_offsets", mapped("eu", 0), mapped("us", 0))
     columns = ("window_start", "datacenter", "records", "complete_through", "is_complete")
+    gaps = found(DATACENTER_WINDOWS(completeness, ends, records), "datacenter", "with_gaps")
+    assert gaps == [("eu", True), ("us", False), ("us", False)]
     assert found(DATACENTER_WINDOWS(completeness, ends, records), *columns) == [
         (0.0, "eu", 3, 300.0, True),
         (0.0, "us", 1, 900.0, True),
@@ -313,16 +330,60 @@ def test_windows_of_each_datacenter_by_itself(spark: SparkSession, records: Data
     ]
 
 
-def test_completeness_and_the_audit_by_bucket(spark: SparkSession) -> None:
-    rows = (stated("eu", 0, 700), stated("eu", 1, 650), stated("us", 0, None), stated("us", 1, 10))
-    answer = COMPLETE_THROUGH(table(spark, "completeness", *rows))
-    assert found(
-        answer, "datacenter", "complete_through", "held_by_datacenter", "held_by_partition"
-    ) == [("eu", 650.0, "eu", 1), ("us", None, "us", 0), (None, None, "us", 0)]
-    assert found(answer.where("datacenter = 'us'"), "held_by", "seconds_behind") == [
-        ("an open transaction", None)
-    ]
+COMPLETE, WITH_GAPS, UNKNOWN = (
+    CompletenessState.COMPLETE.value,
+    CompletenessState.WITH_GAPS.value,
+    CompletenessState.UNKNOWN.value,
+)
 
+
+def test_completeness_by_datacenter_and_over_all(spark: SparkSession) -> None:
+    def of_topic(topic: str, *rows: dict[str, Any]) -> list[dict[str, Any]]:
+        return [row | {"topic": topic} for row in rows]
+
+    completeness = table(
+        spark,
+        "completeness",
+        *of_topic("whole", stated("eu", 0, 700), stated("us", 0, 600)),
+        *of_topic("gaps", stated("eu", 0, 700, 3), stated("eu", 1, 650, 1), stated("us", 0, 900)),
+        *of_topic("held", stated("eu", 0, 700, 1), stated("us", 0, None), stated("us", 1, 10)),
+        *of_topic("silent", stated("eu", 0, 700)),
+    )
+    ends = table(
+        spark,
+        "end_offsets",
+        *(mapped("eu", 0) | {"topic": topic} for topic in ("whole", "gaps", "held", "silent")),
+        *of_topic("silent", mapped("us", 0)),
+    )
+    answer = COMPLETE_THROUGH(completeness, ends).cache()
+    columns = ("topic", "datacenter", "complete_through", "state", "gaps")
+    assert found(answer, *columns) == [
+        ("gaps", "eu", 650.0, WITH_GAPS, 4),
+        ("gaps", "us", 900.0, COMPLETE, 0),
+        ("gaps", None, 650.0, WITH_GAPS, 4),
+        ("held", "eu", 700.0, WITH_GAPS, 1),
+        ("held", "us", None, UNKNOWN, 0),
+        ("held", None, None, UNKNOWN, 1),
+        ("silent", "eu", 700.0, COMPLETE, 0),
+        ("silent", "us", None, UNKNOWN, 0),
+        ("silent", None, None, UNKNOWN, 0),
+        ("whole", "eu", 700.0, COMPLETE, 0),
+        ("whole", "us", 600.0, COMPLETE, 0),
+        ("whole", None, 600.0, COMPLETE, 0),
+    ]
+    holders = ("topic", "held_by_datacenter", "held_by_partition", "held_by", "held_since")
+    assert found(answer.where("datacenter IS NULL"), *holders) == [
+        ("gaps", "eu", 1, None, None),
+        ("held", "us", 0, "an open transaction", 5.0),
+        ("silent", "us", 0, "its mirror has stated nothing about it", None),
+        ("whole", "us", 0, "an open transaction", 5.0),
+    ]
+    of_us = answer.where("datacenter = 'us'").selectExpr("topic", "seconds_behind IS NULL AS unknown")
+    behind = found(of_us, "topic", "unknown")
+    assert behind == [("gaps", False), ("held", True), ("silent", True), ("whole", False)]
+
+
+def test_the_audit_by_bucket(spark: SparkSession) -> None:
     def verdict(bucket: float | None, name: str, count: int, **fields: Any) -> dict[str, Any]:
         return {
             "link": "eu",

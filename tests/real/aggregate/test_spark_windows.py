@@ -48,15 +48,23 @@ class Mirrors:
         for name in self._copied:
             nyc.run(nyc.create(f"{name}.{topic}"))
 
-    def copy(self, source: str, *seconds: range, through: int, keys: int = 0) -> None:
-        """Copy records of these seconds, and state that all before `through` is copied."""
+    def copy(
+        self, source: str, *seconds: range, through: int, keys: int = 0, gaps: int = 0
+    ) -> None:
+        """Copy records of these seconds, and state that all before `through` is copied.
+
+        The journal has so many gaps.
+        """
         for each in seconds:
             self._nyc.run(self._nyc.copy(f"{source}.{self._topic}", each, keys=keys))
             self._copied[source] += len(each)
         end = self._copied[source]
         self._nyc.run(self._nyc.publish_map(source, self._topic, end))
         position = SHIFT + end
-        self._nyc.run(self._nyc.state_complete(source, self._topic, position, through * 1_000))
+        through_ms = through * 1_000
+        self._nyc.run(
+            self._nyc.state_complete(source, self._topic, position, through_ms, gaps=gaps)
+        )
 
 
 class Query:
@@ -234,11 +242,11 @@ def test_a_dead_datacenter_freezes_no_answer_and_falsifies_none(
 ) -> None:
     mirrors, query = Mirrors(nyc), Query(spark, nyc, tmp_path)
     mirrors.copy("lga", range(4), through=200)
-    mirrors.copy("jfk", range(10), range(300, 305), through=600)
+    mirrors.copy("jfk", range(10), range(300, 305), through=600, gaps=1)
     query.start()
     try:
         # LGA is dead from 200 s on.
-        mirrors.copy("jfk", range(600, 606), through=900)
+        mirrors.copy("jfk", range(600, 606), through=900, gaps=1)
         of_jfk = [(0, "JFK", 10, False), (300, "JFK", 5, False), (600, "JFK", 6, False)]
         lacking = {each: (n, ["LGA"], False) for each, n in ((0, 14), (300, 5), (600, 6))}
         query.wait_for(lambda: query.datacenter() == of_jfk and query.fast() == lacking)
@@ -262,6 +270,13 @@ def test_a_dead_datacenter_freezes_no_answer_and_falsifies_none(
         mirrors.copy("jfk", range(5, 7), through=1_000)
         query.wait_for(lambda: query.strict() == [*waited, (0, 2, ["JFK"], True)])
         query.wait_for(lambda: query.datacenter() == sorted([*of_both, (0, "JFK", 2, True)]))
+        # The journal of JFK had an entry once.
+        strict = query.rows(WindowKind.STRICT, "with_gaps")
+        fast = query.rows(WindowKind.FAST, "with_gaps", "is_complete")
+        assert {tuple(row[1]) for row in strict} == {("JFK",)}
+        assert {tuple(row[1]) for row in fast if row[2]} == {("JFK",)}
+        of_one = query.rows(WindowKind.DATACENTER, "datacenter", "with_gaps")
+        assert {row[1:] for row in of_one} == {("JFK", True), ("LGA", False)}
     finally:
         query.stop()
     # Whoever begins later reads the same records, and none of them is late.

@@ -22,7 +22,7 @@ from spark_global.windowing.closing import (
     WindowState,
     close_windows,
 )
-from spark_global.windowing.stored import decode_state, encode_state
+from spark_global.windowing.stored import complete_of_batch, decode_state, encode_state
 
 STRICT, FAST, DATACENTER = WindowKind.STRICT, WindowKind.FAST, WindowKind.DATACENTER
 Batch = tuple[dict[tuple[int, str], int], dict[str, int | None]]
@@ -49,9 +49,15 @@ def run(kind: WindowKind, *batches: Batch, lateness: int = 0) -> list[list[Windo
 
 
 def row(
-    start: int, names: list[str], n: int, missing: list[str] | None = None, *, late: bool = False
+    start: int,
+    names: list[str],
+    n: int,
+    missing: list[str] | None = None,
+    *,
+    late: bool = False,
+    gaps: list[str] | None = None,
 ) -> WindowRow:
-    return WindowRow(start, names, n, n, missing or [], late)
+    return WindowRow(start, names, n, n, missing or [], late, gaps or [])
 
 
 LIFE: tuple[Batch, ...] = (
@@ -139,6 +145,62 @@ def test_what_a_leader_epoch_withdraws_is_waited_for_again_unless_it_is_proved()
     assert not rows
     state, rows = close_windows(state, [], {"jfk": Complete(None, 10)}, how)
     assert rows == [row(0, ["jfk"], 1)]
+
+
+def after(
+    kind: WindowKind, *batches: tuple[dict[str, int], dict[str, Complete]]
+) -> list[list[WindowRow]]:
+    """Return the rows of batches with records of the window from 0 to 10, by datacenter."""
+    state, answers = WindowState(), []
+    for records, complete in batches:
+        counted = [Counted(Span(0, 10), name, Count(n, n)) for name, n in records.items()]
+        state, rows = close_windows(state, counted, complete, Closing(kind, 0))
+        state, rows = decode_state(encode_state(kind, state, rows), kind)
+        answers.append(rows)
+    return answers
+
+
+def test_a_window_says_which_datacenters_have_gaps() -> None:
+    """JFK's journal gets an entry before JFK is complete, LGA's after both are."""
+    batches: tuple[tuple[dict[str, int], dict[str, Complete]], ...] = (
+        ({"jfk": 2, "lga": 1}, {"jfk": Complete(9, None), "lga": Complete(10, None)}),
+        ({}, {"jfk": Complete(9, None, 3)}),
+        ({}, {"jfk": Complete(10, None, 0)}),  # another worker does not know the entry yet
+        ({"lga": 1}, {"lga": Complete(11, None, 1)}),
+    )
+    both, late = ["jfk", "lga"], row(0, ["lga"], 1, late=True, gaps=["jfk", "lga"])
+    assert after(STRICT, *batches) == [[], [], [row(0, both, 3, gaps=["jfk"])], [late]]
+    assert after(FAST, *batches) == [
+        [row(0, both, 3, ["jfk"])],
+        [row(0, both, 3, ["jfk"], gaps=["jfk"])],
+        [row(0, both, 3, gaps=["jfk"])],
+        [late],
+    ]
+    assert after(DATACENTER, *batches) == [
+        [row(0, ["lga"], 1)],
+        [],
+        [row(0, ["jfk"], 2, gaps=["jfk"])],
+        [row(0, ["lga"], 1, late=True, gaps=["lga"])],
+    ]
+
+
+def test_a_state_of_an_older_version_has_no_gaps() -> None:
+    old = (
+        b'{"version":1,"kind":"strict_windows","opened":[[0,10,{"jfk":[2,20]}]],'
+        b'"complete":{"jfk":[5,null]},"closed_ms":{"jfk":5},'
+        b'"rows":[[-10,["jfk"],1,10,[],false]]}'
+    )
+    state, rows = decode_state(old, STRICT)
+    assert state.complete == {"jfk": Complete(5, None, 0)}
+    assert rows == [WindowRow(-10, ["jfk"], 1, 10, [], False, [])]
+    _, rows = close_windows(state, [], {"jfk": Complete(10, None, 1)}, Closing(STRICT, 0))
+    assert rows == [WindowRow(0, ["jfk"], 2, 20, [], False, ["jfk"])]
+    batch = 'v1\n{}\n{"complete":{"jfk":{"through":5,"proved":null},%s}}'
+    news = '"lga":{"through":6,"proved":4,"gaps":2}'
+    assert complete_of_batch(batch % news) == {
+        "jfk": Complete(5, None, 0),
+        "lga": Complete(6, 4, 2),
+    }
 
 
 def test_a_state_of_another_question_is_refused() -> None:
