@@ -44,15 +44,38 @@ TRANSLATED_GROUPS: Final = Question(
 
 LOSS_NOW: Final = Question(
     name="loss_now",
-    about="Records that would be lost if a datacenter were lost now: produced, not mirrored.",
-    inputs=("source_end_offsets",),
+    about="Records that would be lost if a datacenter were lost now: produced, not mirrored; "
+    "`seconds` is the age of the oldest of them, at most. Null is unknown.",
+    inputs=("source_end_offsets", "completeness"),
     statement="""
-        SELECT datacenter, topic, count(*) AS partitions,
-               sum(greatest(last_stable_offset - mapped_source_offset, 0)) AS records,
-               count_if(mapped_source_offset IS NULL) AS unknown_partitions
-        FROM {source_end_offsets} GROUP BY datacenter, topic
+        WITH stated AS (
+          SELECT datacenter, topic, partition,
+                 if(count(complete_through) = count(*), min(complete_through), NULL)
+                   AS complete_through
+          FROM {completeness} GROUP BY datacenter, topic, partition),
+        found AS (
+          SELECT datacenter, topic, complete_through, last_stable_offset,
+                 coalesce(mapped_source_offset,
+                          if(last_stable_offset = log_start_offset, last_stable_offset, NULL))
+                   AS mirrored
+          FROM {source_end_offsets} LEFT JOIN stated USING (datacenter, topic, partition)),
+        aged AS (
+          SELECT datacenter, topic, mirrored,
+                 greatest(last_stable_offset - mirrored, 0) AS records,
+                 CASE WHEN last_stable_offset <= mirrored THEN 0.0D
+                      WHEN mirrored IS NOT NULL AND complete_through IS NOT NULL
+                      THEN greatest(unix_millis(current_timestamp())
+                                    - unix_millis(complete_through), 0L) / 1000.0D END AS seconds
+          FROM found)
+        SELECT datacenter, topic, count(*) AS partitions, sum(records) AS records,
+               if(count(seconds) = count(*), max(seconds), NULL) AS seconds,
+               count_if(mirrored IS NULL) AS unknown_partitions
+        FROM aged GROUP BY datacenter, topic
         """,
 )
+"""What a mirror states gives the age: all that the source had committed before `complete_through`
+is copied, whatever timestamps the records have. So it needs no read of a source's records, and is
+too great by the age of the statement, about a second."""
 
 REPLAY_IF_LOST: Final = Question(
     name="replay_if_lost",

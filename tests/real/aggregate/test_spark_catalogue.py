@@ -437,7 +437,7 @@ def test_keys_that_are_in_several_partitions(records: DataFrame) -> None:
     assert [tuple(place) for place in answer[0][3]] == [("eu", 0), ("us", 1)]
 
 
-def test_groups_translation_and_loss(spark: SparkSession) -> None:
+def test_groups_translation_and_replay(spark: SparkSession) -> None:
     eu = {
         "datacenter": "eu",
         "topic": "orders",
@@ -476,10 +476,6 @@ def test_groups_translation_and_loss(spark: SparkSession) -> None:
         ("g", "us", 40),
         ("h", "us", 10),  # 15 was not copied: the next record that was is 20
     ]
-    assert found(LOSS_NOW(ends), "datacenter", "records", "unknown_partitions") == [
-        ("eu", 10, 0),
-        ("us", 0, 0),
-    ]
     assert found(REPLAY_IF_LOST(groups, ends), "group", "datacenter", "skipped", "unread") == [
         ("g", "eu", 5, 5),
         ("g", "us", 0, 0),
@@ -495,6 +491,53 @@ def test_groups_translation_and_loss(spark: SparkSession) -> None:
     assert found(PARTITION_DRIFT(drift), "topic", "partitions_by_datacenter") == [
         ("orders", {"eu": 1, "us": 2})
     ]
+
+
+def test_loss_in_records_and_seconds(spark: SparkSession) -> None:
+    def end(datacenter: str, partition: int, last: int, mapped: int | None) -> dict[str, Any]:
+        return {
+            "datacenter": datacenter,
+            "topic": "orders",
+            "partition": partition,
+            "aggregate_topic": f"{datacenter}.orders",
+            "log_start_offset": 0,
+            "last_stable_offset": last,
+            "mapped_source_offset": mapped,
+        }
+
+    def hours_ago(datacenter: str, partition: int, hours: int | None) -> dict[str, Any]:
+        through = None if hours is None else datetime.now(UTC) - timedelta(hours=hours)
+        return stated(datacenter, partition, None) | {"complete_through": through}
+
+    ends = table(
+        spark,
+        "source_end_offsets",
+        *(end("eu", 0, 100, 90), end("eu", 1, 50, 43), end("eu", 2, 9, 9)),
+        *(end("us", 0, 60, 60), end("us", 1, 0, None)),  # nothing is missing
+        end("ap", 0, 30, 20),  # nothing is stated
+        end("af", 0, 30, 20),  # nothing is proved
+        *(end("sa", 0, 30, 20), end("sa", 1, 30, None)),  # no map of one partition
+    )
+    completeness = table(
+        spark,
+        "completeness",
+        *(hours_ago("eu", 0, 1), hours_ago("eu", 1, 3), hours_ago("eu", 2, 7)),
+        *(hours_ago("us", 0, 5), hours_ago("us", 1, None)),
+        hours_ago("af", 0, None),
+        *(hours_ago("sa", 0, 1), hours_ago("sa", 1, 1)),
+    )
+    answer = LOSS_NOW(ends, completeness).selectExpr(
+        "*", "CAST(floor(seconds / 3600) AS INT) AS hours"
+    )
+    columns = ("datacenter", "partitions", "records", "hours", "unknown_partitions")
+    assert found(answer, *columns) == [
+        ("af", 1, 10, None, 0),
+        ("ap", 1, 10, None, 0),
+        ("eu", 3, 17, 3, 0),
+        ("sa", 2, 10, None, 1),
+        ("us", 2, 0, 0, 0),
+    ]
+    assert found(answer.where("records = 0"), "seconds") == [(0.0,)]
 
 
 def test_heartbeats(spark: SparkSession) -> None:
