@@ -49,3 +49,30 @@ COMPLETE_THROUGH: Final = Question(
         """,
 )
 """`state` has the names of the HTTP answers. `gaps` are entries of the journals."""
+
+LINK_LATENCY: Final = Question(
+    name="link_latency",
+    about="How long the partitions of a datacenter need to the aggregate, now: a record that is "
+    "older is copied. LATE if a partition needs more than `late_seconds`, or is unknown; an idle "
+    "datacenter is OK.",
+    inputs=("completeness", "end_offsets"),
+    parameters={"late_seconds": 30},
+    statement=f"""
+        WITH {PARTS},
+        aged AS (
+          SELECT topic, datacenter,
+                 if(complete_through IS NULL, NULL,
+                    greatest(unix_millis(current_timestamp()) - unix_millis(complete_through), 0L)
+                    / 1000.0D) AS seconds
+          FROM parts LEFT JOIN {{completeness}} USING (topic, datacenter, partition))
+        SELECT topic, datacenter, count(*) AS partitions,
+               count(*) - count(seconds) AS unknown_partitions,
+               percentile(seconds, 0.5) AS p50_seconds, percentile(seconds, 0.99) AS p99_seconds,
+               max(seconds) AS worst_seconds,
+               if(count(seconds) = count(*) AND max(seconds) <= :late_seconds, 'OK', 'LATE')
+                 AS status
+        FROM aged GROUP BY topic, datacenter
+        """,
+)
+"""`status` is the rule of the HTTP answers, whose `late_ms` has the same default. The percentiles
+are over the partitions that are known."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spark_global.catalogue.completeness import COMPLETE_THROUGH
+from spark_global.catalogue.completeness import COMPLETE_THROUGH, LINK_LATENCY
 from spark_global.catalogue.question import Question
 
 GROUP_LAG: Final = Question(
@@ -158,6 +158,7 @@ OFFSET_QUESTIONS: Final = (
     REPLAY_IF_LOST,
     PARTITION_DRIFT,
     COMPLETE_THROUGH,
+    LINK_LATENCY,
     AUDIT_BUCKETS,
     HEARTBEAT_MATRIX,
 )

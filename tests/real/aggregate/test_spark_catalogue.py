@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from aggregator.completeness.parts import CompletenessState
 from mirror_maker.formats.mm2 import Heartbeat, encode_heartbeat
-from spark_global.catalogue.completeness import COMPLETE_THROUGH
+from spark_global.catalogue.completeness import COMPLETE_THROUGH, LINK_LATENCY
 from spark_global.catalogue.offsets import (
     AUDIT_BUCKETS,
     GROUP_LAG,
@@ -208,9 +208,7 @@ def test_gaps_and_what_the_journal_says_of_them(spark: SparkSession, records: Da
     ]
 
 
-def stated(
-    datacenter: str, partition: int, through: float | None, gaps: int = 0
-) -> dict[str, Any]:
+def stated(datacenter: str, partition: int, through: float | None, gaps: int = 0) -> dict[str, Any]:
     """Return a row of `completeness`."""
     return {
         "link": datacenter,
@@ -378,9 +376,43 @@ def test_completeness_by_datacenter_and_over_all(spark: SparkSession) -> None:
         ("silent", "us", 0, "its mirror has stated nothing about it", None),
         ("whole", "us", 0, "an open transaction", 5.0),
     ]
-    of_us = answer.where("datacenter = 'us'").selectExpr("topic", "seconds_behind IS NULL AS unknown")
-    behind = found(of_us, "topic", "unknown")
+    of_us = answer.where("datacenter = 'us'")
+    behind = found(
+        of_us.selectExpr("topic", "seconds_behind IS NULL AS unknown"), "topic", "unknown"
+    )
     assert behind == [("gaps", False), ("held", True), ("silent", True), ("whole", False)]
+
+
+def hours_ago(datacenter: str, partition: int, hours: float | None) -> dict[str, Any]:
+    """Return a row of `completeness` with a time before now."""
+    through = None if hours is None else datetime.now(UTC) - timedelta(hours=hours)
+    return stated(datacenter, partition, None) | {"complete_through": through}
+
+
+def test_a_late_link_is_told_from_an_idle_datacenter(spark: SparkSession) -> None:
+    """No record plays a part: an idle datacenter states its completeness all the same."""
+    completeness = table(
+        spark,
+        "completeness",
+        *(hours_ago("idle", partition, 0.5) for partition in range(2)),
+        *(hours_ago("late", 0, 0.5), hours_ago("late", 1, 0.5), hours_ago("late", 2, 3.5)),
+        *(hours_ago("not-proved", 0, 0.5), hours_ago("not-proved", 1, None)),
+        hours_ago("silent", 0, 0.5),
+    )
+    ends = table(spark, "end_offsets", mapped("idle", 0), mapped("silent", 0), mapped("silent", 1))
+    hours = "CAST(floor({0}_seconds / 3600) AS INT) AS {0}"
+    answer = LINK_LATENCY(completeness, ends, late_seconds=2 * 3600).selectExpr(
+        "*", *(hours.format(name) for name in ("p50", "p99", "worst"))
+    )
+    columns = ("datacenter", "partitions", "unknown_partitions", "p50", "p99", "worst", "status")
+    assert found(answer, *columns) == [
+        ("idle", 2, 0, 0, 0, 0, "OK"),
+        ("late", 3, 0, 0, 3, 3, "LATE"),
+        ("not-proved", 2, 1, 0, 0, 0, "LATE"),
+        ("silent", 2, 1, 0, 0, 0, "LATE"),
+    ]
+    by_default = LINK_LATENCY(completeness, ends).where("datacenter = 'idle'")
+    assert found(by_default, "status") == [("LATE",)]
 
 
 def test_the_audit_by_bucket(spark: SparkSession) -> None:
@@ -504,10 +536,6 @@ def test_loss_in_records_and_seconds(spark: SparkSession) -> None:
             "last_stable_offset": last,
             "mapped_source_offset": mapped,
         }
-
-    def hours_ago(datacenter: str, partition: int, hours: int | None) -> dict[str, Any]:
-        through = None if hours is None else datetime.now(UTC) - timedelta(hours=hours)
-        return stated(datacenter, partition, None) | {"complete_through": through}
 
     ends = table(
         spark,
