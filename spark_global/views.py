@@ -44,6 +44,7 @@ from spark_global.source.tables import (
     PROGRESS_TABLE,
     RECORDS_TABLE,
     SOURCE_END_OFFSETS_TABLE,
+    TOPIC_CONFIGS_TABLE,
 )
 from spark_global.streaming.listener import ProgressListener
 from spark_global.values.declaring import Decoding
@@ -57,6 +58,7 @@ BOOKKEEPING_VIEWS: Final[Mapping[str, str]] = {
     "heliograph_end_offsets": END_OFFSETS_TABLE,
     "heliograph_source_end_offsets": SOURCE_END_OFFSETS_TABLE,
     "heliograph_groups": GROUPS_TABLE,
+    "heliograph_topic_configs": TOPIC_CONFIGS_TABLE,
     "heliograph_completeness": COMPLETENESS_TABLE,
     "heliograph_audit": AUDIT_TABLE,
     "heliograph_journal": JOURNAL_TABLE,

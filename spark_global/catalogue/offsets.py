@@ -107,6 +107,22 @@ PARTITION_DRIFT: Final = Question(
         """,
 )
 
+CONFIG_DRIFT: Final = Question(
+    name="config_drift",
+    about="A config of a topic has different values at its datacenters; beside them those of the "
+    "copies.",
+    inputs=("topic_configs",),
+    statement="""
+        SELECT topic, config,
+               sort_array(collect_set(struct(datacenter, config_value))
+                            FILTER (WHERE side = 'source')) AS sources,
+               sort_array(collect_set(struct(aggregate_topic, config_value))
+                            FILTER (WHERE side = 'aggregate')) AS copies
+        FROM {topic_configs} GROUP BY topic, config
+        HAVING count(DISTINCT struct(config_value)) FILTER (WHERE side = 'source') > 1
+        """,
+)
+
 AUDIT_BUCKETS: Final = Question(
     name="audit_buckets",
     about="Ten minutes of record time of a datacenter, and what the audit says of them. OPEN until "
@@ -157,6 +173,7 @@ OFFSET_QUESTIONS: Final = (
     LOSS_NOW,
     REPLAY_IF_LOST,
     PARTITION_DRIFT,
+    CONFIG_DRIFT,
     COMPLETE_THROUGH,
     LINK_LATENCY,
     AUDIT_BUCKETS,

@@ -17,7 +17,7 @@ Reading order:
     columns      columns of records, as numpy and Arrow arrays (pure)
     provenance   the offset map as arrays (pure)
     maps         reads the published offset maps
-    groups       the committed offsets of consumer groups
+    asked        the committed offsets of groups, and the configs of topics
     verdicts     reads what the mirrors publish: verdicts of audits, journals of gaps
     rows         columns and provenance to the rows of a table (pure)
 """

@@ -32,6 +32,7 @@ from spark_global.source.options import ReadOptions, check_streamable, parse_opt
 from spark_global.source.planning import (
     plan_audit,
     plan_completeness,
+    plan_configs,
     plan_groups,
     plan_journal,
     plan_progress,
@@ -42,6 +43,7 @@ from spark_global.source.record_reading import read_records
 from spark_global.source.rows import (
     audit_rows,
     completeness_rows,
+    config_rows,
     end_offset_rows,
     fingerprint_rows,
     group_rows,
@@ -61,6 +63,7 @@ from spark_global.source.tables import (
     PROGRESS_TABLE,
     RECORDS_TABLE,
     SOURCE_END_OFFSETS_TABLE,
+    TOPIC_CONFIGS_TABLE,
     spark_schema,
 )
 from spark_global.streaming.reader import HeliographStreamReader
@@ -99,6 +102,8 @@ class HeliographReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         if self._options.table == GROUPS_TABLE:
             return [SmallTable(group_rows(asyncio.run(plan_groups(self._options))))]
+        if self._options.table == TOPIC_CONFIGS_TABLE:
+            return [SmallTable(config_rows(asyncio.run(plan_configs(self._options))))]
         if self._options.table == COMPLETENESS_TABLE:
             statements = asyncio.run(plan_completeness(self._options))
             return [SmallTable(completeness_rows(self._options.links, statements))]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Final
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import ClusterMetadata, ListedOffset, TopicPartition
@@ -27,6 +28,16 @@ from spark_global.cut.resolving import HeldLogs, Vectors, resolve_cut
 from spark_global.cut.samples import read_not_kept, read_vectors
 from spark_global.cut.statements import Statements, read_statements
 from spark_global.links import MirrorLink
+from spark_global.source.asked.configs import (
+    TopicSettings,
+    configs_at_sources,
+    configs_on_aggregate,
+)
+from spark_global.source.asked.groups import (
+    GroupPosition,
+    groups_at_sources,
+    groups_on_aggregate,
+)
 from spark_global.source.coverage import (
     PartitionEnds,
     ReadPlan,
@@ -37,11 +48,6 @@ from spark_global.source.coverage import (
     choose_topics,
     cut_ranges,
 )
-from spark_global.source.groups import (
-    GroupPosition,
-    groups_at_sources,
-    groups_on_aggregate,
-)
 from spark_global.source.maps import Maps, load_map_topics, mapped_partitions
 from spark_global.source.options import ReadOptions
 from spark_global.source.pruning import Bounds, cut_range
@@ -50,6 +56,7 @@ from spark_global.source.tables import (
     FINGERPRINTS_TABLE,
     GROUPS_TABLE,
     SOURCE_END_OFFSETS_TABLE,
+    TOPIC_CONFIGS_TABLE,
 )
 from spark_global.source.verdicts import (
     AuditedPartition,
@@ -61,6 +68,10 @@ from spark_global.source.verdicts import (
 )
 from spark_global.streaming.progress import Progress
 from spark_global.streaming.publishing import published_progress
+
+_WITH_SOURCES: Final = (FINGERPRINTS_TABLE, SOURCE_END_OFFSETS_TABLE)
+_WITH_SOURCES_IF_KNOWN: Final = (GROUPS_TABLE, TOPIC_CONFIGS_TABLE)
+"""Links without `bootstrap` of their source have no rows of it."""
 
 
 async def plan_read(options: ReadOptions) -> ReadPlan:
@@ -78,7 +89,7 @@ async def plan_read(options: ReadOptions) -> ReadPlan:
                 found.check_whole()
             cut = found.offsets()
     sources: Mapping[TopicPartition, list[SourcePartition]] = {}
-    if options.table in (FINGERPRINTS_TABLE, SOURCE_END_OFFSETS_TABLE, GROUPS_TABLE):
+    if options.table in _WITH_SOURCES or options.table in _WITH_SOURCES_IF_KNOWN:
         sources = await _source_ends(options, chain.from_iterable(topics.values()))
     if options.table == FINGERPRINTS_TABLE:
         ranges = both_sides(options, topics, ends, maps, sources)
@@ -207,6 +218,17 @@ async def plan_groups(options: ReadOptions) -> list[GroupPosition]:
     return here + await groups_at_sources(plan.sources)
 
 
+async def plan_configs(options: ReadOptions) -> list[TopicSettings]:
+    """Return the configs of all topics, on the aggregate and at sources. Raises KafkaError.
+
+    Links without `bootstrap` have no configs at their source.
+    """
+    plan = await plan_read(options)
+    async with options.cluster.client() as client:
+        here = await configs_on_aggregate(client, plan.topics)
+    return here + await configs_at_sources(plan.sources.values())
+
+
 def unknown_topic(name: str, bootstrap: str) -> KafkaError:
     """Return the error for a topic that the cluster does not have."""
     return KafkaError(ErrorCode.unknown_topic_or_partition, f"{name} at {bootstrap}")
@@ -284,7 +306,7 @@ async def _source_ends(
             by_link[topic.link][topic.origin.topic] = topic
     found: dict[TopicPartition, list[SourcePartition]] = {}
     for link, mirrored in by_link.items():
-        if link.bootstrap is None and options.table == GROUPS_TABLE:
+        if link.bootstrap is None and options.table in _WITH_SOURCES_IF_KNOWN:
             continue
         if link.bootstrap is None:
             raise ValueError(f"option links: link {link.name} has no bootstrap of its source")

@@ -15,6 +15,8 @@ from mirror_maker.formats.verdict_topic import FlowVerdicts
 from mirror_maker.formats.verdicts import FAULTS, Verdict
 from spark_global.cut.statements import Statements
 from spark_global.links import MirrorLink
+from spark_global.source.asked.configs import TopicSettings
+from spark_global.source.asked.groups import GroupPosition
 from spark_global.source.columns import (
     Int64s,
     RecordColumns,
@@ -23,7 +25,6 @@ from spark_global.source.columns import (
     headers_column,
 )
 from spark_global.source.coverage import ReadPlan, ReadTopic
-from spark_global.source.groups import GroupPosition
 from spark_global.source.provenance import UNKNOWN_OFFSET
 from spark_global.source.splits import PartitionRange
 from spark_global.source.tables import (
@@ -39,6 +40,7 @@ from spark_global.source.tables import (
     PROGRESS,
     RECORDS,
     TIMESTAMP,
+    TOPIC_CONFIGS,
 )
 from spark_global.source.verdicts import AuditedPartition, JournalEntry
 from spark_global.streaming.progress import Progress
@@ -198,6 +200,24 @@ def group_rows(positions: list[GroupPosition]) -> pa.RecordBatch:
         for each in positions
     ]
     return pa.RecordBatch.from_pylist(rows, schema=GROUPS)
+
+
+def config_rows(settings: Iterable[TopicSettings]) -> pa.RecordBatch:
+    """Return the table `topic_configs`: one row per topic, side and config."""
+    rows = [
+        {
+            "side": each.side,
+            "datacenter": each.origin.datacenter,
+            "topic": each.origin.topic,
+            "aggregate_topic": each.aggregate_topic,
+            "config": name,
+            "config_value": value,
+            "is_default": is_default,
+        }
+        for each in settings
+        for name, (value, is_default) in sorted(each.configs.items())
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=TOPIC_CONFIGS)
 
 
 def _mapped_end(plan: ReadPlan, at: TopicPartition, topic: ReadTopic) -> int | None:

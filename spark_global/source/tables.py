@@ -10,6 +10,7 @@
     journal       what the links did not copy, and why
     progress      how far streams with a group are behind, per datacenter
     groups        committed offsets of consumer groups, on the aggregate and at the sources
+    topic_configs the configs of topics, on the aggregate and at the sources
 
 `datacenter`, `topic`, `partition` and `offset` are those of the source. `aggregate_topic` and
 `aggregate_offset` are those of the cluster to read. An offset that the map does not have is null,
@@ -96,6 +97,18 @@ GROUPS: Final = pa.schema(
         pa.field("committed_offset", pa.int64(), nullable=False),
         pa.field("log_start_offset", pa.int64(), nullable=False),
         pa.field("last_stable_offset", pa.int64(), nullable=False),
+    ]
+)
+
+TOPIC_CONFIGS: Final = pa.schema(
+    [
+        pa.field("side", pa.string(), nullable=False),
+        pa.field("datacenter", pa.string()),
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("aggregate_topic", pa.string(), nullable=False),
+        pa.field("config", pa.string(), nullable=False),
+        pa.field("config_value", pa.string()),
+        pa.field("is_default", pa.bool_(), nullable=False),
     ]
 )
 
@@ -191,6 +204,9 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "mapped_source_offset": "first source offset that the offset map does not have",
     "group": "consumer group",
     "committed_offset": "next offset that the group reads",
+    "config": "name of a config of the topic",
+    "config_value": "its value; null if the broker does not show it",
+    "is_default": "whether the topic has no value of its own, and has that of its broker",
     "complete_through": "every record that the source committed before is copied or left out",
     "proved_through": "the same, and no later leader epoch can withdraw it",
     "gaps": "entries of the journal: records that were left out",
@@ -236,6 +252,7 @@ OFFSET_MAP_TABLE: Final = "offset_map"
 END_OFFSETS_TABLE: Final = "end_offsets"
 SOURCE_END_OFFSETS_TABLE: Final = "source_end_offsets"
 GROUPS_TABLE: Final = "groups"
+TOPIC_CONFIGS_TABLE: Final = "topic_configs"
 COMPLETENESS_TABLE: Final = "completeness"
 AUDIT_TABLE: Final = "audit"
 JOURNAL_TABLE: Final = "journal"
@@ -248,6 +265,7 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
     END_OFFSETS_TABLE: END_OFFSETS,
     SOURCE_END_OFFSETS_TABLE: END_OFFSETS,
     GROUPS_TABLE: GROUPS,
+    TOPIC_CONFIGS_TABLE: TOPIC_CONFIGS,
     COMPLETENESS_TABLE: COMPLETENESS,
     AUDIT_TABLE: AUDIT,
     JOURNAL_TABLE: JOURNAL,

@@ -15,6 +15,7 @@ from mirror_maker.formats.mm2 import Heartbeat, encode_heartbeat
 from spark_global.catalogue.completeness import COMPLETE_THROUGH, LINK_LATENCY
 from spark_global.catalogue.offsets import (
     AUDIT_BUCKETS,
+    CONFIG_DRIFT,
     GROUP_LAG,
     HEARTBEAT_MATRIX,
     LOSS_NOW,
@@ -566,6 +567,37 @@ def test_loss_in_records_and_seconds(spark: SparkSession) -> None:
         ("us", 2, 0, 0, 0),
     ]
     assert found(answer.where("records = 0"), "seconds") == [(0.0,)]
+
+
+def test_configs_that_differ_between_datacenters(spark: SparkSession) -> None:
+    def config(
+        datacenter: str, name: str, value: str | None, side: str = "source", topic: str = "orders"
+    ) -> dict[str, Any]:
+        return {
+            "side": side,
+            "datacenter": datacenter,
+            "topic": topic,
+            "aggregate_topic": f"{datacenter}.{topic}",
+            "config": name,
+            "config_value": value,
+            "is_default": False,
+        }
+
+    configs = table(
+        spark,
+        "topic_configs",
+        *(config("eu", "retention.ms", "7"), config("us", "retention.ms", "9")),
+        config("eu", "retention.ms", "7", "aggregate"),
+        *(config("eu", "cleanup.policy", "delete"), config("us", "cleanup.policy", "delete")),
+        config("us", "cleanup.policy", "compact", "aggregate"),  # a copy may differ
+        *(config("eu", "segment.ms", None), config("us", "segment.ms", "5")),
+        config("eu", "retention.ms", "1", topic="alone"),
+    )
+    columns = ("topic", "config", "sources", "copies")
+    assert found(CONFIG_DRIFT(configs), *columns) == [
+        ("orders", "retention.ms", [("eu", "7"), ("us", "9")], [("eu.orders", "7")]),
+        ("orders", "segment.ms", [("eu", None), ("us", "5")], []),
+    ]
 
 
 def test_heartbeats(spark: SparkSession) -> None:

@@ -265,6 +265,32 @@ def test_questions_about_groups_as_sql_views(spark: SparkSession, nyc: Aggregate
     }
 
 
+def test_configs_of_sources_and_copies(spark: SparkSession, nyc: Aggregated) -> None:
+    """The source is the same cluster; one link has no address of its source."""
+    nyc.run(nyc.create("c", cleanup="compact"))
+    nyc.run(nyc.create("sfo.c"))
+    nyc.run(nyc.create("oak.c"))
+    links = (
+        MirrorLink(name="sfo-nyc", source="sfo", datacenter="SFO", bootstrap=nyc.bootstrap),
+        MirrorLink(name="oak-nyc", source="oak", datacenter="OAK"),
+    )
+    aggregate = Aggregate(name="nyc", bootstrap=nyc.bootstrap, links=links)
+    query = "SELECT * FROM heliograph_topic_configs WHERE topic = 'c'"
+    create_views(spark, aggregate, query)
+    rows = spark.sql(query).collect()
+    found = {
+        (row.side, row.datacenter, row.aggregate_topic): (row.config_value, row.is_default)
+        for row in rows
+        if row.config == "cleanup.policy"
+    }
+    assert found == {
+        ("source", "SFO", "sfo.c"): ("compact", False),
+        ("aggregate", "SFO", "sfo.c"): ("delete", False),
+        ("aggregate", "OAK", "oak.c"): ("delete", False),
+    }
+    assert {row.is_default for row in rows} == {True, False}
+
+
 def test_a_query_moves_from_the_aggregate_to_the_source(
     spark: SparkSession, nyc: Aggregated, tmp_path: Path
 ) -> None:

@@ -32,12 +32,14 @@ from mirror_maker.formats.verdicts import (
 )
 from spark_global.addresses import ClusterAddress
 from spark_global.links import MirrorLink
+from spark_global.source.asked.configs import TopicSettings
 from spark_global.source.columns import RecordColumns
 from spark_global.source.decoding import decode_columns, decode_places
 from spark_global.source.provenance import MapRuns
 from spark_global.source.rows import (
     audit_rows,
     completeness_rows,
+    config_rows,
     fingerprint_rows,
     journal_rows,
     progress_rows,
@@ -284,6 +286,20 @@ def test_verdicts_of_a_topic_that_is_gone_are_no_rows() -> None:
     assert [each.flow for each in audited_partitions("l", topic, ids)] == [again]
     assert audited_partitions("l", topic, {"jfk.flights": UUID(int=4)}) == []
     assert audited_partitions("l", topic, {}) == []
+
+
+def test_configs_are_a_row_per_topic_side_and_config() -> None:
+    settings = TopicSettings(
+        side=SOURCE_SIDE,
+        origin=Origin("JFK", "flights"),
+        aggregate_topic="jfk.flights",
+        configs={"retention.ms": ("7", False), "cleanup.policy": ("delete", True)},
+    )
+    rows = config_rows([settings]).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [
+        ("source", "JFK", "flights", "jfk.flights", "cleanup.policy", "delete", True),
+        ("source", "JFK", "flights", "jfk.flights", "retention.ms", "7", False),
+    ]
 
 
 def journal_entry(flow: FlowKey) -> Gap:
