@@ -48,6 +48,7 @@ from spark_global.source.rows import (
     fingerprint_rows,
     group_rows,
     journal_rows,
+    lag_rows,
     offset_map_rows,
     progress_rows,
     source_end_offset_rows,
@@ -59,6 +60,7 @@ from spark_global.source.tables import (
     END_OFFSETS_TABLE,
     GROUPS_TABLE,
     JOURNAL_TABLE,
+    LAG_TABLE,
     OFFSET_MAP_TABLE,
     PROGRESS_TABLE,
     RECORDS_TABLE,
@@ -102,6 +104,8 @@ class HeliographReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         if self._options.table == GROUPS_TABLE:
             return [SmallTable(group_rows(asyncio.run(plan_groups(self._options))))]
+        if self._options.table == LAG_TABLE:
+            return [SmallTable(lag_rows(asyncio.run(plan_groups(self._options))))]
         if self._options.table == TOPIC_CONFIGS_TABLE:
             return [SmallTable(config_rows(asyncio.run(plan_configs(self._options))))]
         if self._options.table == COMPLETENESS_TABLE:

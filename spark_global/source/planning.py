@@ -55,6 +55,7 @@ from spark_global.source.splits import Origin
 from spark_global.source.tables import (
     FINGERPRINTS_TABLE,
     GROUPS_TABLE,
+    LAG_TABLE,
     SOURCE_END_OFFSETS_TABLE,
     TOPIC_CONFIGS_TABLE,
 )
@@ -70,7 +71,7 @@ from spark_global.streaming.progress import Progress
 from spark_global.streaming.publishing import published_progress
 
 _WITH_SOURCES: Final = (FINGERPRINTS_TABLE, SOURCE_END_OFFSETS_TABLE)
-_WITH_SOURCES_IF_KNOWN: Final = (GROUPS_TABLE, TOPIC_CONFIGS_TABLE)
+_WITH_SOURCES_IF_KNOWN: Final = (GROUPS_TABLE, LAG_TABLE, TOPIC_CONFIGS_TABLE)
 """Links without `bootstrap` of their source have no rows of it."""
 
 

@@ -36,6 +36,7 @@ from spark_global.source.tables import (
     GROUPS,
     HEADER,
     JOURNAL,
+    LAG,
     OFFSET_MAP,
     PROGRESS,
     RECORDS,
@@ -185,21 +186,34 @@ def source_end_offset_rows(plan: ReadPlan) -> pa.RecordBatch:
 
 def group_rows(positions: list[GroupPosition]) -> pa.RecordBatch:
     """Return the table `groups`: one row per group and partition with a commit."""
+    rows = [_group_fields(each) for each in positions]
+    return pa.RecordBatch.from_pylist(rows, schema=GROUPS)
+
+
+def lag_rows(positions: list[GroupPosition]) -> pa.RecordBatch:
+    """Return the table `lag`: one row per group and partition with a commit."""
     rows = [
         {
-            "side": each.side,
-            "datacenter": each.origin.datacenter,
-            "topic": each.origin.topic,
-            "partition": each.partition,
-            "aggregate_topic": each.aggregate_topic,
-            "group": each.group,
-            "committed_offset": each.committed_offset,
-            "log_start_offset": each.ends.log_start_offset,
-            "last_stable_offset": each.ends.last_stable_offset,
+            **_group_fields(each),
+            "lag": max(0, each.ends.last_stable_offset - each.committed_offset),
         }
         for each in positions
     ]
-    return pa.RecordBatch.from_pylist(rows, schema=GROUPS)
+    return pa.RecordBatch.from_pylist(rows, schema=LAG)
+
+
+def _group_fields(each: GroupPosition) -> dict[str, object]:
+    return {
+        "side": each.side,
+        "datacenter": each.origin.datacenter,
+        "topic": each.origin.topic,
+        "partition": each.partition,
+        "aggregate_topic": each.aggregate_topic,
+        "group": each.group,
+        "committed_offset": each.committed_offset,
+        "log_start_offset": each.ends.log_start_offset,
+        "last_stable_offset": each.ends.last_stable_offset,
+    }
 
 
 def config_rows(settings: Iterable[TopicSettings]) -> pa.RecordBatch:

@@ -10,6 +10,7 @@
     journal       what the links did not copy, and why
     progress      how far streams with a group are behind, per datacenter
     groups        committed offsets of consumer groups, on the aggregate and at the sources
+    lag           the same, and how many records each group has not read
     topic_configs the configs of topics, on the aggregate and at the sources
 
 `datacenter`, `topic`, `partition` and `offset` are those of the source. `aggregate_topic` and
@@ -99,6 +100,8 @@ GROUPS: Final = pa.schema(
         pa.field("last_stable_offset", pa.int64(), nullable=False),
     ]
 )
+
+LAG: Final = pa.schema([*GROUPS, pa.field("lag", pa.int64(), nullable=False)])
 
 TOPIC_CONFIGS: Final = pa.schema(
     [
@@ -204,6 +207,7 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "mapped_source_offset": "first source offset that the offset map does not have",
     "group": "consumer group",
     "committed_offset": "next offset that the group reads",
+    "lag": "records that the group has not read: last_stable_offset - committed_offset, or 0",
     "config": "name of a config of the topic",
     "config_value": "its value; null if the broker does not show it",
     "is_default": "whether the topic has no value of its own, and has that of its broker",
@@ -252,6 +256,7 @@ OFFSET_MAP_TABLE: Final = "offset_map"
 END_OFFSETS_TABLE: Final = "end_offsets"
 SOURCE_END_OFFSETS_TABLE: Final = "source_end_offsets"
 GROUPS_TABLE: Final = "groups"
+LAG_TABLE: Final = "lag"
 TOPIC_CONFIGS_TABLE: Final = "topic_configs"
 COMPLETENESS_TABLE: Final = "completeness"
 AUDIT_TABLE: Final = "audit"
@@ -265,6 +270,7 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
     END_OFFSETS_TABLE: END_OFFSETS,
     SOURCE_END_OFFSETS_TABLE: END_OFFSETS,
     GROUPS_TABLE: GROUPS,
+    LAG_TABLE: LAG,
     TOPIC_CONFIGS_TABLE: TOPIC_CONFIGS,
     COMPLETENESS_TABLE: COMPLETENESS,
     AUDIT_TABLE: AUDIT,

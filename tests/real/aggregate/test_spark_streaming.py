@@ -242,6 +242,7 @@ def test_questions_about_groups_as_sql_views(spark: SparkSession, nyc: Aggregate
     aggregate = Aggregate(name="nyc", bootstrap=nyc.bootstrap, links=(link,))
     asked = {
         "heliograph_group_lag": ["side", "`group`", "lag"],
+        "heliograph_lag": ["side", "`group`", "aggregate_topic", "partition", "lag"],
         "heliograph_translated_groups": ["`group`", "translated_offset"],
         "heliograph_replay_if_lost": ["`group`", "skipped", "unread"],
         "global_g_windows": ["datacenter", "records"],
@@ -257,6 +258,11 @@ def test_questions_about_groups_as_sql_views(spark: SparkSession, nyc: Aggregate
             ("aggregate", "dashboards", 6),
             ("source", "dashboards", 5),
             ("source", "readers", 1),
+        ],
+        "heliograph_lag": [
+            ("aggregate", "dashboards", "sea.g", 0, 6),
+            ("source", "dashboards", "sea.g", 0, 5),
+            ("source", "readers", "sea.g", 0, 1),
         ],
         "heliograph_translated_groups": [("dashboards", 7), ("readers", None)],
         "heliograph_replay_if_lost": [("dashboards", 0, 2), ("readers", 1, 1)],

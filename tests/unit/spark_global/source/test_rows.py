@@ -33,7 +33,9 @@ from mirror_maker.formats.verdicts import (
 from spark_global.addresses import ClusterAddress
 from spark_global.links import MirrorLink
 from spark_global.source.asked.configs import TopicSettings
+from spark_global.source.asked.groups import GroupPosition
 from spark_global.source.columns import RecordColumns
+from spark_global.source.coverage import PartitionEnds
 from spark_global.source.decoding import decode_columns, decode_places
 from spark_global.source.provenance import MapRuns
 from spark_global.source.rows import (
@@ -41,7 +43,9 @@ from spark_global.source.rows import (
     completeness_rows,
     config_rows,
     fingerprint_rows,
+    group_rows,
     journal_rows,
+    lag_rows,
     progress_rows,
     record_rows,
 )
@@ -286,6 +290,26 @@ def test_verdicts_of_a_topic_that_is_gone_are_no_rows() -> None:
     assert [each.flow for each in audited_partitions("l", topic, ids)] == [again]
     assert audited_partitions("l", topic, {"jfk.flights": UUID(int=4)}) == []
     assert audited_partitions("l", topic, {}) == []
+
+
+def test_lag_is_a_row_per_group_and_partition() -> None:
+    positions = [
+        GroupPosition(
+            side=SOURCE_SIDE,
+            group="readers",
+            origin=Origin("JFK", "flights"),
+            aggregate_topic="jfk.flights",
+            partition=partition,
+            committed_offset=committed,
+            ends=PartitionEnds(3, 10),
+        )
+        for partition, committed in enumerate((4, 10, 12))
+    ]
+    rows = lag_rows(positions).to_pylist()
+    assert [row["lag"] for row in rows] == [6, 0, 0]  # the last one is past a truncated log
+    for row in rows:
+        del row["lag"]
+    assert rows == group_rows(positions).to_pylist()
 
 
 def test_configs_are_a_row_per_topic_side_and_config() -> None:
