@@ -68,7 +68,7 @@ CONFLICTS: Final = Question(
                  AS winner,
                max_by(value, struct(timestamp, datacenter, partition, aggregate_offset))
                  AS winning_value,
-               max(timestamp) - min(timestamp) AS spread
+               unix_millis(max(timestamp)) - unix_millis(min(timestamp)) AS spread_ms
         FROM {records} WHERE key IS NOT NULL
         GROUP BY key, topic, window(timestamp, :window)
         HAVING size(collect_set(datacenter)) > 1

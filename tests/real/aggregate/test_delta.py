@@ -19,7 +19,6 @@ from deltalake import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_global.delta.columns import ColumnsRefusedError
 from spark_global.delta.keeping import start_keeping
 from spark_global.delta.maintaining import compact_table
 from spark_global.delta.table_writer import TableRefusedError
@@ -152,8 +151,22 @@ def test_a_question_with_state(spark: SparkSession, nyc: Aggregated, tmp_path: P
     after = DeltaTable(str(path)).to_pyarrow_table(columns=columns).to_pydict()
     assert len(set(after["window_start"])) == len(after["window_start"]) == 4
     assert sum(after["records"]) == 40
-    with pytest.raises(ColumnsRefusedError, match="column spread is of type interval"):
-        keep(spark, nyc, kept("global_w_conflicts", str(tmp_path / "c"), once=True))
+
+
+def test_conflicts_with_their_spread(spark: SparkSession, nyc: Aggregated, tmp_path: Path) -> None:
+    for source, seconds in (("ewr", range(10)), ("jfk", range(20, 30))):
+        nyc.run(nyc.create(f"{source}.x"))
+        nyc.run(nyc.copy(f"{source}.x", seconds, keys=2))
+        nyc.run(nyc.copy(f"{source}.x", range(4_000, 4_001), keys=2))  # it closes the first minute
+        nyc.run(nyc.publish_map(source, "x", 11))
+    path = tmp_path / "x"
+    keep(spark, nyc, kept("global_x_conflicts", str(path), once=True))
+    columns = ["key", "datacenters", "winner", "spread_ms"]
+    rows = DeltaTable(str(path)).to_pyarrow_table(columns=columns).to_pylist()
+    assert sorted(tuple(row.values()) for row in rows) == [
+        (b"k0", ["EWR", "JFK"], "JFK", 28_000),
+        (b"k1", ["EWR", "JFK"], "JFK", 28_000),
+    ]
 
 
 class Campaign:

@@ -124,8 +124,8 @@ def test_joins_duplicates_and_conflicts(records: DataFrame) -> None:
     kept = found(FIRST_COPIES(records), "datacenter", "offset", "aggregate_offset")
     assert len(kept) == len(RECORDS) - 1
     assert ("us", 71, 72) not in kept
-    conflict = ("a", 0.0, ["eu", "us"], "us", '{"id": 1, "tax": 2}', 20.0)
-    columns = ("key", "window_start", "datacenters", "winner", "winning_value", "spread")
+    conflict = ("a", 0.0, ["eu", "us"], "us", '{"id": 1, "tax": 2}', 20_000)
+    columns = ("key", "window_start", "datacenters", "winner", "winning_value", "spread_ms")
     assert found(CONFLICTS(records), *columns) == [conflict]
     assert found(LATEST_PER_KEY(records), "key", "datacenter", "value") == [
         ("a", "us", '{"id": 1, "tax": 2}'),
