@@ -23,6 +23,7 @@ CONFIGS = "local_cluster.kafka_configs"
 REPLICATION = "local_cluster.replication"
 SETTINGS = "local_cluster.settings"
 COUNTERS = "local_cluster.counters"
+JSON = "local_cluster.foreign_json"
 TEXT = "local_cluster.prometheus_text"
 SYSTEMD = "local_cluster.systemd"
 HTTP = "local_cluster.http_security"
@@ -36,11 +37,13 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "local_cluster.records": (),
     COUNTERS: (),
     TEXT: (),
+    JSON: (),
     SYSTEMD: (),
     CLIENT: WIRE,
     CONFIGS: WIRE,
     LOG: ("local_cluster.clock", CONFIGS, *WIRE),
     "local_cluster.security.authentication": (
+        JSON,
         f"{CLIENT}.auth",
         f"{CONTROLLER}.model",
         f"{CONTROLLER}.zk",
@@ -65,7 +68,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "local_cluster.client_metrics": (f"{CONTROLLER}.model", SETTINGS, TEXT, *BASE, *WIRE),
     "local_cluster.quotas": (f"{CONTROLLER}.model", f"{CONTROLLER}.zk", SETTINGS, *BASE, *WIRE),
-    f"{CONTROLLER}.model": WIRE,
+    f"{CONTROLLER}.model": (JSON, *WIRE),
     f"{CONTROLLER}.zk": (f"{CONTROLLER}.model", *WIRE),
     f"{CONTROLLER}.decisions": (
         f"{CONTROLLER}.model",
@@ -79,7 +82,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     CONTROLLER: (SETTINGS, CLIENT, f"{LOG}.config", *BASE, *WIRE),
     REPLICATION: (CONTROLLER, COUNTERS, LOG, SETTINGS, *BASE, *WIRE),
     COORDINATORS: (CONTROLLER, LOG, REPLICATION, SETTINGS, *BASE, *WIRE),
-    "local_cluster.groups": (COORDINATORS, CONFIGS, CONTROLLER, REPLICATION, SETTINGS, *WIRE),
+    "local_cluster.groups": (COORDINATORS, CONFIGS, CONTROLLER, JSON, REPLICATION, SETTINGS, *WIRE),
     "local_cluster.transactions": (COORDINATORS, CONTROLLER, SETTINGS, *BASE, *WIRE),
     "local_cluster.handlers": (
         "local_cluster.broker_configs",
@@ -101,9 +104,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *WIRE,
     ),
     "local_cluster": ("local_cluster",),
-    FORMATS: (*WIRE, f"{HTTP}.addresses"),
-    "mirror_maker": (*WIRE, CLIENT, HTTP, TEXT, SYSTEMD, *LOGGING),
-    "aggregator": (*WIRE, CLIENT, FORMATS, HTTP, SYSTEMD, *LOGGING),
+    FORMATS: (JSON, *WIRE, f"{HTTP}.addresses"),
+    "mirror_maker": (*WIRE, CLIENT, HTTP, JSON, TEXT, SYSTEMD, *LOGGING),
+    "aggregator": (*WIRE, CLIENT, FORMATS, HTTP, JSON, SYSTEMD, *LOGGING),
     "spark_global": (*WIRE, CLIENT, FORMATS),
     "topology": PACKAGES,
 }

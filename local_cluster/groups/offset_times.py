@@ -14,6 +14,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from local_cluster.foreign_json import parse_json
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.errors import KafkaError
 
@@ -76,7 +77,7 @@ def _encode(body: Any) -> bytes:
 def _decode(body: bytes) -> list[Any]:
     if body[:1] != bytes((VERSION,)):
         raise ValueError("an unknown version of OFFSET_TIMES")
-    found = json.loads(body[1:])
+    found = parse_json(body[1:])
     if not isinstance(found, list):
         raise ValueError("not a body of OFFSET_TIMES")
     return found

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
+from local_cluster.controller.model.znode_json import UnreadableZnodeError, reading
 from local_cluster.quotas.entity import IP, Entity
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -67,9 +68,16 @@ def encode_value(which: Entity, key: str, value: float) -> str:
 def decode_values(which: Entity, config: Mapping[str, str]) -> dict[str, float]:
     """Return the quotas of an entity's znode, without its other configs such as SCRAM credentials.
 
-    Raises ValueError for a quota that is no number.
+    Raises UnreadableZnodeError for a quota that is no number.
     """
-    return {key: float(config[key]) for key in _types_of(which) if key in config}
+    values = {}
+    for key in _types_of(which):
+        if key in config:
+            with reading(f"quota {key}"):
+                values[key] = float(config[key])
+            if not 0 <= values[key] < math.inf:
+                raise UnreadableZnodeError(f"quota {key} is no finite number from 0")
+    return values
 
 
 def java_double(value: float) -> str:

@@ -25,6 +25,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
+from local_cluster.foreign_json import integer, parse_object, string
 from local_cluster.security.authentication.scram_credentials import ScramCredential, credential_of
 from local_cluster.wire.constants import Acl, Permission
 
@@ -152,16 +153,30 @@ def encode_owned(owned: OwnedRights) -> bytes:
 
 def decode_owned(payload: bytes) -> OwnedRights:
     """Read the list of owned rights. Raises ValueError for any other bytes."""
+    document = parse_object(payload)
+    version = integer(document.get("version"))
+    if version != OWNED_VERSION:
+        raise ValueError(f"version {version}, not {OWNED_VERSION}")
     try:
-        document = json.loads(payload)
-        if document["version"] != OWNED_VERSION:
-            raise ValueError(f"version {document['version']}, not {OWNED_VERSION}")
-        return OwnedRights(
-            users=frozenset(UserKey(*each) for each in document["users"]),
-            acls=frozenset(Acl(*each) for each in document["acls"]),
-        )
+        users = frozenset(UserKey(*map(string, each)) for each in document["users"])
+        acls = frozenset(_owned_acl(*each) for each in document["acls"])
     except (KeyError, TypeError) as error:
-        raise ValueError(f"not a list of owned rights: {error!r}") from error
+        raise ValueError(f"not a list of owned rights: {type(error).__name__}") from error
+    return OwnedRights(users=users, acls=acls)
+
+
+def _owned_acl(kind: Any, name: Any, pattern: Any, principal: Any, *rest: Any) -> Acl:
+    """Return an ACL of the list. Raises ValueError, TypeError."""
+    host, operation, permission = rest
+    return Acl(
+        integer(kind),
+        string(name),
+        integer(pattern),
+        string(principal),
+        string(host),
+        integer(operation),
+        integer(permission),
+    )
 
 
 def _new_users(passwords: Mapping[UserKey, str], known: KnownRights) -> Iterator[RightsChange]:

@@ -19,6 +19,7 @@ from local_cluster.controller.active.event_applier import EventApplier
 from local_cluster.controller.decisions.reassignments import ReassignmentRequest, target_of
 from local_cluster.controller.model import events, topic_znodes, znode_paths
 from local_cluster.controller.model.cluster_state import TopicPartition
+from local_cluster.controller.model.znode_json import UnreadableZnodeError
 from local_cluster.controller.zk.coordination import (
     CommitConflict,
     Coordination,
@@ -72,7 +73,7 @@ class AdminZnodes:
             return
         try:
             wanted = topic_znodes.decode_partitions(znode.payload)
-        except ValueError as error:
+        except UnreadableZnodeError as error:
             log.error("deleting %s, it is unreadable: %s", path, error)
             wanted = set()
         await self._applier.apply(events.ElectionsRequested(tuple(sorted(wanted))))
@@ -90,7 +91,7 @@ class AdminZnodes:
             return
         try:
             requested = topic_znodes.decode_reassignments(znode.payload)
-        except ValueError as error:
+        except UnreadableZnodeError as error:
             log.error("deleting %s, it is unreadable: %s", path, error)
             await self._commit(Delete(path, znode.version))
             return

@@ -9,6 +9,7 @@ from local_cluster.controller.decisions.reassignments import PlannedReplicas
 from local_cluster.controller.model import topic_znodes, znode_paths
 from local_cluster.controller.model.cluster_state import ClusterState
 from local_cluster.controller.model.events import SeenTopic
+from local_cluster.controller.model.znode_json import UnreadableZnodeError
 from local_cluster.controller.zk.coordination import CommitConflict, Coordination, SetPayload
 from local_cluster.controller.zk.term import CONFLICTS_MAX, Term
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -34,7 +35,10 @@ class AssignmentWriter:
             topic = state.topics.get(name)
             if znode is None or topic is None:
                 return KafkaError(ErrorCode.unknown_topic_or_partition)
-            stored = topic_znodes.decode_topic(znode.payload)
+            try:
+                stored = topic_znodes.decode_topic(znode.payload)
+            except UnreadableZnodeError as error:
+                return KafkaError(ErrorCode.unknown_server_error, f"{path} is unreadable: {error}")
             moving = {i: p.reassignment for i, p in plans.items() if p.reassignment is not None}
             kept = stored.replicas.keys() - plans.keys()
             changed = topic_znodes.TopicAssignment(

@@ -21,6 +21,7 @@ from local_cluster.controller.active.cluster_reader import ClusterReader
 from local_cluster.controller.active.event_applier import EventApplier
 from local_cluster.controller.model import config_znodes, events, topic_znodes, znode_paths
 from local_cluster.controller.model.cluster_state import TopicPartition
+from local_cluster.controller.model.znode_json import UnreadableZnodeError
 from local_cluster.controller.zk.coordination import CommitConflict, Coordination, Delete
 from local_cluster.controller.zk.term import Term
 
@@ -212,7 +213,7 @@ class ChangeProcessor:
         for payload in await self._drain(znode_paths.CONFIG_CHANGES):
             try:
                 changed = config_znodes.decode_config_change(payload)
-            except ValueError as error:
+            except UnreadableZnodeError as error:
                 log.error("a config change notification is unreadable: %s", error)
                 continue
             if changed is None:
@@ -240,7 +241,7 @@ class ChangeProcessor:
         for payload in await self._drain(znode_paths.ISR_CHANGE_NOTIFICATION):
             try:
                 changed |= topic_znodes.decode_partitions(payload)
-            except (ValueError, KeyError, TypeError) as error:
+            except UnreadableZnodeError as error:
                 log.error("an ISR change notification is unreadable: %s", error)
         await self._applier.apply(await self._applier.read_states(changed))
 

@@ -26,6 +26,7 @@ from local_cluster.controller.model.cluster_image import (
 )
 from local_cluster.controller.model.cluster_state import Reassignment
 from local_cluster.controller.model.events import Loaded, SeenTopic
+from local_cluster.controller.model.znode_json import UnreadableZnodeError
 from local_cluster.controller.zk.bulk_reads import gather_bounded, read_by_key
 from local_cluster.controller.zk.coordination import (
     CommitConflict,
@@ -201,7 +202,7 @@ class ClusterReader:
             return broker_znodes.decode_broker(
                 broker_id, znode.payload, broker_epoch=znode.created_zxid
             )
-        except (ValueError, KeyError, TypeError) as error:
+        except UnreadableZnodeError as error:
             log.error("ignoring the broker of %s, it is unreadable: %s", path, error)
             return None
 
@@ -214,7 +215,7 @@ class ClusterReader:
                 return None
             try:
                 assignment = topic_znodes.decode_topic(znode.payload)
-            except (ValueError, AttributeError, TypeError) as error:
+            except UnreadableZnodeError as error:
                 log.error("ignoring the topic of %s, it is unreadable: %s", path, error)
                 return ValueError(str(error))
             if assignment.topic_id is not None:
@@ -256,7 +257,7 @@ def seen_topic(assignment: topic_znodes.TopicAssignment, configs: Mapping[str, s
 def _read_configs(path: str, znode: Znode | None) -> dict[str, str]:
     try:
         return config_znodes.decode_config(znode.payload) if znode else {}
-    except ValueError:
+    except UnreadableZnodeError:
         log.error("%s is unreadable; using the default configs", path)
         return {}
 
@@ -264,7 +265,7 @@ def _read_configs(path: str, znode: Znode | None) -> dict[str, str]:
 def _read_state(key: tuple[str, int], znode: Znode, replicas: tuple[int, ...]) -> ReadState | None:
     try:
         stored = topic_znodes.decode_state(znode.payload)
-    except (ValueError, KeyError, TypeError) as error:
+    except UnreadableZnodeError as error:
         path = znode_paths.state_path(*key)
         log.error("the partition stays offline: %s is unreadable: %s", path, error)
         return None

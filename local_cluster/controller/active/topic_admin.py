@@ -33,6 +33,7 @@ from local_cluster.controller.model.topic_requests import (
     TopicCreation,
     TopicSpec,
 )
+from local_cluster.controller.model.znode_json import UnreadableZnodeError
 from local_cluster.controller.zk.bulk_reads import gather_bounded
 from local_cluster.controller.zk.coordination import (
     CommitConflict,
@@ -162,7 +163,10 @@ class TopicAdmin:
             znode = await self._coordination.read(path)
             if znode is None:
                 return KafkaError(ErrorCode.unknown_topic_or_partition)
-            stored = topic_znodes.decode_topic(znode.payload)
+            try:
+                stored = topic_znodes.decode_topic(znode.payload)
+            except UnreadableZnodeError as error:
+                return KafkaError(ErrorCode.unknown_server_error, f"{path} is unreadable: {error}")
             if stored.replicas.keys() & added.keys():
                 return KafkaError(ErrorCode.invalid_partitions, "partitions were just added")
             grown = dataclasses.replace(stored, replicas={**stored.replicas, **added})

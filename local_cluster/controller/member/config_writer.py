@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from local_cluster.controller.model import config_znodes, znode_paths
+from local_cluster.controller.model.znode_json import UnreadableZnodeError
 from local_cluster.controller.zk.coordination import (
     CheckVersion,
     CommitConflict,
@@ -18,6 +19,7 @@ from local_cluster.controller.zk.coordination import (
     Delete,
     SetPayload,
     ZkOp,
+    Znode,
 )
 from local_cluster.controller.zk.term import CONFLICTS_MAX
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -98,7 +100,7 @@ async def write_client_configs(
     notice = config_znodes.encode_config_change(kind, name)
     for _ in range(CONFLICTS_MAX):
         stored = await coordination.read(path)
-        present = {} if stored is None else config_znodes.decode_config(stored.payload)
+        present = _stored_configs(path, stored)
         wanted = plan(present)
         if validate_only or wanted == present:
             return
@@ -141,7 +143,7 @@ async def _removal(coordination: Coordination, path: str, version: int) -> tuple
     if await coordination.children(folder) == (name,):
         ops.append(Delete(folder))
         user = await coordination.read(user_path)
-        if user is not None and not config_znodes.decode_config(user.payload):
+        if user is not None and not _stored_configs(user_path, user):
             ops.append(Delete(user_path, user.version))
     return tuple(ops)
 
@@ -151,12 +153,23 @@ async def _planned(
 ) -> tuple[dict[str, str], tuple[ZkOp, ...]]:
     """Return the wanted configs, and the operations that write them and the notification."""
     stored = await coordination.read(path)
-    wanted = plan({} if stored is None else config_znodes.decode_config(stored.payload))
+    wanted = plan(_stored_configs(path, stored))
     payload = config_znodes.encode_config(wanted)
     write: ZkOp = (
         Create(path, payload) if stored is None else SetPayload(path, payload, stored.version)
     )
     return wanted, (write, Create(znode_paths.CONFIG_CHANGE_PREFIX, notice, sequential=True))
+
+
+def _stored_configs(path: str, znode: Znode | None) -> dict[str, str]:
+    """Return the configs to change. Raises KafkaError if they cannot be read."""
+    try:
+        return {} if znode is None else config_znodes.decode_config(znode.payload)
+    except UnreadableZnodeError as error:
+        raise KafkaError(
+            ErrorCode.unknown_server_error,
+            f"{path} in ZooKeeper is unreadable: repair or delete it there",
+        ) from error
 
 
 async def _is_committed(coordination: Coordination, ops: Sequence[ZkOp]) -> bool:

@@ -7,6 +7,7 @@ from typing import Final
 
 from local_cluster.controller.member.registration import ensure_layout
 from local_cluster.controller.model import broker_znodes, znode_paths
+from local_cluster.controller.model.znode_json import UnreadableZnodeError
 from local_cluster.controller.zk.coordination import (
     CommitConflict,
     Coordination,
@@ -19,7 +20,10 @@ ATTEMPTS_MAX: Final = 20
 
 
 async def reserve_producer_ids(coordination: Coordination, broker_id: int) -> range:
-    """Reserve the next block of producer ids. Raises KafkaError(coordinator_not_available)."""
+    """Reserve the next block of producer ids.
+
+    Raises KafkaError: coordinator_not_available, unknown_server_error if none can be reserved.
+    """
     try:
         return await _reserve(coordination, broker_id)
     except CoordinationUnavailable as error:
@@ -34,7 +38,12 @@ async def _reserve(coordination: Coordination, broker_id: int) -> range:
         if znode is None:
             await ensure_layout(coordination)
             continue
-        block = broker_znodes.next_producer_id_block(znode.payload)
+        try:
+            block = broker_znodes.next_producer_id_block(znode.payload)
+        except (UnreadableZnodeError, OverflowError) as error:
+            raise KafkaError(
+                ErrorCode.unknown_server_error, f"{znode_paths.PRODUCER_ID_BLOCK}: {error}"
+            ) from error
         payload = broker_znodes.encode_producer_id_block(broker_id, block)
         with contextlib.suppress(CommitConflict):
             await coordination.commit(

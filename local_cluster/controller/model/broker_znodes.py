@@ -1,22 +1,26 @@
 """Payloads of znodes about brokers and the cluster: registration, controller, ids, features.
 
 They are those of Kafka 3.9.1 (kafka.zk.ZkData), key for key. Registrations of older versions are
-read. A decoder raises ValueError, KeyError or TypeError on anything else.
+read. Decoders raise UnreadableZnodeError on anything else.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from local_cluster.controller.model.cluster_image import BrokerEndpoints
 from local_cluster.controller.model.znode_json import (
+    UnreadableZnodeError,
+    decimal_of,
     decode_json,
     encode_json,
     integer_of,
     string_of,
+    strings_of,
 )
+from local_cluster.foreign_json import INT32_MAX
 
 BROKER_VERSION: Final = 5
 CONTROLLER_VERSION: Final = 2
@@ -24,8 +28,9 @@ INITIAL_CONTROLLER_EPOCH: Final = 0
 LOG_DIR_FAILURE_EVENT: Final = 1
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
 PRODUCER_ID_MAX: Final = 2**63 - 1
+PORT_MAX: Final = 65_535
 
-_ENDPOINT: Final = re.compile(r"^(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)$")
+_ENDPOINT: Final = re.compile(r"^(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]{1,10})$")
 
 
 def encode_broker(
@@ -59,23 +64,33 @@ def encode_broker(
 def decode_broker(broker_id: int, payload: bytes, *, broker_epoch: int) -> BrokerEndpoints:
     """Read a registration of any version from 1 to 5."""
     body = decode_json(payload)
-    version = integer_of(body, "version")
-    if version < 1:
-        raise ValueError(f"broker registration version {version}")
+    version = integer_of(body, "version", minimum=1)
     if version == 1:
-        host, port = string_of(body, "host"), integer_of(body, "port")
+        host, port = string_of(body, "host"), integer_of(body, "port", -1, PORT_MAX)
         return BrokerEndpoints(
             broker_id, None, {"PLAINTEXT": (host, port)}, broker_epoch, {"PLAINTEXT": "PLAINTEXT"}
         )
     listeners: dict[str, tuple[str, int]] = {}
-    for endpoint in body["endpoints"]:
-        match = _ENDPOINT.match(endpoint)
-        if match is None:
-            raise ValueError(f"broker endpoint {endpoint!r}")
-        listeners[match[1]] = (match[2], int(match[3]))
+    for name, host, port in _endpoints_of(body):
+        listeners[name] = (host, port)
     # Before version 4 a listener was named after its security protocol.
-    protocols = body.get("listener_security_protocol_map") or {name: name for name in listeners}
-    return BrokerEndpoints(broker_id, body.get("rack"), listeners, broker_epoch, dict(protocols))
+    protocols = strings_of(body, "listener_security_protocol_map")
+    rack = None if body.get("rack") is None else string_of(body, "rack")
+    return BrokerEndpoints(
+        broker_id, rack, listeners, broker_epoch, protocols or {name: name for name in listeners}
+    )
+
+
+def _endpoints_of(body: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
+    """Yield (listener name, host, port) of a registration; port -1 stands for none."""
+    endpoints = body.get("endpoints")
+    if not isinstance(endpoints, list):
+        raise UnreadableZnodeError("the broker registration has no list of endpoints")
+    for endpoint in endpoints:
+        match = _ENDPOINT.match(endpoint) if isinstance(endpoint, str) else None
+        if match is None or not -1 <= int(match[3]) <= PORT_MAX:
+            raise UnreadableZnodeError("the broker registration has an endpoint that is none")
+        yield match[1], match[2], int(match[3])
 
 
 def encode_controller(broker_id: int, *, timestamp_ms: int) -> bytes:
@@ -91,7 +106,7 @@ def encode_controller(broker_id: int, *, timestamp_ms: int) -> bytes:
 
 def decode_controller(payload: bytes) -> int:
     """Return the broker id of the elected controller."""
-    return integer_of(decode_json(payload), "brokerid")
+    return integer_of(decode_json(payload), "brokerid", minimum=0)
 
 
 def encode_controller_epoch(epoch: int) -> bytes:
@@ -99,7 +114,7 @@ def encode_controller_epoch(epoch: int) -> bytes:
 
 
 def decode_controller_epoch(payload: bytes) -> int:
-    return int(payload.decode())
+    return decimal_of(payload.decode("ascii", "replace"), INT32_MAX)
 
 
 def encode_log_dir_event(broker_id: int) -> bytes:
@@ -134,7 +149,7 @@ def encode_producer_id_block(broker_id: int, block: range) -> bytes:
 
 def next_producer_id_block(payload: bytes) -> range:
     """Return the block after the stored one. Raises OverflowError if no ids are left."""
-    start = int(string_of(decode_json(payload), "block_end")) + 1 if payload else 0
+    start = decimal_of(string_of(decode_json(payload), "block_end")) + 1 if payload else 0
     if start > PRODUCER_ID_MAX - PRODUCER_ID_BLOCK_SIZE:
         raise OverflowError("no producer ids are left")
     return range(start, start + PRODUCER_ID_BLOCK_SIZE)

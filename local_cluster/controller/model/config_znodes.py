@@ -1,14 +1,19 @@
 """Payloads of znodes about configs: of a topic or broker, and the change notifications.
 
-They are those of Kafka 3.9.1 (kafka.zk.ZkData), key for key. Decoders raise ValueError on anything
-else.
+They are those of Kafka 3.9.1 (kafka.zk.ZkData), key for key. Decoders raise UnreadableZnodeError on
+anything else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from local_cluster.controller.model.znode_json import decode_json, encode_json, string_of
+from local_cluster.controller.model.znode_json import (
+    decode_json,
+    encode_json,
+    string_of,
+    strings_of,
+)
 
 
 def encode_config(configs: Mapping[str, str]) -> bytes:
@@ -19,10 +24,7 @@ def decode_config(payload: bytes) -> dict[str, str]:
     """Read the configs of an entity; an empty znode has none."""
     if not payload:
         return {}
-    configs = decode_json(payload).get("config") or {}
-    if not isinstance(configs, dict):
-        raise ValueError(f"znode payload has no object 'config': {payload[:100]!r}")
-    return {str(name): str(value) for name, value in configs.items()}
+    return strings_of(decode_json(payload), "config")
 
 
 def encode_config_change(entity_type: str, entity_name: str) -> bytes:

@@ -24,6 +24,7 @@ from local_cluster.controller.model.cluster_image import (
     TopicState,
 )
 from local_cluster.controller.model.znode_json import decode_uuid, encode_uuid
+from local_cluster.foreign_json import parse_object
 from local_cluster.wire.errors import ErrorCode
 
 DELTA_VERSION: Final = 1
@@ -219,7 +220,4 @@ def _encode(body: dict[str, Any]) -> bytes:
 def _decode(payload: bytes) -> dict[str, Any]:
     if not payload or payload[0] != DELTA_VERSION:
         raise ValueError(f"private request of version {payload[:1].hex() or 'none'}")
-    body = json.loads(payload[1:])
-    if not isinstance(body, dict):
-        raise ValueError("the body of a private request is not a JSON object")
-    return body
+    return parse_object(payload[1:])

@@ -1,7 +1,7 @@
 """Payloads of znodes about topics: assignments, partition states, requests of old tools.
 
-They are those of Kafka 3.9.1 (kafka.zk.ZkData), key for key. Topics of older versions are read. A
-decoder raises ValueError, KeyError, TypeError or AttributeError on anything else.
+They are those of Kafka 3.9.1 (kafka.zk.ZkData), key for key. Topics of older versions are read.
+Decoders raise UnreadableZnodeError on anything else.
 """
 
 from __future__ import annotations
@@ -12,17 +12,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from local_cluster.controller.model.cluster_image import PartitionState
+from local_cluster.controller.model.cluster_image import NO_EPOCH, NO_LEADER, PartitionState
 from local_cluster.controller.model.znode_json import (
+    UnreadableZnodeError,
+    broker_ids_of,
+    decimal_of,
     decode_json,
     decode_uuid,
     encode_json,
     encode_uuid,
     integer_of,
     integers_of,
+    object_of,
     objects_of,
     string_of,
 )
+from local_cluster.foreign_json import INT32_MAX
 
 TOPIC_VERSION: Final = 3
 STATE_VERSION: Final = 1
@@ -58,12 +63,15 @@ def decode_topic(payload: bytes) -> TopicAssignment:
     """Read a topic of version 1, 2 or 3."""
     body = decode_json(payload)
     topic_id = body.get("topic_id")
-    return TopicAssignment(
+    assignment = TopicAssignment(
         topic_id=None if topic_id is None else decode_uuid(topic_id),
-        replicas=_read_replica_map(body.get("partitions", {})),
-        adding=_read_replica_map(body.get("adding_replicas", {})),
-        removing=_read_replica_map(body.get("removing_replicas", {})),
+        replicas=_replicas_of(body, "partitions"),
+        adding=_replicas_of(body, "adding_replicas"),
+        removing=_replicas_of(body, "removing_replicas"),
     )
+    if not assignment.adding.keys() | assignment.removing.keys() <= assignment.replicas.keys():
+        raise UnreadableZnodeError("znode payload reassigns a partition that it does not name")
+    return assignment
 
 
 def encode_state(state: PartitionState, *, controller_epoch: int) -> bytes:
@@ -100,23 +108,26 @@ def decode_state(payload: bytes) -> StoredState:
     """Read a partition state. Cached, as many partitions have the same payload."""
     body = decode_json(payload)
     return StoredState(
-        integer_of(body, "leader"),
-        integer_of(body, "leader_epoch"),
-        tuple(int(replica) for replica in body["isr"]),
-        integer_of(body, "controller_epoch"),
+        integer_of(body, "leader", NO_LEADER),
+        integer_of(body, "leader_epoch", NO_EPOCH),
+        broker_ids_of(body, "isr"),
+        integer_of(body, "controller_epoch", NO_EPOCH),
     )
 
 
 def decode_partitions(payload: bytes) -> set[tuple[str, int]]:
     """Return the partitions of an ISR change notification or a preferred replica election."""
     return {
-        (string_of(entry, "topic"), integer_of(entry, "partition"))
+        (string_of(entry, "topic"), integer_of(entry, "partition", minimum=0))
         for entry in objects_of(payload, "partitions")
     }
 
 
 def decode_reassignments(payload: bytes) -> dict[tuple[str, int], tuple[int, ...]]:
-    """Return the reassignments that a tool requests: replicas by (topic, partition)."""
+    """Return the reassignments that a tool requests: replicas by (topic, partition).
+
+    Whether they are possible is checked one by one: a wrong one does not cancel the others.
+    """
     return {
         (string_of(entry, "topic"), integer_of(entry, "partition")): integers_of(entry, "replicas")
         for entry in objects_of(payload, "partitions")
@@ -139,5 +150,10 @@ def _replica_map(replicas: Mapping[int, Sequence[int]]) -> dict[str, list[int]]:
     return {str(partition): list(ids) for partition, ids in sorted(replicas.items())}
 
 
-def _read_replica_map(body: Any) -> dict[int, tuple[int, ...]]:
-    return {int(partition): tuple(int(i) for i in ids) for partition, ids in body.items()}
+def _replicas_of(body: Mapping[str, Any], key: str) -> dict[int, tuple[int, ...]]:
+    """Return the replicas by partition; none without the key."""
+    found = object_of(body, key)
+    replicas = {decimal_of(name, INT32_MAX): broker_ids_of(found, name) for name in found}
+    if len(replicas) < len(found):
+        raise UnreadableZnodeError(f"znode payload names a partition twice in {key!r}")
+    return replicas

@@ -12,10 +12,14 @@ import hmac
 from typing import Final, NamedTuple
 
 from local_cluster.client.auth.scram import HASHES, ITERATIONS_MIN, salted_password
+from local_cluster.controller.model.znode_json import UnreadableZnodeError, decimal_of
+from local_cluster.foreign_json import INT32_MAX
 
 ITERATIONS_DEFAULT: Final = 4096
 ITERATIONS_ACCEPTED: Final = range(ITERATIONS_MIN, 16_384 + 1)
 """Of new credentials, as in Kafka: with more each login would be expensive."""
+ITERATIONS_READ: Final = range(ITERATIONS_MIN, 1_000_000 + 1)
+"""Of stored credentials. `heliograph up` computes as many to compare a password."""
 SALT_BYTES: Final = 20
 
 
@@ -74,7 +78,7 @@ def encode_credential(credential: ScramCredential) -> str:
 
 
 def decode_credential(text: str) -> ScramCredential:
-    """Read the text of `encode_credential`. Raises ValueError that does not contain it."""
+    """Read the text of `encode_credential`. Raises UnreadableZnodeError, which never repeats it."""
     fields = dict(part.partition("=")[::2] for part in text.split(","))
     try:
         if fields.keys() != {"salt", "stored_key", "server_key", "iterations"}:
@@ -83,9 +87,9 @@ def decode_credential(text: str) -> ScramCredential:
             base64.b64decode(fields[name], validate=True)
             for name in ("salt", "stored_key", "server_key")
         )
-        iterations = int(fields["iterations"])
-        if iterations < ITERATIONS_MIN:
+        iterations = decimal_of(fields["iterations"], INT32_MAX)
+        if iterations not in ITERATIONS_READ:
             raise ValueError
     except (ValueError, binascii.Error):
-        raise ValueError("not a SCRAM credential") from None
+        raise UnreadableZnodeError("not a SCRAM credential") from None
     return ScramCredential(salt, stored_key, server_key, iterations)

@@ -5,12 +5,13 @@
     /kafka-acl-changes/acl_changes_0000000007   "TOPIC:orders": these ACLs have changed
     /kafka-acl-extended-changes/acl_changes_... the same for a prefix, in JSON
 
-Decoders raise ValueError on anything else.
+Decoders raise UnreadableZnodeError on anything else.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import Final, TypeVar
 
@@ -20,6 +21,7 @@ from local_cluster.controller.model.znode_json import (
     encode_json,
     integer_of,
     objects_of,
+    reading,
     string_of,
 )
 from local_cluster.security.authorization.acl_image import Entry, Resource
@@ -100,11 +102,14 @@ def encode_entries(entries: frozenset[Entry]) -> bytes:
 
 def decode_entries(payload: bytes) -> frozenset[Entry]:
     """Read the ACLs of one resource; an empty znode has none."""
-    if not payload:
-        return frozenset()
+    with reading("ACLs"):
+        return frozenset(_entries(payload)) if payload else frozenset()
+
+
+def _entries(payload: bytes) -> Iterator[Entry]:
+    """Yield the ACLs of a payload. Raises ValueError."""
     if integer_of(decode_json(payload), "version") != _VERSION:
         raise ValueError(f"ACLs of an unknown version: {payload[:100]!r}")
-    entries = set()
     for each in objects_of(payload, "acls"):
         principal = string_of(each, "principal")
         if ":" not in principal:
@@ -112,9 +117,8 @@ def decode_entries(payload: bytes) -> frozenset[Entry]:
         permission = parse_name(Permission, string_of(each, "permissionType"))
         operation = parse_name(AclOperation, string_of(each, "operation"))
         if permission == Permission.ANY or operation == AclOperation.ANY:
-            raise ValueError(f"ANY is only for filters: {each!r}")
-        entries.add(Entry(principal, string_of(each, "host"), operation, permission))
-    return frozenset(entries)
+            raise ValueError("ANY is only for filters")
+        yield Entry(principal, string_of(each, "host"), operation, permission)
 
 
 def encode_change(resource: Resource) -> tuple[str, bytes]:
@@ -134,6 +138,12 @@ def encode_change(resource: Resource) -> tuple[str, bytes]:
 
 def decode_change(pattern_type: PatternType, payload: bytes) -> Resource:
     """Return the resource that a change notification names."""
+    with reading("change of ACLs"):
+        return _changed(pattern_type, payload)
+
+
+def _changed(pattern_type: PatternType, payload: bytes) -> Resource:
+    """Return the resource of a notification. Raises ValueError."""
     if pattern_type == PatternType.LITERAL:
         kind, colon, name = payload.decode().partition(":")
         if not colon:

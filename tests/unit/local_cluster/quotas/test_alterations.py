@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from local_cluster.controller.model.znode_json import UnreadableZnodeError
 from local_cluster.quotas.alterations import Operation, checked_entity, has_duplicate_key, plan
 from local_cluster.quotas.entity import CLIENT_ID, IP, USER, entity
 from local_cluster.quotas.quota_keys import decode_values, java_double
@@ -112,3 +113,6 @@ def test_other_configs_are_no_quotas() -> None:
     assert decode_values(ALICE, stored) == {"producer_byte_rate": 5.0}
     with pytest.raises(ValueError, match="fast"):
         decode_values(ALICE, {"producer_byte_rate": "fast"})
+    for value in ("nan", "inf", "-1", "1e999"):
+        with pytest.raises(UnreadableZnodeError):
+            decode_values(ALICE, {"producer_byte_rate": value})

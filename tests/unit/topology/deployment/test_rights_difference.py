@@ -96,7 +96,19 @@ def test_a_plan_says_what_it_does_not_know() -> None:
     assert plan.lines() == lines
 
 
-@pytest.mark.parametrize("payload", [b"", b"[]", b'{"version":2}', b'{"version":1,"users":[]}'])
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"[]",
+        b"[" * 9_999,
+        b'{"version":2}',
+        b'{"version":1,"users":[]}',
+        b'{"version":1,"users":[["u",7]],"acls":[]}',
+        b'{"version":1,"users":["ab"],"acls":[["2","t",3,"User:u","*",3,3]]}',
+        b'{"version":1,"users":[],"acls":[[2,"t",3]]}',
+    ],
+)
 def test_a_foreign_list_is_refused(payload: bytes) -> None:
     with pytest.raises(ValueError):
         decode_owned(payload)

@@ -70,6 +70,15 @@ async def test_a_deleted_topic_gets_no_configs(server: FakeZooKeeper, path: str 
     assert znode_paths.topic_config_path("t") not in server.tree
 
 
+async def test_configs_that_cannot_be_read_are_not_overwritten(server: FakeZooKeeper) -> None:
+    server.write(znode_paths.topic_config_path("t"), b"{")
+    with pytest.raises(KafkaError) as refused:
+        await write_topic_configs(FakeCoordination(server), "t", lambda _: {}, validate_only=False)
+    assert refused.value.code == ErrorCode.unknown_server_error
+    assert "unreadable" in refused.value.message
+    assert server.tree[znode_paths.topic_config_path("t")].payload == b"{"
+
+
 async def test_broker_configs_and_their_notification_are_one_commit() -> None:
     server = FakeZooKeeper()
     coordination = FakeCoordination(server)

@@ -49,6 +49,15 @@ class TestOthers:
         assert refused.value.code is ErrorCode.coordinator_not_available
         member.coordination.cut_off = False
 
+    @pytest.mark.parametrize("payload", [b"x", b'{"block_end":"9223372036854775807"}'])
+    async def test_a_block_of_no_use_gives_no_producer_ids(
+        self, member: Member, server: FakeZooKeeper, payload: bytes
+    ) -> None:
+        server.write("/latest_producer_id_block", payload)
+        with pytest.raises(KafkaError) as refused:
+            await member.plane.allocate_producer_ids()
+        assert refused.value.code is ErrorCode.unknown_server_error
+
     async def test_concurrent_auto_creations_create_once(
         self, member: Member, server: FakeZooKeeper
     ) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 GOLDEN = Path(__file__).parents[4] / "golden" / "zookeeper_kafka_3_9_1.txt"
-STRANGE_PAYLOADS = (b"", b"[]", b"{", b"\xff", b'{"version":"x"}', b'"a"')
+STRANGE_PAYLOADS = (
+    *(b"", b"[]", b"{", b"\xff", b'{"version":"x"}', b'"a"', b'{"version":1e999}', b"[" * 9_999),
+)
 """Payloads that no decoder accepts."""
 
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from local_cluster.controller.model import broker_znodes, znode_paths
+from local_cluster.controller.model.znode_json import UnreadableZnodeError
 from tests.unit.local_cluster.controller.model.kafka_payloads import STRANGE_PAYLOADS, kafka_znodes
 
 
@@ -96,5 +97,39 @@ def test_producer_ids_do_not_wrap() -> None:
 
 @pytest.mark.parametrize("payload", STRANGE_PAYLOADS)
 def test_strange_payloads_raise_value_error(payload: bytes) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(UnreadableZnodeError):
         broker_znodes.decode_broker(1, payload, broker_epoch=0)
+    for decode in (
+        broker_znodes.decode_controller,
+        broker_znodes.decode_controller_epoch,
+        broker_znodes.decode_cluster_id,
+    ):
+        with pytest.raises(UnreadableZnodeError):
+            decode(payload)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"endpoints": None},
+        {"endpoints": "P://h:1"},
+        {"endpoints": [7]},
+        {"endpoints": ["P://h:65536"]},
+        {"endpoints": ["P://h:99999999999999999999"]},
+        {"rack": 7},
+        {"listener_security_protocol_map": {"P": None}},
+        {"listener_security_protocol_map": ["P"]},
+    ],
+    ids=str,
+)
+def test_a_registration_that_no_client_could_be_sent_is_refused(changed: dict[str, object]) -> None:
+    body = {"version": 5, "endpoints": ["P://h:1"], "rack": "r"}
+    broker_znodes.decode_broker(1, json.dumps(body).encode(), broker_epoch=0)
+    with pytest.raises(UnreadableZnodeError):
+        broker_znodes.decode_broker(1, json.dumps(body | changed).encode(), broker_epoch=0)
+
+
+@pytest.mark.parametrize("payload", [b"-1", b"1.0", b" 1", b"1_0", b"2147483648", b"\xd9\xa3"])
+def test_a_controller_epoch_is_a_number(payload: bytes) -> None:
+    with pytest.raises(UnreadableZnodeError):
+        broker_znodes.decode_controller_epoch(payload)

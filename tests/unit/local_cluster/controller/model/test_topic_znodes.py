@@ -6,6 +6,7 @@ import pytest
 
 from local_cluster.controller.model import topic_znodes, znode_json, znode_paths
 from local_cluster.controller.model.topic_znodes import TopicAssignment
+from local_cluster.controller.model.znode_json import UnreadableZnodeError
 from tests.unit.local_cluster.controller.model.kafka_payloads import STRANGE_PAYLOADS, kafka_znodes
 from tests.unit.local_cluster.controller.samples import partition
 
@@ -40,5 +41,35 @@ def test_isr_changes() -> None:
 
 @pytest.mark.parametrize("payload", STRANGE_PAYLOADS)
 def test_strange_payloads_raise_value_error(payload: bytes) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(UnreadableZnodeError):
         topic_znodes.decode_state(payload)
+    for decode in (topic_znodes.decode_partitions, topic_znodes.decode_reassignments):
+        with pytest.raises(UnreadableZnodeError):
+            decode(payload)
+
+
+@pytest.mark.parametrize(
+    "isr", ['"12"', "null", "[1,1]", "[-1]", "[1.0]", "[true]", "[1e999]", "[2147483648]"]
+)
+def test_an_isr_is_a_list_of_brokers(isr: str) -> None:
+    state = f'{{"leader":1,"leader_epoch":0,"isr":{isr},"controller_epoch":1}}'
+    with pytest.raises(UnreadableZnodeError):
+        topic_znodes.decode_state(state.encode())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '"partitions":{"0":"12"}',
+        '"partitions":{"0":[1,1]}',
+        '"partitions":{"-1":[1]}',
+        '"partitions":{"1":[1],"01":[2]}',
+        '"partitions":[[1]]',
+        '"partitions":{"0":[1]},"adding_replicas":{"1":[2]}',
+        '"partitions":{"0":[1]},"topic_id":7',
+        '"partitions":{"0":[1]},"topic_id":"abc"',
+    ],
+)
+def test_a_topic_that_contradicts_itself_is_refused(body: str) -> None:
+    with pytest.raises(UnreadableZnodeError):
+        topic_znodes.decode_topic(f'{{"version":3,{body}}}'.encode())

@@ -167,7 +167,13 @@ def test_a_credential_is_kafkas_text_and_shows_nothing() -> None:
     assert text.endswith(",iterations=8192")
     assert decode_credential(text) == credential
     assert repr(credential) == "ScramCredential(iterations=8192)"
-    for broken in ("", "salt=AA==", text.replace("8192", "100"), text.replace("salt=W", "salt=!")):
+    for broken in (
+        "",
+        "salt=AA==",
+        text.replace("8192", "100"),
+        text.replace("8192", "2147483647"),
+        text.replace("salt=W", "salt=!"),
+    ):
         with pytest.raises(ValueError, match=r"^not a SCRAM credential$"):
             decode_credential(broken)
 
