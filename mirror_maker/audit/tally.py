@@ -101,7 +101,7 @@ class FlowTally:
             first, end = tally.target_from or 0, tally.target_to or 0
             gone = min(tally.records_count, end - max(first, target_offset))
             left = dict(bucket)
-            if gone < tally.records_count:
+            if gone < tally.records_count and first < target_offset:
                 left[Verdict.COMPLETE] = tally._replace(
                     records_count=tally.records_count - gone, target_to=target_offset
                 )
@@ -162,7 +162,7 @@ class FlowTally:
         bucket = dict(known)
         tally = bucket.pop(finding.verdict)
         left = tally._replace(
-            records_count=tally.records_count - finding.records_count,
+            records_count=max(0, tally.records_count - finding.records_count),
             batches_count=tally.batches_count - 1,
         )
         if left.batches_count > 0:

@@ -1,4 +1,4 @@
-"""The fields of records in the mirror's own topics, to and from bytes.
+"""The fields of records in the mirror's own topics, to and from bytes or JSON.
 
 Numbers are big-endian. A varint is unsigned LEB128 of at most 63 bits. A string is a varint of its
 UTF-8 length followed by the bytes. A uuid is 16 bytes.
@@ -8,17 +8,40 @@ from __future__ import annotations
 
 import struct
 import uuid
-from typing import Final
+from typing import Any, Final
+
+from local_cluster.foreign_json import INT64_MIN, integer, parse_object
 
 VARINT_BYTES_MAX: Final = 10
 
 INT16: Final = struct.Struct(">h")
 INT32: Final = struct.Struct(">i")
 INT64: Final = struct.Struct(">q")
+OFFSET_MAX: Final = 2**63 - 1
 
 
 class MapFormatError(ValueError):
     """The bytes are not a record of this format, or are of a newer version than this reader."""
+
+
+def check_range(start: int, end: int | None) -> None:
+    """Refuse offsets [start, end) that run backwards or are none. None is an unknown end."""
+    if start < 0 or (end is not None and not start <= end <= OFFSET_MAX):
+        raise MapFormatError(f"no range of offsets: {start} to {end}")
+
+
+def versioned_object(data: bytes, what: str, known: int) -> dict[str, Any]:
+    """Parse a JSON object whose `version` this reader knows. Raises ValueError, KeyError."""
+    found = parse_object(data)
+    version = integer(found["version"])
+    if version != known:
+        raise MapFormatError(f"{what} version {version}; this reader knows {known}")
+    return found
+
+
+def optional_integer(value: Any, minimum: int = INT64_MIN) -> int | None:
+    """Return an integer of a JSON document, or None for null. Raises ValueError."""
+    return None if value is None else integer(value, minimum)
 
 
 def put_varint(out: bytearray, value: int) -> None:
@@ -90,6 +113,13 @@ class Cursor:
             return self.take(self.varint()).decode()
         except UnicodeDecodeError as error:
             raise MapFormatError("string is not UTF-8") from error
+
+    def flag(self) -> bool:
+        """Return a byte that is 0 or 1."""
+        value = self.byte()
+        if value > 1:
+            raise MapFormatError(f"the flag is {value}")
+        return bool(value)
 
     def flag_at_end(self) -> bool:
         """Return whether one more byte with the value 1 follows."""

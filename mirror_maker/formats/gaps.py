@@ -50,14 +50,19 @@ copied before its entry was written and read back.
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from mirror_maker.formats.fields import MapFormatError
-from mirror_maker.formats.records import FlowKey
+from local_cluster.foreign_json import integer, string
+from mirror_maker.formats.fields import (
+    MapFormatError,
+    check_range,
+    optional_integer,
+    versioned_object,
+)
+from mirror_maker.formats.records import FlowKey, flow_of
 
 GAPS_VERSION: Final = 1
 MINOR_VERSION: Final = 1
@@ -169,37 +174,46 @@ def encode_gap_key(gap: Gap) -> bytes:
 def decode_gap(key: bytes, value: bytes) -> Gap:
     """Read an entry. Raises MapFormatError."""
     try:
-        k, v = _object(key), _object(value)
-        flow = FlowKey(
-            str(k["source_topic"]),
-            int(k["partition"]),
-            uuid.UUID(k["source_topic_id"]),
-            uuid.UUID(k["target_topic_id"]),
-        )
-        kind = GapKind(k.get("kind", GapKind.LOST))
-        source_from, source_to = int(k["source_from"]), _optional(v["source_to"])
-        if kind is GapKind.FOREIGN:
-            source_from = source_to = int(v["source_next"])
-        return Gap(
-            flow=flow,
-            producer_epoch=int(k["producer_epoch"]),
-            nonce=int(k["nonce"]),
-            link=str(v["link"]),
-            target_topic=str(v["target_topic"]),
-            source_from=source_from,
-            source_to=source_to,
-            records_count=_optional(v["records_count"]),
-            reason=str(v["reason"]),
-            detail=str(v["detail"]),
-            target_offset=int(v["target_offset"]),
-            noticed_at_ms=int(v["noticed_at_ms"]),
-            worker_id=str(v["worker_id"]),
-            kind=kind,
-            copied_count=_optional(v.get("copied_count")),
-            target_to=_optional(v.get("target_to")),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise MapFormatError(f"not a journal entry: {error!r}") from error
+        k = versioned_object(key, "journal", GAPS_VERSION)
+        v = versioned_object(value, "journal", GAPS_VERSION)
+        return _decode(k, v)
+    except (KeyError, TypeError, ValueError) as error:
+        raise MapFormatError(f"not a journal entry: {error}") from error
+
+
+def _decode(k: dict[str, Any], v: dict[str, Any]) -> Gap:
+    """Raises KeyError, TypeError, ValueError."""
+    kind = GapKind(string(k.get("kind", GapKind.LOST.value)))
+    target_offset = integer(v["target_offset"], 0)
+    source_from, source_to = integer(k["source_from"]), optional_integer(v["source_to"])
+    if kind is GapKind.FOREIGN:
+        if (source_from, source_to) != (_foreign_key(target_offset),) * 2:
+            raise MapFormatError("a foreign entry whose key is of another target offset")
+        source_from = source_to = integer(v["source_next"], 0)
+    records_count = optional_integer(v["records_count"], 0)
+    gap = Gap(
+        flow=flow_of(k),
+        producer_epoch=integer(k["producer_epoch"]),
+        nonce=integer(k["nonce"]),
+        link=string(v["link"]),
+        target_topic=string(v["target_topic"]),
+        source_from=source_from,
+        source_to=source_to,
+        records_count=records_count,
+        reason=string(v["reason"]),
+        detail=string(v["detail"]),
+        target_offset=target_offset,
+        noticed_at_ms=integer(v["noticed_at_ms"]),
+        worker_id=string(v["worker_id"]),
+        kind=kind,
+        copied_count=integer(v["copied_count"], 0) if kind is GapKind.COPIED else None,
+        target_to=None if kind is GapKind.LOST else integer(v["target_to"], 0),
+    )
+    check_range(gap.target_offset, gap.target_to)
+    check_range(source_from, source_to)
+    if kind is GapKind.LOST and source_to is not None and records_count is not None:
+        check_range(source_from + records_count, source_to)
+    return gap
 
 
 def _foreign_key(target_offset: int) -> int:
@@ -224,19 +238,6 @@ def gap_as_json(gap: Gap) -> dict[str, Any]:
         "copied_count": gap.copied_count,
         "noticed_at_ms": gap.noticed_at_ms,
     }
-
-
-def _object(data: bytes) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(data)
-    if found["version"] != GAPS_VERSION:
-        raise MapFormatError(
-            f"journal version {found['version']}; this reader knows {GAPS_VERSION}"
-        )
-    return found
-
-
-def _optional(value: Any) -> int | None:
-    return None if value is None else int(value)
 
 
 class GapJournal:

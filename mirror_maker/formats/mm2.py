@@ -13,9 +13,10 @@ wrapOffset (connect/mirror).
 
 from __future__ import annotations
 
-import json
 import struct
 from typing import Final, NamedTuple
+
+from local_cluster.foreign_json import INT32_MAX, integer, parse_json, string
 
 HEARTBEATS_TOPIC: Final = "heartbeats"
 SOURCE_CONNECTOR: Final = "MirrorSourceConnector"
@@ -149,16 +150,16 @@ def decode_heartbeat(key: bytes, value: bytes) -> Heartbeat:
 def decode_source_position(key: bytes | None, value: bytes | None) -> SourcePosition | None:
     """Read a record of Connect's offsets topic; None for records of other connectors."""
     try:
-        connector, place = json.loads(key or b"null")
+        connector, place = parse_json(key or b"null")
         # A dedicated MirrorMaker 2 uses the plain name; Strimzi puts both aliases in front.
-        if not str(connector).endswith(SOURCE_CONNECTOR):
+        if not string(connector).endswith(SOURCE_CONNECTOR):
             return None
-        offset = None if value is None else json.loads(value)
+        offset = None if value is None else parse_json(value)
         return SourcePosition(
-            str(place["cluster"]),
-            str(place["topic"]),
-            int(place["partition"]),
-            None if offset is None else int(offset["offset"]),
+            string(place["cluster"]),
+            string(place["topic"]),
+            integer(place["partition"], 0, INT32_MAX),
+            None if offset is None else integer(offset["offset"]),
         )
     except (TypeError, ValueError, KeyError):
         return None

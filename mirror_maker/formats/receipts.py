@@ -38,12 +38,13 @@ from typing import Final, NamedTuple
 
 import mmh3
 
-from mirror_maker.formats.fields import Cursor, MapFormatError, put_varint
+from mirror_maker.formats.fields import Cursor, MapFormatError, check_range, put_varint
 from mirror_maker.formats.records import FlowKey
 
 RECEIPTS_VERSION: Final = 1
 RECEIPTS_PER_RECORD_MAX: Final = 10_000
 """Readers refuse a record with more."""
+TIMESTAMP_MAX: Final = 2**63 - 1
 NO_CRC: Final = 0
 """In the receipt of batches that compaction took before their CRC was noted."""
 _HEAD: Final = struct.Struct(">BQhiqqq")
@@ -143,6 +144,10 @@ def decode_receipts(value: bytes) -> Receipts:
         records_count = cursor.varint()
         (crc,) = _CRC.unpack(cursor.take(_CRC.size))
         timestamp_ms += _get_signed(cursor)
+        check_range(source_from, source)
+        check_range(target, target + records_count)
+        if not -1 <= timestamp_ms <= TIMESTAMP_MAX:
+            raise MapFormatError(f"no timestamp: {timestamp_ms}")
         receipts.append(Receipt(source_from, source, target, records_count, crc, timestamp_ms))
         target += records_count
     cursor.finish()

@@ -13,6 +13,7 @@ from mirror_maker.formats.fields import (
     INT64,
     Cursor,
     MapFormatError,
+    check_range,
     put_string,
     put_varint,
 )
@@ -111,13 +112,14 @@ def decode_record(key: bytes, value: bytes) -> MapRecord:
             before=None if before < 0 else before,
             wanted=wanted,
         )
+        check_range(wanted, None)
     elif decoded.kind == OWNED_COPY_KIND:
         record = OwnedCopy(
             topic=decoded.topic,
             target_topic_id=cursor.uuid(),
             source_topic=cursor.string(),
             source_topic_id=cursor.uuid(),
-            is_created=bool(cursor.byte()),
+            is_created=cursor.flag(),
         )
     elif decoded.flow is None:
         record = _get_registration(decoded, cursor)
@@ -152,6 +154,8 @@ def _get_controls(cursor: Cursor) -> Controls:
     paused = set()
     for _ in range(count):
         topic, partition = cursor.string(), cursor.int32()
+        if not topic and partition >= 0:
+            raise MapFormatError(f"partition {partition} of no topic is paused")
         paused.add(PausedPart(topic or None, None if partition < 0 else partition))
     return Controls(
         paused=frozenset(paused),
@@ -173,7 +177,7 @@ def _get_registration(key: DecodedKey, cursor: Cursor) -> Registration:
 
 
 def _get_opening(key: DecodedKey, flow: FlowKey, cursor: Cursor) -> Opening:
-    return Opening(
+    opening = Opening(
         flow=flow,
         producer_id=key.producer_id,
         producer_epoch=key.producer_epoch,
@@ -185,6 +189,9 @@ def _get_opening(key: DecodedKey, flow: FlowKey, cursor: Cursor) -> Opening:
         worker_id=cursor.string(),
         has_older_copies=cursor.flag_at_end(),
     )
+    check_range(opening.source_offset, None)
+    check_range(opening.target_offset, None)
+    return opening
 
 
 def _get_block(key: DecodedKey, flow: FlowKey, cursor: Cursor) -> Block:
@@ -192,6 +199,8 @@ def _get_block(key: DecodedKey, flow: FlowKey, cursor: Cursor) -> Block:
     target_start = cursor.int64()
     source_next = key.source_start + cursor.varint()
     next_sequence = cursor.int32()
+    check_range(key.source_start, source_next)
+    check_range(target_start, None)
     runs_count = cursor.varint()
     if runs_count > RUNS_PER_BLOCK_MAX:
         raise MapFormatError(f"a block of {runs_count} runs, more than {RUNS_PER_BLOCK_MAX}")
@@ -207,6 +216,7 @@ def _get_block(key: DecodedKey, flow: FlowKey, cursor: Cursor) -> Block:
         source_end, target_end = run.source_next, run.target_next
     if source_end > source_next:
         raise MapFormatError(f"runs end at {source_end}, the block at {source_next}")
+    check_range(target_start, target_end)
     return Block(
         flow=flow,
         producer_id=key.producer_id,

@@ -58,9 +58,11 @@ another writer's.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from local_cluster.foreign_json import INT32_MAX, integer, string
 from mirror_maker.formats.controls import Controls
 from mirror_maker.formats.fields import INT16, INT32, INT64, Cursor, MapFormatError, put_string
 from mirror_maker.formats.marks import MirroredCommit, OwnedCopy
@@ -144,6 +146,16 @@ class Terms:
 
     nonce: int
     terms: tuple[tuple[str, str], ...]
+
+
+def flow_of(key: Mapping[str, Any]) -> FlowKey:
+    """Return the flow that the key of a JSON record names. Raises ValueError, KeyError."""
+    return FlowKey(
+        string(key["source_topic"]),
+        integer(key["partition"], 0, INT32_MAX),
+        uuid.UUID(string(key["source_topic_id"])),
+        uuid.UUID(string(key["target_topic_id"])),
+    )
 
 
 MapRecord = Registration | Opening | Block | Terms | Controls | MirroredCommit | OwnedCopy
@@ -237,12 +249,12 @@ def decode_key(key: bytes) -> DecodedKey:
             0,
             group_id=cursor.string(),
             topic=cursor.string(),
-            partition=cursor.int32(),
+            partition=_partition(cursor),
         )
     elif kind == OWNED_COPY_KIND:
         decoded = DecodedKey(kind, None, 0, topic=cursor.string())
     elif kind in (OPENING_KIND, BLOCK_KIND):
-        flow = FlowKey(cursor.string(), cursor.int32(), cursor.uuid(), cursor.uuid())
+        flow = FlowKey(cursor.string(), _partition(cursor), cursor.uuid(), cursor.uuid())
         producer_id, producer_epoch = cursor.int64(), cursor.int16()
         source_start = cursor.int64() if kind == BLOCK_KIND else 0
         decoded = DecodedKey(kind, flow, producer_id, producer_epoch, source_start, cursor.int64())
@@ -250,3 +262,10 @@ def decode_key(key: bytes) -> DecodedKey:
         raise MapFormatError(f"unknown kind of record {kind}")
     cursor.finish()
     return decoded
+
+
+def _partition(cursor: Cursor) -> int:
+    partition = cursor.int32()
+    if partition < 0:
+        raise MapFormatError(f"partition {partition}")
+    return partition

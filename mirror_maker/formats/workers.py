@@ -13,10 +13,12 @@ from __future__ import annotations
 import json
 from typing import Any, Final, NamedTuple
 
+from local_cluster.foreign_json import integer, parse_object, string
 from local_cluster.http_security.addresses import is_any, is_loopback
 
 PROTOCOL_TYPE: Final = "heliograph-mirror"
 FORMAT_VERSION: Final = 1
+PORT_MAX: Final = 65_535
 
 
 def workers_group_id(target_alias: str) -> str:
@@ -60,7 +62,11 @@ def address_of(document: dict[str, Any]) -> WorkerAddress | None:
     if address is None:
         return None
     try:
-        return WorkerAddress(str(address["host"]), int(address["port"]), str(address["machine"]))
+        return WorkerAddress(
+            string(address["host"]),
+            integer(address["port"], 0, PORT_MAX),
+            string(address["machine"]),
+        )
     except (KeyError, TypeError) as error:
         raise ValueError(f"not an address of a worker: {error!r}") from error
 
@@ -74,7 +80,4 @@ def decode_document(encoded: bytes) -> dict[str, Any]:
     """Decode what `encode_document` returned. Raises ValueError."""
     if encoded[:1] != bytes((FORMAT_VERSION,)):
         raise ValueError(f"version {encoded[:1].hex()}; this reader knows {FORMAT_VERSION}")
-    document = json.loads(encoded[1:])
-    if not isinstance(document, dict):
-        raise ValueError("not a JSON object")
-    return document
+    return parse_object(encoded[1:])

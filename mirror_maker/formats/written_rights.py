@@ -19,8 +19,9 @@ from __future__ import annotations
 import json
 from typing import Any, Final, NamedTuple
 
+from local_cluster.foreign_json import integer, string
 from local_cluster.wire.constants import Acl
-from mirror_maker.formats.fields import MapFormatError
+from mirror_maker.formats.fields import MapFormatError, versioned_object
 
 RIGHTS_VERSION: Final = 1
 RIGHTS_TOPIC_PREFIX: Final = "heliograph-rights."
@@ -70,15 +71,18 @@ class WrittenRights:
         self.quotas: dict[QuotaName, WrittenQuota] = {}
 
     def replay(self, key: bytes | None, value: bytes | None) -> None:
-        """Take in the next record of the topic; a null value deletes. Raises MapFormatError."""
+        """Take in the next record of the topic; a null value deletes. Raises MapFormatError.
+
+        A record that is refused changes nothing.
+        """
         if key is None:
             raise MapFormatError("a record without a key")
         try:
-            self._replay(_object(key), None if value is None else _object(value))
-        except MapFormatError:
-            raise
+            k = versioned_object(key, "rights", RIGHTS_VERSION)
+            v = None if value is None else versioned_object(value, "rights", RIGHTS_VERSION)
+            self._replay(k, v)
         except (KeyError, TypeError, ValueError) as error:
-            raise MapFormatError(f"a record of rights: {error!r}") from error
+            raise MapFormatError(f"not a record of rights: {error}") from error
 
     def _replay(self, k: dict[str, Any], v: dict[str, Any] | None) -> None:
         match k["kind"]:
@@ -88,16 +92,14 @@ class WrittenRights:
                 if v is not None:
                     self.acls.add(acl)
             case "quota":
-                entity = tuple((str(kind), _optional(name)) for kind, name in k["entity"])
-                name = QuotaName(entity, str(k["quota"]))
+                entity = tuple((string(kind), _optional(name)) for kind, name in k["entity"])
+                name = QuotaName(entity, string(k["quota"]))
+                written = None if v is None else _written(v)
                 self.quotas.pop(name, None)
-                if v is not None:
-                    before = v["before"]
-                    self.quotas[name] = WrittenQuota(
-                        None if before is None else float(before), float(v["wanted"])
-                    )
+                if written is not None:
+                    self.quotas[name] = written
             case kind:
-                raise MapFormatError(f"unknown kind of record {kind!r}")
+                raise MapFormatError(f"unknown kind of record {string(kind)[:40]!r}")
 
 
 def acl_record(acl: Acl, *, is_deleted: bool = False) -> Record:
@@ -113,27 +115,32 @@ def quota_record(name: QuotaName, written: WrittenQuota | None) -> Record:
 
 def _acl(k: dict[str, Any]) -> Acl:
     return Acl(
-        int(k["resource_type"]),
-        str(k["resource_name"]),
-        int(k["pattern_type"]),
-        str(k["principal"]),
-        str(k["host"]),
-        int(k["operation"]),
-        int(k["permission"]),
+        integer(k["resource_type"]),
+        string(k["resource_name"]),
+        integer(k["pattern_type"]),
+        string(k["principal"]),
+        string(k["host"]),
+        integer(k["operation"]),
+        integer(k["permission"]),
     )
 
 
+def _written(v: dict[str, Any]) -> WrittenQuota:
+    before = v["before"]
+    return WrittenQuota(None if before is None else _value(before), _value(v["wanted"]))
+
+
+def _value(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise MapFormatError("the value of a quota is no number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise MapFormatError("the value of a quota is too large") from None
+
+
 def _optional(value: Any) -> str | None:
-    return None if value is None else str(value)
-
-
-def _object(data: bytes) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(data)
-    if found["version"] != RIGHTS_VERSION:
-        raise MapFormatError(
-            f"rights version {found['version']}; this reader knows {RIGHTS_VERSION}"
-        )
-    return found
+    return None if value is None else string(value)
 
 
 def _dump(value: dict[str, Any]) -> bytes:

@@ -232,10 +232,9 @@ class CutReader:
         end, epoch = entry.end, entry.epoch
         if end is None or epoch < found.epoch:
             return
-        if epoch > found.epoch:
+        if epoch > found.epoch or found.end is None:  # a source without epochs has -1
             self._enter(found, end)
             found.epoch, found.end = epoch, end
-        assert found.end is not None, found
         if end < found.end:
             return  # an older one, by another worker
         if end > found.end:

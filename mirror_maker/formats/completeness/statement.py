@@ -41,6 +41,7 @@ from enum import IntEnum
 from itertools import groupby
 from typing import Final, NamedTuple
 
+from local_cluster.foreign_json import INT32_MAX, INT64_MAX, INT64_MIN
 from mirror_maker.formats.fields import Cursor, MapFormatError, put_string, put_varint
 
 COMPLETENESS_VERSION: Final = 1
@@ -187,6 +188,8 @@ def decode_statement(value: bytes) -> Statement:
         raise MapFormatError(f"unknown kind {kind} of completeness record")
     worker_id, run = cursor.string(), _FIXED.unpack(cursor.take(_FIXED.size))[0]
     number, part, parts = cursor.varint(), cursor.varint(), cursor.varint()
+    if part >= parts:
+        raise MapFormatError(f"part {part} of {parts}")
     written_ms = cursor.int64()
     sessions = tuple(
         SourceSession(cursor.varint(), _get_time(cursor, written_ms))
@@ -210,6 +213,8 @@ def _get_entry(
     session, epoch = cursor.varint(), cursor.varint() - 1
     if session > sessions_count:
         raise MapFormatError(f"session {session} of {sessions_count}")
+    if max(partition, epoch) > INT32_MAX:
+        raise MapFormatError(f"partition {partition}, leader epoch {epoch}")
     sampled_ms = _get_time(cursor, written_ms)
     return Entry(
         topic=topic,
@@ -253,4 +258,7 @@ def _get_time(cursor: Cursor, written_ms: int) -> int | None:
     if not value:
         return None
     value -= 1
-    return written_ms - ((value >> 1) ^ -(value & 1))
+    time_ms = written_ms - ((value >> 1) ^ -(value & 1))
+    if not INT64_MIN <= time_ms <= INT64_MAX:
+        raise MapFormatError(f"no time: {time_ms}")
+    return time_ms

@@ -117,6 +117,20 @@ def test_another_version_and_no_receipts_are_refused() -> None:
         decode_receipts(encoded[:39] + b"\x00")
 
 
+@pytest.mark.parametrize(
+    "receipt",
+    [
+        Receipt(-5, 1, 1, 1, 0, 0),
+        Receipt(2**62, 2**63, 1, 1, 0, 0),
+        Receipt(0, 1, 2**63 - 2, 5, 0, 0),
+    ],
+)
+def test_offsets_that_no_log_has_are_refused(receipt: Receipt) -> None:
+    first = Receipt(0, 1, 0, 1, 0, 0)
+    with pytest.raises(MapFormatError, match="no range"):
+        decode_receipts(encode_receipts(Receipts(1, 0, 0, (first, receipt))))
+
+
 def test_records_stay_below_the_limit_and_sequences_continue() -> None:
     receipts = [
         Receipt(index * 2, index * 2 + 2, index * 2, 2, index, index)

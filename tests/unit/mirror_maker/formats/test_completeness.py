@@ -91,11 +91,11 @@ def entries(draw: st.DrawFn) -> Entry:
     return Entry(
         draw(st.sampled_from(["a", "b.c", "\u00fc"])),
         TOPIC_ID,
-        draw(st.integers(0, 2**31)),
+        draw(st.integers(0, 2**31 - 1)),
         draw(st.integers(0, 32_767)),
         draw(st.integers(0, 2**62)),
         draw(st.none() | st.just(0)),
-        draw(st.integers(-1, 2**31)),
+        draw(st.integers(-1, 2**31 - 1)),
         sampled_ms,
         None if sampled_ms is None else draw(st.integers(0, 2**62)),
         draw(times),

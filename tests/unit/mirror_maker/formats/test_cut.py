@@ -76,6 +76,11 @@ def sample(sampled_ms: int, end: int, epoch: int = 3) -> CutSample:
     return CutSample(START_MS + sampled_ms, end, epoch)
 
 
+def test_a_source_without_leader_epochs_has_cuts() -> None:
+    log = rounds((10, (entry(9, 100, epoch=-1),)), (1_000, ()), (2_000, ()))
+    assert cut_at(1_500, log).sample == sample(1_000, 100, epoch=-1)
+
+
 def test_a_time_is_rounded_down_to_a_sample_of_an_idle_or_a_busy_partition() -> None:
     log = rounds((10, (entry(9, 100),)), (1_000, ()), (2_000, (entry(1_900, 130),)), (3_000, ()))
     assert [cut_at(at, log).sample for at in (9, 999, 1_000, 1_899, 1_900, 2_999)] == [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -71,6 +72,40 @@ def test_golden_entry() -> None:
 def test_bytes_that_are_not_an_entry_are_refused(key: bytes, value: bytes) -> None:
     with pytest.raises(MapFormatError):
         GapJournal().replay(key, value)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"source_to": 99},
+        {"source_from": -1},
+        {"source_to": 2**63},
+        {"target_offset": -1},
+        {"records_count": 21},
+        {"records_count": -1},
+        {"kind": GapKind.COPIED, "copied_count": 7, "target_to": 89},
+        {"kind": GapKind.COPIED, "copied_count": None, "target_to": 97},
+        {"kind": GapKind.FOREIGN, "source_to": 100, "target_to": None},
+        {"flow": FLOW._replace(partition=-1)},
+    ],
+    ids=str,
+)
+def test_an_entry_that_contradicts_itself_is_refused(changed: dict[str, Any]) -> None:
+    with pytest.raises(MapFormatError):
+        decode_gap(*encode_gap(replace(GAP, **changed)))
+
+
+def test_a_foreign_entry_under_the_key_of_another_one_is_refused() -> None:
+    moved = replace(OTHERS, target_offset=91)
+    with pytest.raises(MapFormatError, match="key"):
+        decode_gap(encode_gap_key(OTHERS), encode_gap(moved)[1])
+
+
+@pytest.mark.parametrize("number", [b"1e999", b'"100"', b"100.0", b"true", b"[" * 9_999])
+def test_a_number_is_an_integer(number: bytes) -> None:
+    key, value = encode_gap(GAP)
+    with pytest.raises(MapFormatError):
+        decode_gap(key.replace(b'"source_from": 100', b'"source_from": ' + number), value)
 
 
 def test_offsets_outside_gaps_are_found() -> None:

@@ -132,6 +132,26 @@ def test_truncated_and_extended_bytes_are_refused(record: MapRecord) -> None:
         decode_record(key, value + b"\0")
 
 
+@pytest.mark.parametrize(
+    "record",
+    [
+        replace(BLOCK, source_start=2**63 - 1, source_next=2**63 + 5, runs=()),
+        replace(BLOCK, target_start=2**63 - 1, runs=(Run(10, 2**63 - 1, 5),)),
+        replace(BLOCK, source_start=-5, source_next=20, runs=()),
+        replace(BLOCK, target_start=-1, runs=()),
+        replace(OPENING, source_offset=-1),
+        replace(OPENING, target_offset=-1),
+        replace(OPENING, flow=FLOW._replace(partition=-1)),
+        replace(COMMIT, wanted=-1),
+        replace(CONTROLS, paused=frozenset({PausedPart(None, 3)})),
+    ],
+    ids=str,
+)
+def test_a_record_that_contradicts_itself_is_refused(record: MapRecord) -> None:
+    with pytest.raises(MapFormatError):
+        decode_record(*encode_record(record))
+
+
 def test_a_newer_version_is_refused() -> None:
     key, value = encode_record(BLOCK)
     with pytest.raises(MapFormatError, match="version 2"):

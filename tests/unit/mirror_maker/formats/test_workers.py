@@ -31,8 +31,16 @@ def test_the_address_from_each_machine(bound: str, here: str, host: str | None) 
 
 @pytest.mark.parametrize(
     "subscription",
-    [b"", b"\2{}", b"\1[]", b"\1{", encode_document({"http": {"port": 1}})],
-    ids=["nothing", "another version", "a list", "half of it", "half an address"],
+    [
+        *(b"", b"\2{}", b"\1[]", b"\1{", encode_document({"http": {"port": 1}})),
+        b"\1" + b"[" * 100_000,
+        encode_document({"http": {"host": "h", "port": 65_536, "machine": "m"}}),
+        encode_document({"http": {"host": 7, "port": 1, "machine": "m"}}),
+    ],
+    ids=[
+        *("nothing", "another version", "a list", "half of it", "half an address"),
+        *("nested deeply", "no port", "no host"),
+    ],
 )
 def test_bytes_that_are_not_a_subscription_are_refused(subscription: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):

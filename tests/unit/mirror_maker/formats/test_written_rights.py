@@ -96,6 +96,17 @@ def test_what_is_no_record_is_refused(key: bytes | None) -> None:
         WrittenRights().replay(key, b'{"version":1}')
 
 
+@pytest.mark.parametrize("wanted", [b"1e999", b"NaN", b"true", b'"6"', b"[" * 9_999, b"9" * 400])
+def test_a_refused_quota_changes_nothing(wanted: bytes) -> None:
+    state = WrittenRights()
+    key, value = quota_record(QUOTA, WrittenQuota(5.0, 6.5))
+    assert value is not None
+    state.replay(key, value)
+    with pytest.raises(MapFormatError):
+        state.replay(key, value.replace(b"6.5", wanted))
+    assert state.quotas == {QUOTA: WrittenQuota(5.0, 6.5)}
+
+
 def test_no_link_copies_the_topic() -> None:
     name = rights_topic_name("a-b")
     assert name == "heliograph-rights.a-b.internal"
