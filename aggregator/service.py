@@ -28,6 +28,7 @@ from aggregator.watchers import MirrorWatcher, TopicWatcher
 from aggregator.web.app import make_app
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.group import CoordinatorClient
+from local_cluster.http_security.answers import server_log
 from local_cluster.http_security.guard import HttpGuard
 
 if TYPE_CHECKING:  # it imports aiokafka, which only aggregators with probes need
@@ -83,6 +84,7 @@ class AggregatorService:
         runner = web.AppRunner(
             make_app(self.aggregate, self._metrics, guard),
             access_log=None,
+            logger=server_log,
             shutdown_timeout=SHUTDOWN_SECONDS_MAX,
         )
         # On a shared connection the follower's long polls would delay other requests.

@@ -7,7 +7,6 @@ decompressed.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import socket
 from collections.abc import Iterable
@@ -16,6 +15,7 @@ from typing import Any, Final
 from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar
 
 from local_cluster.client.auth.security import SecurityError
+from local_cluster.foreign_json import parse_json
 from local_cluster.http_security.credentials import HttpCredentials
 from local_cluster.http_security.settings import HttpClientSecurity
 
@@ -71,7 +71,7 @@ class WorkerRequests:
                     body += chunk
                     if len(body) > RESPONSE_BYTES_MAX:
                         raise ValueError(f"more than {RESPONSE_BYTES_MAX} bytes")
-                return json.loads(bytes(body))
+                return parse_json(bytes(body))
         except (OSError, ValueError, TimeoutError, ClientError, SecurityError) as error:
             log.debug("%s: %r", url, error)
             return None

@@ -23,6 +23,8 @@ from aggregator.settings import LinkSettings
 
 _INTERNAL: Final = re.compile(r"__.*|.*[-.]internal|.*\.replica")
 """MirrorMaker 2's default `topics.exclude`."""
+NAME_CHARACTERS_MAX: Final = 255
+"""No topic and no link has a longer name."""
 
 
 class MappedTopic(NamedTuple):
@@ -136,7 +138,9 @@ def build_catalog(
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the most similar known name, or None."""
+    """Return the most similar known name, or None. A body may have a name of a megabyte."""
+    if len(name) > NAME_CHARACTERS_MAX:
+        return None
     found = difflib.get_close_matches(name, list(known), n=1)
     return found[0] if found else None
 

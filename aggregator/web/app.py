@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 
 from aiohttp import web
 
@@ -12,7 +13,7 @@ from aggregator.aggregate import Aggregate
 from aggregator.maps.catalog import nearest
 from aggregator.metrics import AggregatorMetrics
 from aggregator.web import health, loggers, routes
-from aggregator.web.problems import Problem, not_loaded
+from aggregator.web.problems import Problem, bad_parameter, not_loaded
 from aggregator.web.routes import AGGREGATE, METRICS, RETRY_AFTER_SECONDS
 from local_cluster.http_security.guard import HttpGuard
 from mirror_maker.formats import MapFormatError
@@ -56,8 +57,14 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
             f"{request.path} allows only {', '.join(sorted(error.allowed_methods))}",
             headers={"Allow": ", ".join(sorted(error.allowed_methods))},
         ).response()
-    except web.HTTPException:
-        raise
+    except web.HTTPException as error:
+        response = Problem(
+            error.status,
+            HTTPStatus(error.status).phrase.lower().replace(" ", "_"),
+            error.text or error.reason,
+        ).response()
+    except web.RequestPayloadError as error:
+        response = bad_parameter("body", f"the body is not readable: {error}").response()
     except Exception:
         log.exception("%s %s failed", request.method, request.path)
         response = Problem(500, "internal", "this request failed; see the log").response()

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final, NamedTuple
 
 from aggregator.web.parameters import OFFSET_MAX, PARTITION_MAX
 from aggregator.web.problems import bad_parameter
+from local_cluster.foreign_json import parse_json
 
 OFFSETS_MAX: Final = 10_000
 """Offsets in one request."""
@@ -25,7 +25,7 @@ class OffsetBatch(NamedTuple):
 def parse_batch(body: bytes) -> OffsetBatch:
     """Return the offsets of a body. Raises Problem, which names the first wrong entry."""
     try:
-        document: Any = json.loads(body)
+        document: Any = parse_json(body)
     except ValueError as error:
         raise bad_parameter("body", f"the body is not JSON: {error}") from error
     if not isinstance(document, dict) or document.keys() != {"link", "offsets"}:
@@ -48,6 +48,4 @@ def _entry(index: int, entry: Any) -> tuple[str, int, int]:
             and 0 <= offset <= OFFSET_MAX
         ):
             return topic, partition, offset
-    raise bad_parameter(
-        "offsets", f"offsets[{index}] must be [topic, partition, offset], not {str(entry)[:80]}"
-    )
+    raise bad_parameter("offsets", f"offsets[{index}] must be [topic, partition, offset]")

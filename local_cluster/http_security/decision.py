@@ -53,7 +53,8 @@ ONLY_METRICS: Final = Refusal(403, "forbidden", f"this token allows only GET {ME
 
 
 def digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()
+    """Return what is compared. aiohttp reads bytes of a header that are not UTF-8 as surrogates."""
+    return hashlib.sha256(token.encode(errors="surrogateescape")).digest()
 
 
 def decide(request: Request, tokens: Tokens) -> Refusal | None:

@@ -18,6 +18,7 @@ from typing import Final
 
 from aiohttp import web
 
+from local_cluster.http_security.answers import answer_in_json, server_log
 from local_cluster.http_security.guard import HttpGuard
 from local_cluster.prometheus_text import CONTENT_TYPE
 
@@ -41,9 +42,9 @@ class MonitoringServer:
         self._metrics = metrics
         self._runner: web.AppRunner | None = None
 
-    async def start(self, listener: socket.socket) -> None:
-        """Serve until `stop`, which closes the socket."""
-        app = web.Application(middlewares=self._guard.middlewares)
+    def make_app(self) -> web.Application:
+        """Return the application; it starts no tasks."""
+        app = web.Application(middlewares=[answer_in_json, *self._guard.middlewares])
         app.add_routes(
             [
                 web.get("/livez", self._get_livez),
@@ -52,7 +53,16 @@ class MonitoringServer:
                 web.get("/metrics", self._get_metrics),
             ]
         )
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_WAIT_S_MAX)
+        return app
+
+    async def start(self, listener: socket.socket) -> None:
+        """Serve until `stop`, which closes the socket."""
+        self._runner = web.AppRunner(
+            self.make_app(),
+            access_log=None,
+            logger=server_log,
+            shutdown_timeout=SHUTDOWN_WAIT_S_MAX,
+        )
         await self._runner.setup()
         await web.SockSite(self._runner, listener, ssl_context=self._guard.tls_context).start()
 

@@ -14,7 +14,8 @@
 - `GET /loggers`: the loggers of the process with their levels. `GET /loggers/NAME`: one of them.
   `PUT` with the body `{"level": "DEBUG"}` sets its level until the process ends.
 
-A port with a guard lets health pass, and nothing else without a token or a certificate.
+A refusal is a JSON document whose `message` says why. A port with a guard lets health pass, and
+nothing else without a token or a certificate.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from local_cluster.foreign_json import INT32_MAX, INT64_MAX
+from local_cluster.http_security.answers import answer_in_json, server_log
 from local_cluster.http_security.guard import HttpGuard
 from local_cluster.log_levels import (
     UnknownLogger,
@@ -75,9 +78,9 @@ class StatusServer:
         self._is_ready = is_ready
         self._runner: web.AppRunner | None = None
 
-    async def start(self, listener: socket.socket) -> None:
-        """Serve until `stop`, which closes the socket."""
-        app = web.Application(middlewares=self._guard.middlewares)
+    def make_app(self) -> web.Application:
+        """Return the application; it starts no tasks."""
+        app = web.Application(middlewares=[answer_in_json, *self._guard.middlewares])
         app.add_routes(
             [
                 web.get("/healthz", self._healthz),
@@ -96,7 +99,11 @@ class StatusServer:
                 web.put("/loggers/{logger}", _put_logger),
             ]
         )
-        self._runner = web.AppRunner(app, access_log=None)
+        return app
+
+    async def start(self, listener: socket.socket) -> None:
+        """Serve until `stop`, which closes the socket."""
+        self._runner = web.AppRunner(self.make_app(), access_log=None, logger=server_log)
         await self._runner.setup()
         await web.SockSite(self._runner, listener, ssl_context=self._guard.tls_context).start()
 
@@ -116,13 +123,11 @@ class StatusServer:
 
     async def _post_retry(self, request: web.Request) -> web.Response:
         query = request.query
-        partition = query.get("partition")
-        if "link" not in query or not (partition is None or partition.isdecimal()):
+        if not query.get("link") or query.get("topic") == "":
             raise web.HTTPBadRequest(text="expected: ?link=NAME[&topic=NAME][&partition=NUMBER]")
+        partition = _partition(query["partition"]) if "partition" in query else None
         try:
-            retried = self._retry(
-                query["link"], query.get("topic"), None if partition is None else int(partition)
-            )
+            retried = self._retry(query["link"], query.get("topic"), partition)
         except LookupError as error:
             raise web.HTTPNotFound(text=f"this worker has no link {error}") from error
         return web.json_response({"retried": retried})
@@ -136,10 +141,12 @@ class StatusServer:
         return await self._change(request, lambda controls: controls.resume(part))
 
     async def _post_throttle(self, request: web.Request) -> web.Response:
-        rates = {name: request.query[name] for name in _RATES if name in request.query}
-        if "link" not in request.query or not rates or not all(map(str.isdecimal, rates.values())):
+        query = request.query
+        if not query.get("link") or query.keys().isdisjoint(_RATES):
             raise web.HTTPBadRequest(text=f"expected: ?link=NAME and one of {', '.join(_RATES)}")
-        source, target = (int(rates[name]) if name in rates else None for name in _RATES)
+        source, target = (
+            _number(name, query[name], INT64_MAX) if name in query else None for name in _RATES
+        )
 
         def change(controls: Controls) -> Controls:
             return replace(
@@ -166,12 +173,11 @@ class StatusServer:
 
     async def _on_repair(self, request: web.Request, how: How | None) -> web.Response:
         query = request.query
-        if not {"link", "topic"} <= query.keys() or not query.get("partition", "").isdecimal():
+        if not query.get("link") or not query.get("topic") or "partition" not in query:
             raise web.HTTPBadRequest(text=_REPAIR_EXPECTED)
+        partition = _partition(query["partition"])
         try:
-            document = await self._repair(
-                query["link"], query["topic"], int(query["partition"]), how
-            )
+            document = await self._repair(query["link"], query["topic"], partition, how)
         except LookupError as error:
             raise web.HTTPNotFound(text=f"this worker has no link {error}") from error
         except NoRepairError as error:
@@ -201,10 +207,21 @@ class StatusServer:
 def _part(request: web.Request) -> PausedPart:
     query = request.query
     topic, partition = query.get("topic"), query.get("partition")
-    is_partition = partition is None or (partition.isdecimal() and topic is not None)
-    if "link" not in query or not is_partition:
+    if not query.get("link") or topic == "" or (partition is not None and topic is None):
         raise web.HTTPBadRequest(text="expected: ?link=NAME[&topic=NAME[&partition=NUMBER]]")
-    return PausedPart(topic, None if partition is None else int(partition))
+    return PausedPart(topic, None if partition is None else _partition(partition))
+
+
+def _partition(text: str) -> int:
+    return _number("partition", text, INT32_MAX)
+
+
+def _number(name: str, text: str, maximum: int) -> int:
+    """Return a parameter that is a number from 0 to `maximum`. Raises HTTPBadRequest."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(maximum))
+    if not is_number or int(text) > maximum:
+        raise web.HTTPBadRequest(text=f"{name} must be a number from 0 to {maximum}")
+    return int(text)
 
 
 async def _get_loggers(request: web.Request) -> web.Response:

@@ -76,7 +76,7 @@ OPERATIONS: Final = (
         TranslatedBatch,
         method="post",
         body=OffsetBatch,
-        errors=(404, 503),
+        errors=(404, 413, 503),
     ),
     Operation(
         "/api/v1/translate/reverse",

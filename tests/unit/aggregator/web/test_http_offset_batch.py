@@ -49,12 +49,24 @@ async def test_ten_thousand_offsets_in_one_request(world: World) -> None:
         ({"link": "jfk-nyc", "offsets": [["f", 0, 1], ["f", -1, 1]]}, "offsets[1]"),
         ({"link": "jfk-nyc", "offsets": [["f", True, 1]]}, "offsets[0]"),
         ({"link": "jfk-nyc", "offsets": [["f", 0]]}, "offsets[0]"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"link": "jfk-nyc", "offsets": [["\\ud800", 0, 1]]}', "not JSON"),
     ],
 )
 async def test_a_wrong_body_is_refused_and_the_entry_named(
     world: World, body: Any, named: str
 ) -> None:
     assert named in (await post(world, body, 400))["message"]
+
+
+async def test_a_body_that_is_too_large_or_not_what_its_encoding_says_is_refused(
+    world: World,
+) -> None:
+    await post(world, b" " * (1 << 21), 413)
+    headers = {"Content-Encoding": "gzip"}
+    async with world.client.post("/api/v1/translate", data=b"no gzip", headers=headers) as response:
+        assert response.status == 400
+        assert isinstance((await response.json())["message"], str)
 
 
 async def test_an_unknown_link_is_not_found(world: World) -> None:

@@ -54,6 +54,8 @@ def test_every_valid_token_allows_everything(token: str) -> None:
         "Basic !",
         "Basic \u00e9",
         "Basic /w==",
+        "Bearer \udcff",
+        "Basic \udcff",
     ],
 )
 def test_anything_else_is_refused(authorization: str) -> None:

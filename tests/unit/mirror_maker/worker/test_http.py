@@ -77,9 +77,28 @@ async def test_the_port_answers() -> None:
                 (503, f"{part}&how=skip"),
             ):
                 assert (await session.post(path)).status == code, path
-            for wrong in ("pause", "pause?link=l&partition=1", "throttle?link=l", "resume?topic=t"):
-                assert (await session.post("/" + wrong)).status == 400
+            for wrong in (
+                "pause",
+                "pause?link=l&partition=1",
+                "pause?link=l&topic=&partition=1",
+                "pause?link=l&topic=t&partition=2147483648",
+                f"pause?link=l&topic=t&partition={'9' * 5_000}",
+                "throttle?link=l",
+                "throttle?link=l&source_bytes_per_second=9223372036854775808",
+                "throttle?link=l&source_bytes_per_second=%D9%A3",
+                "resume?topic=t",
+                "retry?link=l&topic=t&partition=-1",
+                "repair?link=l&topic=t&partition=x&how=skip",
+            ):
+                refused = await session.post("/" + wrong)
+                assert refused.status == 400, wrong
+                assert isinstance((await refused.json())["message"], str), wrong
             assert (await session.post("/pause?link=other")).status == 404
+            unknown = await session.get("/nowhere")
+            assert (unknown.status, (await unknown.json())["error"]) == (404, "not_found")
+            not_so = await session.get("/pause?link=l")
+            assert (not_so.status, not_so.headers["Allow"]) == (405, "POST")
+            assert (await not_so.json())["error"] == "method_not_allowed"
             assert (await session.post("/pause?link=l&topic=t")).status == 200
             assert (await session.post("/resume?link=l&topic=t&partition=1")).status == 409
             rates = "source_bytes_per_second=7&target_bytes_per_second=0"

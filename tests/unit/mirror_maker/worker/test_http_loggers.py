@@ -73,7 +73,8 @@ async def test_refusals_name_the_nearest(logger: logging.Logger) -> None:
             (LOGGER[:-1], '{"level": "INFO"}', 404, f"did you mean '{LOGGER}'?"),
         ):
             answer = await session.put(f"/loggers/{path}", data=body)
-            assert (answer.status, words in await answer.text()) == (status, True), path
+            said = (await answer.json())["message"]
+            assert (answer.status, words in said) == (status, True), path
         answer = await session.get(f"/loggers/{LOGGER[:-1]}")
         assert (answer.status, f"'{LOGGER}'?" in await answer.text()) == (404, True)
         assert (await session.post(f"/loggers/{LOGGER}", json={"level": "INFO"})).status == 405
