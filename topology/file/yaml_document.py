@@ -6,6 +6,7 @@ code walks the result. A duplicate key is an error.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,10 @@ from topology.problems import Location, Problem
 DOCUMENT_BYTES_MAX = 1 << 20
 NODES_MAX = 100_000
 DEPTH_MAX = 30
+BRACKETS_MAX = 300
+"""Brackets that are open at one place. The parser takes quadratic time for them, so they are
+counted before it, also those in texts and comments."""
+_BRACKETS = re.compile(r"[\[\]{}]")
 
 
 class NotYaml(Exception):
@@ -36,6 +41,8 @@ class YamlDocument:
         """Parse the text. Raises NotYaml."""
         if len(text.encode()) > DOCUMENT_BYTES_MAX:
             raise NotYaml(Problem(1, 1, "topology", f"at most {DOCUMENT_BYTES_MAX} bytes"))
+        if _has_too_many_open(text):
+            raise _too_large()
         try:
             self._root: Any = YAML().load(text)
         except MarkedYAMLError as error:
@@ -89,6 +96,15 @@ def _entry_position(node: Any, item: str | int, *, at_key: bool) -> tuple[int, i
     except (KeyError, TypeError):  # an entry of a merge key has no position here
         return None
     return None
+
+
+def _has_too_many_open(text: str) -> bool:
+    depth = 0
+    for bracket in _BRACKETS.finditer(text):
+        depth = depth + 1 if bracket[0] in "[{" else max(0, depth - 1)
+        if depth > BRACKETS_MAX:
+            return True
+    return False
 
 
 def _too_large() -> NotYaml:

@@ -23,6 +23,7 @@ SEGMENT_SUFFIXES: Final = (
 """The files of a segment, in the order in which a swap renames them."""
 
 _OFFSET_DIGITS: Final = 20
+OFFSET_MAX: Final = 2**63 - 1
 
 
 def file_name(offset: int, suffix: str) -> str:
@@ -31,6 +32,14 @@ def file_name(offset: int, suffix: str) -> str:
 
 
 def parse_offsets(names: Iterable[str], suffix: str) -> list[int]:
-    """Return the offsets of the names `<twenty digits><suffix>`, ascending."""
+    """Return the offsets of the names `<twenty digits><suffix>`, ascending.
+
+    Twenty digits reach beyond the offsets that a log can have; such a name is no segment's.
+    """
     digits = (name[: -len(suffix)] for name in names if name.endswith(suffix))
-    return sorted(int(name) for name in digits if len(name) == _OFFSET_DIGITS and name.isdigit())
+    offsets = (
+        int(name)
+        for name in digits
+        if len(name) == _OFFSET_DIGITS and name.isascii() and name.isdigit()
+    )
+    return sorted(offset for offset in offsets if offset <= OFFSET_MAX)

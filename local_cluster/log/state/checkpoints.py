@@ -32,6 +32,8 @@ META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"
 
+OFFSET_MAX: Final = 2**63 - 1
+DIGITS_MAX: Final = 19
 _VERSION: Final = 0
 
 Key = tuple[str, int]
@@ -54,7 +56,7 @@ def decode_offsets(content: bytes) -> dict[Key, int]:
     for line in _decode_lines(content):
         try:
             topic, partition, offset = line.split()
-            offsets[topic, int(partition)] = int(offset)
+            offsets[topic, _number(partition)] = _number(offset)
         except ValueError as error:
             raise CheckpointCorruptError(f"not `topic partition offset`: {line!r}") from error
     return offsets
@@ -69,7 +71,7 @@ def decode_epochs(content: bytes) -> list[EpochEntry]:
     for line in _decode_lines(content):
         try:
             epoch, start_offset = line.split()
-            entries.append(EpochEntry(int(epoch), int(start_offset)))
+            entries.append(EpochEntry(_number(epoch), _number(start_offset)))
         except ValueError as error:
             raise CheckpointCorruptError(f"not `epoch offset`: {line!r}") from error
     return entries
@@ -106,7 +108,7 @@ def decode_meta_properties(content: bytes) -> tuple[int, str]:
     """Return (broker id, cluster id)."""
     fields = _decode_properties(content, "=")
     try:
-        return int(fields["broker.id"]), fields["cluster.id"]
+        return _number(fields["broker.id"]), fields["cluster.id"]
     except (KeyError, ValueError) as error:
         raise CheckpointCorruptError(f"meta.properties: {fields}") from error
 
@@ -122,7 +124,7 @@ def _encode_lines(lines: list[str]) -> bytes:
 def _decode_lines(content: bytes) -> list[str]:
     try:
         lines = content.decode().splitlines()
-        version, count = int(lines[0]), int(lines[1])
+        version, count = _number(lines[0]), _number(lines[1])
     except (UnicodeDecodeError, ValueError, IndexError) as error:
         raise CheckpointCorruptError(f"checkpoint without a header: {content[:64]!r}") from error
     if version != _VERSION:
@@ -131,6 +133,13 @@ def _decode_lines(content: bytes) -> list[str]:
     if len(entries) != count:
         raise CheckpointCorruptError(f"{len(entries)} lines, the header says {count}")
     return entries
+
+
+def _number(text: str) -> int:
+    """Return a number from 0 to 2**63 - 1. Raises ValueError."""
+    if not (text.isascii() and text.isdigit()) or len(text) > DIGITS_MAX or int(text) > OFFSET_MAX:
+        raise ValueError(f"not a number from 0 to {OFFSET_MAX}: {text[:40]!r}")
+    return int(text)
 
 
 def _decode_properties(content: bytes, separator: str) -> dict[str, str]:

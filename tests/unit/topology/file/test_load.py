@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from topology.file.load import load_topology, parse_topology
-from topology.file.yaml_document import DOCUMENT_BYTES_MAX
+from topology.file.yaml_document import BRACKETS_MAX, DOCUMENT_BYTES_MAX
 from topology.model import BrokerCount, TopicFilter, ZooKeeperChroot
 from topology.problems import InvalidTopology
 
@@ -366,6 +366,14 @@ links:
         (
             "a: " + "[" * 400 + "]" * 400,
             "t.yaml:1:1: topology: at most 100000 values, nested at most 30 deep",
+        ),
+        (
+            "# before the parser, " + "[" * (BRACKETS_MAX + 1),
+            "t.yaml:1:1: topology: at most 100000 values, nested at most 30 deep",
+        ),
+        (
+            "# for the parser, " + "[" * BRACKETS_MAX,
+            "t.yaml:1:1: topology: a mapping with name and clusters",
         ),
         (
             "a: &a [1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n"
