@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import multiprocessing
 import os
 import resource
@@ -62,7 +63,9 @@ def _jobs(inputs: int, seed: int) -> list[Job]:
 
 
 def _prepare_worker() -> None:
-    """Limit the memory, and print no warnings: YAML has one for each repeated anchor."""
+    """Limit the memory, and print no warnings: YAML has one for each repeated anchor, recovery one
+    for each torn tail."""
+    logging.getLogger().addHandler(logging.NullHandler())
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
 

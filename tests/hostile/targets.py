@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from joserfc.jwk import KeySet
 
@@ -35,6 +34,11 @@ from local_cluster.wire.errors import KafkaError, PeerError
 from local_cluster.wire.frame import FrameReceiver, frame_size_prefix
 from local_cluster.wire.header import read_request_header
 from tests.golden.frames import golden
+from tests.hostile.http_ports import HTTP_TARGETS
+from tests.hostile.log_files import LOG_TARGETS
+from tests.hostile.mirror_records import MIRROR_TARGETS
+from tests.hostile.target import Target, joined, split
+from tests.hostile.znodes import ZNODES
 from tests.support.issuer import Issuer
 from topology.file.load import parse_topology
 from topology.problems import InvalidTopology
@@ -49,19 +53,6 @@ BY_HAND: Final = {
 FRAME_BYTES_MAX: Final = 100_000
 DECOMPRESSED_BYTES_MAX: Final = 1 << 20
 CREDENTIAL: Final = credential_of("SCRAM-SHA-256", "pencil", b"salt")
-
-
-class Target(NamedTuple):
-    """One reader of foreign bytes."""
-
-    name: str
-    corpus: Callable[[], Sequence[bytes]]
-    """Returns valid inputs."""
-    read: Callable[[bytes], object]
-    refusals: tuple[type[Exception], ...]
-    """What `read` may raise. Anything else is a finding."""
-    share: int = 10
-    """Of the inputs of a run, in parts of the sum over all targets."""
 
 
 @lru_cache
@@ -199,16 +190,11 @@ def _pairs(name: str) -> tuple[bytes, ...]:
         for line in lines
         if len(line) == 3 and line[0] != "hash" and "-" not in line[1:]
     ]
-    return tuple(len(key).to_bytes(2, "big") + key + value for key, value in pairs)
-
-
-def _split(pair: bytes) -> tuple[bytes, bytes]:
-    size = int.from_bytes(pair[:2], "big")
-    return pair[2 : 2 + size], pair[2 + size :]
+    return tuple(joined(key, value) for key, value in pairs)
 
 
 def read_group_record(pair: bytes) -> object:
-    key, value = _split(pair)
+    key, value = split(pair)
     match group_records.decode_key(key):
         case group_records.OffsetKey():
             return group_records.decode_offset_value(value)
@@ -221,7 +207,7 @@ def read_group_record(pair: bytes) -> object:
 
 
 def read_transaction_record(pair: bytes) -> object:
-    key, value = _split(pair)
+    key, value = split(pair)
     transactional_id = transaction_records.decode_key(key)
     return transactional_id and transaction_records.decode_value(transactional_id, value)
 
@@ -256,4 +242,8 @@ TARGETS: Final = (
         (UnreadableRecordError,),
     ),
     Target("topology", _topologies, read_topology, (InvalidTopology,), 1),
+    ZNODES,
+    *MIRROR_TARGETS,
+    *HTTP_TARGETS,
+    *LOG_TARGETS,
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from tests.hostile.mutations import hostile_input
-from tests.hostile.targets import Target
+from tests.hostile.target import Target
 
 FINDINGS_MAX: Final = 20
 """Findings that a tally keeps in full; further ones are counted."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.hostile.mutations import hostile_input
-from tests.hostile.targets import TARGETS, Target
+from tests.hostile.target import Target
+from tests.hostile.targets import TARGETS
 from tests.hostile.trial import try_inputs
 
 READABLE = [target for target in TARGETS if target.name != "logins"]
