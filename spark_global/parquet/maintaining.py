@@ -18,6 +18,9 @@ from spark_global.parquet.sink_log import LOG_FOLDER, SinkLogError, current_name
 
 UNNAMED_HOURS_MIN: Final = 24.0
 """Hours that a file which the log does not name is kept at least."""
+_PARTITIONS: Final = ("datacenter=", "hour=")
+_NAMES: Final = ("part-", ".part-")
+"""As Spark and a compaction begin the names of files; the second, while one is written."""
 _MS_PER_HOUR: Final = 3_600_000
 _MS_PER_SECOND: Final = 1_000
 
@@ -47,7 +50,7 @@ def delete_unnamed(table: Path, keep_hours: float, at_ms: int) -> int:
     named = named_files(table)
     deleted = 0
     for path in table.rglob("*.parquet"):
-        if path in named or path.relative_to(table).parts[0].startswith(("_", ".")):
+        if path in named or not _is_ours(path.relative_to(table)):
             continue
         written_ms = round(path.stat().st_mtime * _MS_PER_SECOND)
         if max(written_ms, replaced.get(path, 0)) < before_ms:
@@ -55,6 +58,16 @@ def delete_unnamed(table: Path, keep_hours: float, at_ms: int) -> int:
             deleted += 1
     forget_replaced(table, before_ms)
     return deleted
+
+
+def _is_ours(path: Path) -> bool:
+    """Return whether a file lies and is called as those of the table do.
+
+    Another table may lie in a folder of this one.
+    """
+    return all(part.startswith(_PARTITIONS) for part in path.parts[:-1]) and path.name.startswith(
+        _NAMES
+    )
 
 
 def named_files(table: Path) -> set[Path]:

@@ -16,6 +16,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_global.parquet.compacting import now_ms, read_compact
 from spark_global.parquet.maintaining import delete_unnamed, named_files, run_upkeep
 from tests.support.cluster import PRESENT_CODE
+from topology.spark.compaction import compacting_of
+from topology.spark.options import Format
 
 pytestmark = pytest.mark.real
 
@@ -70,6 +72,11 @@ def values_in(spark: SparkSession, table: Path) -> list[int]:
     return sorted(row.value for row in spark.read.parquet(str(table)).select("value").collect())
 
 
+def test_a_job_leaves_what_has_no_list_of_files_alone(tmp_path: Path) -> None:
+    done = compacting_of(Format.parquet, str(tmp_path), (), 0).compact()
+    assert done == f"{tmp_path}: nothing to compact"
+
+
 def upkeep(table: Path) -> str:
     problem, said = run_upkeep(str(table), files_min=2, small_bytes=SMALL_BYTES, keep_hours=24)
     assert problem is None
@@ -105,7 +112,7 @@ def test_rows_and_columns_stay_as_they_are(spark: SparkSession, tmp_path: Path) 
     assert found == list(range(len(found)))
     assert len(found) > len(rows)
     # After a day a reader that takes every file of the folder sees each row once, too.
-    upkeep(tmp_path)
+    assert "files became" in compacting_of(Format.parquet, str(tmp_path), (), 0).compact()
     assert delete_unnamed(tmp_path, 24, now_ms() + DAY_MS + 60_000) > 0
     assert set(tmp_path.rglob("*.parquet")) == named_files(tmp_path)
     assert values_in(spark, tmp_path) == found

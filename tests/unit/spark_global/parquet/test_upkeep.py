@@ -47,9 +47,9 @@ def numbers(*values: int) -> pa.Table:
 
 
 def small_table(table: Path) -> list[LoggedFile]:
-    files = [write_file(table, HOUR, f"{index}.parquet", numbers(index)) for index in range(6)]
+    files = [write_file(table, HOUR, f"part-{index}.parquet", numbers(index)) for index in range(6)]
     write_log(table, "9.compact", files)
-    write_log(table, "10", [write_file(table, HOUR, "later.parquet", numbers(6))])
+    write_log(table, "10", [write_file(table, HOUR, "part-later.parquet", numbers(6))])
     return files
 
 
@@ -61,7 +61,7 @@ def rows_in(table: Path) -> list[int]:
 
 def test_small_files_of_an_hour_become_one(tmp_path: Path) -> None:
     small_table(tmp_path)
-    other = write_file(tmp_path, HOUR.replace("17", "18"), "x.parquet", numbers(7))
+    other = write_file(tmp_path, HOUR.replace("17", "18"), "part-x.parquet", numbers(7))
     write_log(tmp_path, "11", [other])
     problem, said = run_upkeep(str(tmp_path), files_min=2, small_bytes=1 << 20, keep_hours=24)
     assert (problem, said) == (None, f"{tmp_path}: 6 files became 1; 0 files deleted")
@@ -74,7 +74,7 @@ def test_small_files_of_an_hour_become_one(tmp_path: Path) -> None:
 def test_files_of_other_columns_stay_apart(tmp_path: Path) -> None:
     files = small_table(tmp_path)
     wide = [
-        write_file(tmp_path, HOUR, f"w{n}.parquet", numbers(n).append_column("gate", [["B7"]]))
+        write_file(tmp_path, HOUR, f"part-w{n}.parquet", numbers(n).append_column("gate", [["B7"]]))
         for n in range(10, 14)
     ]
     write_log(tmp_path, "9.compact", files + wide)
@@ -84,16 +84,21 @@ def test_files_of_other_columns_stay_apart(tmp_path: Path) -> None:
 
 def test_a_replaced_file_stays_for_a_day_however_old_it_is(tmp_path: Path) -> None:
     files = small_table(tmp_path)
-    killed = Path(write_file(tmp_path, HOUR, "killed.parquet", numbers(99)).path)
-    for path in (*(Path(each.path) for each in files), killed):
+    killed = Path(write_file(tmp_path, HOUR, "part-killed.parquet", numbers(99)).path)
+    others = [
+        Path(write_file(tmp_path, place, name, numbers(98)).path)
+        for place, name in ((f"another_table/{HOUR}", "part-0.parquet"), (HOUR, "mine.parquet"))
+    ]
+    for path in (*(Path(each.path) for each in files), killed, *others):
         os.utime(path, (0, 0))
     compact_table(tmp_path, files_min=2, small_bytes=1 << 20)
     assert delete_unnamed(tmp_path, 0, now_ms()) == 1
     assert not killed.exists()
+    assert all(each.exists() for each in others)
     assert all(Path(each.path).exists() for each in files)
     assert delete_unnamed(tmp_path, 0, now_ms() + DAY_MS + 60_000) == 6
     assert rows_in(tmp_path) == list(range(7))
-    assert len(list(tmp_path.rglob("*.parquet"))) == 2
+    assert len(list(tmp_path.rglob("*.parquet"))) == 2 + len(others)
     assert not list((tmp_path / "_compacted").glob("*.json"))
 
 
@@ -114,7 +119,7 @@ def test_a_log_that_the_query_renews_is_replaced_too_or_keeps_the_old_files(
     limit = 2
     assert compact_table(tmp_path, files_min=2, small_bytes=1 << 20) == (6, 1)
     assert len(named_files(tmp_path)) == 1
-    files = [*files, write_file(tmp_path, HOUR, "more.parquet", numbers(8))]
+    files = [*files, write_file(tmp_path, HOUR, "part-more.parquet", numbers(8))]
     write_log(tmp_path, "99.compact", files)
     renewed.clear()
     limit = 99
