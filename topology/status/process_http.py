@@ -12,7 +12,7 @@ from local_cluster.http_security.request import HttpFailure, HttpResponse, reque
 from topology.deployment.deployment import Daemon, Deployment
 from topology.supervisor.readiness import http_url
 
-RESPONSE_TIMEOUT_S: Final = 10.0
+RESPONSE_TIMEOUT_S: Final = 15.0
 """More than a worker waits for its target (`mirror_maker.worker.service.CONTROL_MS_MAX`), so that
 the worker can report what it waited for."""
 JsonObject = dict[str, Any]

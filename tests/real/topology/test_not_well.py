@@ -171,7 +171,7 @@ def test_commands_name_a_cluster_that_was_stopped_and_do_not_succeed(
     with frozen(command, "mirror-nyc"):
         said, other = complaints(command, throttle, plan)
         assert "the worker of link jfk-nyc" in said
-        assert "does not answer within 10 s; it may still do it" in said
+        assert "does not answer within 15 s; it may still do it" in said
         assert "the worker of link jfk-nyc" in other
 
 
