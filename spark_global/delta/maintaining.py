@@ -6,17 +6,13 @@ Delta lets it pass beside commits that only add files. The writer repeats its ow
 
 from __future__ import annotations
 
-from typing import Final
-
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import DeltaError
 
 from spark_global.delta.table_writer import TableRefusedError, check_table
 from spark_global.kept.folders import FolderRefusedError, table_folder
 from spark_global.kept.said import KIND
-
-UNREFERENCED_HOURS_MIN: Final = 24.0
-"""Hours that a file without a version is kept at least: longer than any batch is written."""
+from spark_global.kept.upkeep import UNREFERENCED_HOURS_MIN
 
 
 def run_upkeep(path: str, *, small_bytes: int, keep_hours: float) -> tuple[str | None, str]:

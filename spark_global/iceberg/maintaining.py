@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
 
 import pyarrow.fs as fs
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
@@ -22,11 +21,9 @@ from spark_global.iceberg.catalogues import UNREACHABLE, open_catalogue
 from spark_global.iceberg.compacting import Compaction, compact_table
 from spark_global.iceberg.staging import TableRefusedError
 from spark_global.iceberg.table_writer import check_table
+from spark_global.kept.upkeep import UNREFERENCED_HOURS_MIN
 from spark_global.session import LOCAL_MASTER, SHORT_JOB, SparkStartError, open_session
 from spark_global.sql import explain_error
-
-UNREFERENCED_HOURS_MIN: Final = 24.0
-"""Hours that a file without a snapshot is kept at least: longer than any batch is written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

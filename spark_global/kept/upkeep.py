@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
+UNREFERENCED_HOURS_MIN: Final = 24.0
+"""Hours that a file outside of a table is kept at least: longer than any batch is written."""
 EVERY_MINUTES: Final = 60.0
 """Default of the minutes between two compactions."""
 END_SECONDS_MAX: Final = 10.0

@@ -12,12 +12,11 @@ from typing import Final
 import pyarrow as pa
 
 from spark_global.kept.folders import FolderRefusedError, table_folder
+from spark_global.kept.upkeep import UNREFERENCED_HOURS_MIN
 from spark_global.parquet.compacting import compact_table, now_ms, read_compact, read_files
 from spark_global.parquet.replaced import forget_replaced, replaced_since
 from spark_global.parquet.sink_log import LOG_FOLDER, SinkLogError, current_names
 
-UNNAMED_HOURS_MIN: Final = 24.0
-"""Hours that a file which the log does not name is kept at least."""
 _PARTITIONS: Final = ("datacenter=", "hour=")
 _NAMES: Final = ("part-", ".part-")
 """As Spark and a compaction begin the names of files; the second, while one is written."""
@@ -44,7 +43,7 @@ def delete_unnamed(table: Path, keep_hours: float, at_ms: int) -> int:
 
     Raises SinkLogError and OSError.
     """
-    before_ms = at_ms - round(max(keep_hours, UNNAMED_HOURS_MIN) * _MS_PER_HOUR)
+    before_ms = at_ms - round(max(keep_hours, UNREFERENCED_HOURS_MIN) * _MS_PER_HOUR)
     replaced = replaced_since(table)
     # After what was replaced: a batch that ends meanwhile has young files.
     named = named_files(table)

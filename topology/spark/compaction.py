@@ -6,7 +6,6 @@ Commands import what they need when they run, to keep start-up short.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -25,6 +24,7 @@ KEEP_HOURS: Final = 24.0
 SNAPSHOTS_MAX: Final = 1_000
 LOCAL_MASTER: Final = "local[*]"
 _SPARK_LOG: Final = "_spark_metadata"
+_DELTA_LOG: Final = "_delta_log"
 
 
 def compact(
@@ -60,7 +60,7 @@ def compact(
     """
     if table is None:
         _check_folder_options(
-            files_min, keep_snapshots, master, conf, is_delta=_is_delta(catalogue)
+            files_min, keep_snapshots, master, conf, is_delta=_has_folder(catalogue, _DELTA_LOG)
         )
         problem, said = compact_folder(catalogue, files_min, small_mib * MIB, keep_hours)
         if problem is not None:
@@ -107,15 +107,21 @@ def _check_folder_options(
             fail(f"{name} is for {kind}; this command runs without Spark", code=EXIT_USAGE)
 
 
-def _is_delta(path: str) -> bool:
-    return Path(path.removeprefix("file://"), "_delta_log").is_dir()
+def _has_folder(path: str, name: str) -> bool:
+    """Return whether a table lies in a folder of this machine, and has a folder of this name."""
+    from spark_global.kept.folders import FolderRefusedError, table_folder
+
+    try:
+        return (table_folder(path) / name).is_dir()
+    except FolderRefusedError:
+        return False
 
 
 def compact_folder(
     path: str, files_min: int, small_bytes: int, keep_hours: float
 ) -> tuple[str | None, str]:
     """Compact a Delta or Parquet table; return what went wrong, and what was done."""
-    if _has_spark_log(path):
+    if _has_folder(path, _SPARK_LOG):
         require_extra("spark")
         from spark_global.parquet.maintaining import run_upkeep
 
@@ -153,11 +159,12 @@ def compacting_of(
                 return f"{path}: {done.files_before} files became {done.files_after}"
             case Format.delta:
                 from spark_global.delta.maintaining import compact_table
+                from spark_global.kept.folders import table_folder
 
-                before, after = compact_table(path.removeprefix("file://"), SMALL_MIB * MIB)
+                before, after = compact_table(str(table_folder(path)), SMALL_MIB * MIB)
                 return f"{path}: {before} files became {after}"
             case Format.parquet:
-                if not _has_spark_log(path):
+                if not _has_folder(path, _SPARK_LOG):
                     return f"{path}: nothing to compact"
                 problem, said = compact_folder(path, FILES_MIN, SMALL_MIB * MIB, KEEP_HOURS)
                 if problem is not None:
@@ -165,7 +172,3 @@ def compacting_of(
                 return said
 
     return Compacting(compact_once, every_minutes)
-
-
-def _has_spark_log(path: str) -> bool:
-    return Path(path.removeprefix("file://"), _SPARK_LOG).is_dir()
