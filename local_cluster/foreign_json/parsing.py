@@ -45,6 +45,14 @@ def integer(value: Any, minimum: int = INT64_MIN, maximum: int = INT64_MAX) -> i
     return value
 
 
+def decimal(text: str, maximum: int = INT64_MAX) -> int:
+    """Return the number from 0 to `maximum` that a text of ASCII digits is."""
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(maximum))
+    if not is_number or int(text) > maximum:
+        raise ValueError(f"no number from 0 to {maximum}: {text[:40]!r}")
+    return int(text)
+
+
 def string(value: Any) -> str:
     """Return a string of a document."""
     if not isinstance(value, str):

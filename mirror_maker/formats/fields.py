@@ -10,14 +10,13 @@ import struct
 import uuid
 from typing import Any, Final
 
-from local_cluster.foreign_json import INT64_MIN, integer, parse_object
+from local_cluster.foreign_json import INT64_MAX, INT64_MIN, integer, parse_object
 
 VARINT_BYTES_MAX: Final = 10
 
 INT16: Final = struct.Struct(">h")
 INT32: Final = struct.Struct(">i")
 INT64: Final = struct.Struct(">q")
-OFFSET_MAX: Final = 2**63 - 1
 
 
 class MapFormatError(ValueError):
@@ -26,7 +25,7 @@ class MapFormatError(ValueError):
 
 def check_range(start: int, end: int | None) -> None:
     """Refuse offsets [start, end) that run backwards or are none. None is an unknown end."""
-    if start < 0 or (end is not None and not start <= end <= OFFSET_MAX):
+    if start < 0 or (end is not None and not start <= end <= INT64_MAX):
         raise MapFormatError(f"no range of offsets: {start} to {end}")
 
 

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from local_cluster.foreign_json import INT32_MAX, INT64_MAX
+from local_cluster.foreign_json import INT32_MAX, INT64_MAX, decimal
 from local_cluster.http_security.answers import answer_in_json, server_log
 from local_cluster.http_security.guard import HttpGuard
 from local_cluster.log_levels import (
@@ -218,10 +218,11 @@ def _partition(text: str) -> int:
 
 def _number(name: str, text: str, maximum: int) -> int:
     """Return a parameter that is a number from 0 to `maximum`. Raises HTTPBadRequest."""
-    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(maximum))
-    if not is_number or int(text) > maximum:
-        raise web.HTTPBadRequest(text=f"{name} must be a number from 0 to {maximum}")
-    return int(text)
+    try:
+        return decimal(text, maximum)
+    except ValueError as error:
+        problem = f"{name} must be a number from 0 to {maximum}"
+        raise web.HTTPBadRequest(text=problem) from error
 
 
 async def _get_loggers(request: web.Request) -> web.Response:

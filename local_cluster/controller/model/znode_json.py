@@ -13,7 +13,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from local_cluster.foreign_json import INT32_MAX, INT64_MAX, integer, parse_object, string
+from local_cluster.foreign_json import (
+    INT32_MAX,
+    INT64_MAX,
+    decimal,
+    integer,
+    parse_object,
+    string,
+)
 
 INT32_MIN: Final = -INT32_MAX - 1
 
@@ -107,10 +114,10 @@ def string_of(body: Mapping[str, Any], key: str) -> str:
 
 def decimal_of(text: str, maximum: int = INT64_MAX) -> int:
     """Return the number from 0 to `maximum` that a text of ASCII digits is."""
-    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(maximum))
-    if not is_number or int(text) > maximum:
-        raise UnreadableZnodeError(f"no number from 0 to {maximum}: {text[:40]!r}")
-    return int(text)
+    try:
+        return decimal(text, maximum)
+    except ValueError as error:
+        raise UnreadableZnodeError(str(error)) from error
 
 
 def encode_uuid(value: uuid.UUID) -> str:
