@@ -34,7 +34,11 @@ NOT_COUNTED: Final = frozenset(
         ApiKey.SASL_AUTHENTICATE,
     }
 )
-THROTTLE_TIME_FIRST_SINCE: Final = {ApiKey.METADATA: 3, ApiKey.OFFSET_COMMIT: 3}
+THROTTLE_TIME_FIRST_SINCE: Final = {
+    ApiKey.LIST_OFFSETS: 2,
+    ApiKey.METADATA: 3,
+    ApiKey.OFFSET_COMMIT: 3,
+}
 """Of responses that are encoded by hand: the version from which the throttle time comes first."""
 THROTTLE_TIME: Final = "throttle_time"
 _INT32: Final = Struct(">i")

@@ -7,8 +7,8 @@ In reading order:
 - `messages`: every message through kio. `kio_schema` checks lengths first. `kio_fixes` replaces
   classes of kio that are wrong, and `kafka_4_4_messages` adds versions that kio lacks;
 - `responses/`: the fields of the handlers' responses as types;
-- by hand, because they are hot: `produce`, `fetch/`, `offset_commit` (the broker's side),
-  `metadata` (a client's side), `metadata_response` (the broker's side);
+- by hand, because they are hot: `produce` and `fetch/`; the broker's side of `list_offsets`,
+  `offset_commit` and `metadata_response`; a client's side of `metadata`;
 - shared by these: `topics` (by name or id), `current_leader` (KIP-951).
 """
 

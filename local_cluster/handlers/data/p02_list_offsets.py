@@ -18,7 +18,7 @@ A negative timestamp that the version does not know is UNSUPPORTED_VERSION.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from local_cluster.controller.model.cluster_image import NO_EPOCH
 from local_cluster.controller.model.topic_requests import repeated
@@ -38,15 +38,13 @@ from local_cluster.wire.constants import (
     READ_UNCOMMITTED,
 )
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.messages import get
-
-if TYPE_CHECKING:
-    from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest
-
-    from local_cluster.wire.responses.data import (
-        ListOffsetsPartitionResponse,
-        ListOffsetsResponse,
-    )
+from local_cluster.wire.list_offsets import (
+    AskedPartition,
+    ListedOffset,
+    ListOffsetsRequest,
+    decode_request,
+    encode_response,
+)
 
 SINCE_VERSION: Final = {
     MAX_TIMESTAMP: 7,
@@ -55,6 +53,15 @@ SINCE_VERSION: Final = {
     EARLIEST_PENDING_UPLOAD_TIMESTAMP: 11,
 }
 OFFSET_NOT_AVAILABLE_SINCE: Final = 5
+READS_NO_FILE: Final = frozenset(
+    {
+        EARLIEST_TIMESTAMP,
+        LATEST_TIMESTAMP,
+        EARLIEST_LOCAL_TIMESTAMP,
+        LATEST_TIERED_TIMESTAMP,
+        EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    }
+)
 
 
 class _Position(NamedTuple):
@@ -65,75 +72,80 @@ class _Position(NamedTuple):
     leader_epoch: int = -1
 
 
-@handles(ApiKey.LIST_OFFSETS, min_version=1, max_version=11)
+@handles(ApiKey.LIST_OFFSETS, min_version=1, max_version=11, raw=True)
 def list_offsets(
-    broker: BrokerServices, context: RequestContext, request: ListOffsetsRequest
-) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
-    """Look up each partition by itself. One that occurs twice is INVALID_REQUEST, once."""
-    entries = [(topic.name, entry) for topic in request.topics for entry in topic.partitions]
-    twice = repeated((name, entry.partition_index) for name, entry in entries)
-    topics: dict[str, dict[int, ListOffsetsPartitionResponse]] = {
-        topic.name: {} for topic in request.topics
-    }
+    broker: BrokerServices, context: RequestContext, body: memoryview
+) -> bytes | Awaitable[bytes]:
+    """Look up each partition by itself. One that occurs twice is INVALID_REQUEST, once.
 
-    def look_up_all() -> ListOffsetsResponse:
-        # After a cold read this continues at the partition of that read.
-        for name, entry in entries:
-            index = entry.partition_index
-            if index in topics[name]:
-                continue
-            try:
-                if (name, index) in twice:
-                    raise KafkaError(ErrorCode.invalid_request)
-                position = _look_up(broker, context, request, name, entry)
-                topics[name][index] = _result(index, ErrorCode.none, position)
-            except KafkaError as error:
-                topics[name][index] = _result(index, error.code, _Position())
-        return {
-            "topics": [
-                {"name": name, "partitions": list(partitions.values())}
-                for name, partitions in topics.items()
-            ]
-        }
-
+    Raises PeerError for a body that is no such request.
+    """
+    request = decode_request(context.api_version, body, 0)
+    lookup = _Lookup(broker, context, request)
+    if not lookup.reads_files:
+        return lookup.run()
     try:
         with warm_only():
-            return look_up_all()
+            return lookup.run()
     except ColdReadError as cold:
-        return broker.cold_reads.warmed(cold, look_up_all)
+        return broker.cold_reads.warmed(cold, lookup.run)
 
 
-def _look_up(
-    broker: BrokerServices,
-    context: RequestContext,
-    request: ListOffsetsRequest,
-    topic: str,
-    entry: ListOffsetsPartition,
-) -> _Position:
-    """Raises KafkaError."""
-    isolation_level = get(request, "isolation_level", READ_UNCOMMITTED)
-    if isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
-        # Kafka fails with an exception.
-        raise KafkaError(ErrorCode.unknown_server_error, f"isolation level {isolation_level}")
-    if not broker.authorize(context, "DESCRIBE", "TOPIC", topic):
-        raise KafkaError(ErrorCode.topic_authorization_failed)
-    partition = broker.replicas.get_leader(topic, entry.partition_index)
-    epoch = get(entry, "current_leader_epoch", NO_EPOCH)
-    partition.require_leader(epoch)
-    if epoch < NO_EPOCH:
-        raise KafkaError(ErrorCode.fenced_leader_epoch)
-    committed_only = isolation_level == READ_COMMITTED
-    return _find(partition, entry.timestamp, committed_only, context.api_version)
+class _Lookup:
+    """Looks up the partitions of one request. After a cold read `run` goes on at that partition."""
 
+    def __init__(
+        self, broker: BrokerServices, context: RequestContext, request: ListOffsetsRequest
+    ) -> None:
+        self._broker = broker
+        self._context = context
+        self._isolation_level = request.isolation_level
+        self._entries = [
+            (topic, entry) for topic, partitions in request.topics for entry in partitions
+        ]
+        self.reads_files = any(
+            entry.timestamp_ms not in READS_NO_FILE for _, entry in self._entries
+        )
+        self._twice: frozenset[tuple[str, int]] = frozenset()
+        if len(self._entries) > 1:
+            places = ((topic, entry.partition) for topic, entry in self._entries)
+            self._twice = frozenset(repeated(places))
+        self._found: dict[str, dict[int, ListedOffset]] = {topic: {} for topic, _ in request.topics}
 
-def _result(index: int, code: ErrorCode, position: _Position) -> ListOffsetsPartitionResponse:
-    return {
-        "partition_index": index,
-        "error_code": code,
-        "timestamp": position.timestamp_ms,
-        "offset": position.offset,
-        "leader_epoch": position.leader_epoch,
-    }
+    def run(self) -> bytes:
+        """Return the response. Raises ColdReadError."""
+        for topic, entry in self._entries:
+            found = self._found[topic]
+            if entry.partition not in found:
+                found[entry.partition] = self._result(topic, entry)
+        topics = [(topic, list(found.values())) for topic, found in self._found.items()]
+        return encode_response(self._context.api_version, topics)
+
+    def _result(self, topic: str, entry: AskedPartition) -> ListedOffset:
+        index = entry.partition
+        try:
+            if (topic, index) in self._twice:
+                raise KafkaError(ErrorCode.invalid_request)
+            offset, timestamp_ms, epoch = self._look_up(topic, entry)
+        except KafkaError as error:
+            return ListedOffset(index, int(error.code))
+        return ListedOffset(index, 0, timestamp_ms, offset, epoch)
+
+    def _look_up(self, topic: str, entry: AskedPartition) -> _Position:
+        """Raises KafkaError."""
+        isolation_level = self._isolation_level
+        if isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+            # Kafka fails with an exception.
+            raise KafkaError(ErrorCode.unknown_server_error, f"isolation level {isolation_level}")
+        if not self._broker.authorize(self._context, "DESCRIBE", "TOPIC", topic):
+            raise KafkaError(ErrorCode.topic_authorization_failed)
+        partition = self._broker.replicas.get_leader(topic, entry.partition)
+        epoch = entry.current_leader_epoch
+        partition.require_leader(epoch)
+        if epoch < NO_EPOCH:
+            raise KafkaError(ErrorCode.fenced_leader_epoch)
+        committed_only = isolation_level == READ_COMMITTED
+        return _find(partition, entry.timestamp_ms, committed_only, self._context.api_version)
 
 
 def _find(partition: Partition, timestamp_ms: int, committed_only: bool, version: int) -> _Position:

@@ -11,26 +11,6 @@ from typing import NotRequired, TypedDict
 from local_cluster.wire.errors import ErrorCode
 
 
-class ListOffsetsPartitionResponse(TypedDict):
-    partition_index: int
-    error_code: ErrorCode
-    timestamp: NotRequired[int]
-    offset: NotRequired[int]
-    leader_epoch: NotRequired[int]
-
-
-class ListOffsetsTopicResponse(TypedDict):
-    name: str
-    partitions: Sequence[ListOffsetsPartitionResponse]
-
-
-class ListOffsetsResponse(TypedDict):
-    """ListOffsets v1-v11."""
-
-    throttle_time: NotRequired[int]
-    topics: Sequence[ListOffsetsTopicResponse]
-
-
 class DeleteRecordsPartitionResult(TypedDict):
     partition_index: int
     low_watermark: int

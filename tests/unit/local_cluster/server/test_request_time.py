@@ -10,7 +10,7 @@ from local_cluster.handlers.deferred import ThrottledBody
 from local_cluster.handlers.services import RequestContext
 from local_cluster.quotas.client_quotas import ClientQuotas
 from local_cluster.quotas.entity import USER, entity
-from local_cluster.server.request_time import RequestTime
+from local_cluster.server.request_time import THROTTLE_TIME_FIRST_SINCE, RequestTime
 from local_cluster.wire.api import ApiKey
 
 BUSY_NS = 300_000_000
@@ -43,9 +43,12 @@ def test_a_quick_client_does_not_wait(counted: RequestTime) -> None:
     assert counted.count(context(ApiKey.LIST_GROUPS), reply, BUSY_NS // 2) is reply
 
 
-@pytest.mark.parametrize(("version", "body"), [(2, bytes(8)), (3, b"\0\0\x03\xe8" + bytes(4))])
-def test_encoded_responses(counted: RequestTime, version: int, body: bytes) -> None:
-    throttled = counted.count(context(ApiKey.METADATA, version), bytes(8), BUSY_NS)
+@pytest.mark.parametrize(("version", "body"), [(-1, bytes(8)), (0, b"\0\0\x03\xe8" + bytes(4))])
+@pytest.mark.parametrize(("api", "since"), THROTTLE_TIME_FIRST_SINCE.items())
+def test_encoded_responses(
+    counted: RequestTime, api: ApiKey, since: int, version: int, body: bytes
+) -> None:
+    throttled = counted.count(context(api, since + version), bytes(8), BUSY_NS)
     assert isinstance(throttled, ThrottledBody)
     assert throttled.body == body
 
