@@ -27,6 +27,7 @@ _BOOLEANS: Final = frozenset(
         "heliograph.client.metrics.enable",
         "log.cleaner.enable",
         "transaction.partition.verification.enable",
+        "zookeeper.set.acl",
     }
 )
 _INTEGERS: Final = frozenset(

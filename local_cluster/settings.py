@@ -21,6 +21,7 @@ from local_cluster.broker_configs import (
     why_unknown,
 )
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity, Secret
+from local_cluster.client.auth.zookeeper_security import NO_ZOOKEEPER_USER, ZooKeeperSecurity
 from local_cluster.http_security.settings import OPEN, HttpSecurity, check_binding
 from local_cluster.log_format import LogFormat
 from local_cluster.security.authentication.listener_security import (
@@ -83,6 +84,8 @@ class BrokerSettings:
     """JSON {"pid", "state", "listeners"}, written atomically once registered and listening."""
     rack: str | None = None
     zookeeper_session_timeout_ms: int = 18_000
+    zookeeper_security: ZooKeeperSecurity = NO_ZOOKEEPER_USER
+    """How this broker proves to ZooKeeper who it is; the same user for all brokers of a cluster."""
     flush: FlushMode = "fsync"
     """`fsync` acknowledges after a group commit, `page_cache` with Kafka's own promise."""
     http_host: str = "127.0.0.1"
@@ -110,6 +113,8 @@ class BrokerSettings:
         for each in self.listeners:
             if each.sasl is not None and each.sasl.oauth is not None:
                 check_allowed(each.sasl.oauth, self.oauth_allowed_urls)
+        if self.sets_znode_acls and not self.zookeeper_security.authenticates:
+            raise ValueError("config zookeeper.set.acl needs a user in `zookeeper_security`")
         protocol = self._inter_broker_protocol
         if protocol is None:
             names = ", ".join(each.name for each in self.listeners)
@@ -123,6 +128,11 @@ class BrokerSettings:
             )
         if protocol != "PLAINTEXT" and not self.broker_principals:
             raise ValueError(f"an inter-broker listener of {protocol} needs `broker_principals`")
+
+    @property
+    def sets_znode_acls(self) -> bool:
+        """Whether new znodes get Kafka's ACLs, which name the user of `zookeeper_security`."""
+        return self.config_bool("zookeeper.set.acl", False)
 
     @property
     def trusts_listener_name(self) -> bool:
@@ -146,6 +156,7 @@ class BrokerSettings:
 _ADAPTER: Final = TypeAdapter(BrokerSettings)
 _OWNERS: Final[Mapping[Any, type[Any]]] = {
     "inter_broker_security": ClientSecurity,
+    "zookeeper_security": ZooKeeperSecurity,
     "tls": TlsSettings,
     "sasl": SaslSettings,
     "oauth": OauthSettings,

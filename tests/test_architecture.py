@@ -69,7 +69,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "local_cluster.client_metrics": (f"{CONTROLLER}.model", SETTINGS, TEXT, *BASE, *WIRE),
     "local_cluster.quotas": (f"{CONTROLLER}.model", f"{CONTROLLER}.zk", SETTINGS, *BASE, *WIRE),
     f"{CONTROLLER}.model": (JSON, *WIRE),
-    f"{CONTROLLER}.zk": (f"{CONTROLLER}.model", *WIRE),
+    f"{CONTROLLER}.zk": (f"{CONTROLLER}.model", f"{CLIENT}.auth", *WIRE),
     f"{CONTROLLER}.decisions": (
         f"{CONTROLLER}.model",
         f"{LOG}.config",

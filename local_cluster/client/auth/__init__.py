@@ -1,2 +1,3 @@
 """How a client authenticates: its settings (security, pure), secrets and TLS (credentials), SASL
-(sasl), SCRAM (scram, pure), and whether files changed (file_states)."""
+(sasl), SCRAM (scram, pure), a user of ZooKeeper (zookeeper_security, pure), and whether files
+changed (file_states)."""

@@ -34,6 +34,7 @@ from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.controller.model.znode_json import encode_uuid
 from local_cluster.controller.zk.coordination import (
     Coordination,
+    CoordinationDenied,
     CoordinationUnavailable,
     SessionState,
     ZnodeFollower,
@@ -108,7 +109,7 @@ class ClusterMember:
         """Register and take part in the election; an election is over on return.
 
         Waits while the connection is lost. Raises CoordinationUnavailable if there is no connection
-        at first, or KafkaError(duplicate_broker_registration).
+        at first or ZooKeeper denies a request, or KafkaError(duplicate_broker_registration).
         """
         self._coordination.subscribe(self._path_changed, self._session_changed)
         await self._coordination.start()
@@ -117,6 +118,8 @@ class ClusterMember:
             try:
                 await self._settle()
                 break
+            except CoordinationDenied:
+                raise
             except CoordinationUnavailable as error:
                 log.warning("lost ZooKeeper while joining the cluster: %s", error)
                 await asyncio.sleep(RETRY_DELAY_MS / 1000)

@@ -79,6 +79,8 @@ class ControlPlane:
             settings.zookeeper_connect,
             session_timeout_ms=settings.zookeeper_session_timeout_ms,
             session_directory=Path(settings.log_dirs[0]),
+            security=settings.zookeeper_security,
+            sets_acl=settings.sets_znode_acls,
         )
         self._member = ClusterMember(
             settings,

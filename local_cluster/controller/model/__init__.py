@@ -12,6 +12,7 @@ Reading order:
     isr_proposals      an ISR that a leader proposes, and the fields of AlterPartition
     delta_json         bytes of the private inter-broker requests
     znode_paths        every path in ZooKeeper
+    znode_access       who may read and change a znode, as in Kafka
     znode_json         how payloads are encoded, shared by the codecs below
     broker_znodes      payloads: brokers, controller, cluster id, producer ids
     topic_znodes       payloads: assignments, partition states, moves and elections of old tools

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+CONSUMERS: Final = "/consumers"
 BROKER_IDS: Final = "/brokers/ids"
 TOPICS: Final = "/brokers/topics"
 CONTROLLER: Final = "/controller"
@@ -37,9 +38,11 @@ ACL_CHANGE: Final = "acl_changes_"
 """The name of a change notification without its number."""
 DECLARED_RIGHTS: Final = "/heliograph-declared-rights"
 """Users and ACLs that `heliograph up` created. Not Kafka's, and no broker reads it."""
+RESTART_TURN: Final = "/heliograph-restart-turn"
+"""While a host restarts brokers: its name. Not Kafka's, and no broker reads it."""
 
 PERSISTENT_PATHS: Final = (
-    "/consumers",
+    CONSUMERS,
     "/brokers",
     BROKER_IDS,
     TOPICS,

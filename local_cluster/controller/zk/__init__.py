@@ -9,5 +9,6 @@ Reading order:
     kazoo_coordination    the port on kazoo
     kazoo_client          one kazoo client, and how its death is noticed
     kazoo_requests        multiRead and transactions in kazoo's own request classes
+    kazoo_security        credentials and ACLs in kazoo's terms
     session_file          the session on disk, which the next start of the broker ends
 """

@@ -106,6 +106,17 @@ class CoordinationUnavailable(Exception):
     """The connection or the session was lost; a commit may have happened or not."""
 
 
+class CoordinationDenied(CoordinationUnavailable):
+    """ZooKeeper denied a request: this process has not the credential that an ACL names."""
+
+    def __init__(self, path: str | None = None) -> None:
+        where = "" if path is None else f" to {path}"
+        super().__init__(
+            f"ZooKeeper denied access{where}: its ACL names another user or password than"
+            " `zookeeper_security`"
+        )
+
+
 class ZnodeFollower(Protocol):
     """Who hears of watches and of the session, besides the member of the cluster."""
 

@@ -18,7 +18,9 @@ from kazoo.client import KazooClient
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.retry import KazooRetry
 
+from local_cluster.client.auth.zookeeper_security import ZooKeeperSecurity
 from local_cluster.controller.zk.coordination import CoordinationUnavailable
+from local_cluster.controller.zk.kazoo_security import client_options
 from local_cluster.controller.zk.session_file import Session
 
 CONNECT_WAIT_MS_MAX: Final = 30_000
@@ -37,10 +39,11 @@ class SessionClient:
         hosts: str,
         *,
         session_timeout_ms: int,
+        security: ZooKeeperSecurity,
         former: Session | None,
         died: Callable[[SessionClient], None],
     ) -> None:
-        """`former` is a session to resume."""
+        """`former` is a session to resume. Raises SecurityError."""
         self._hosts = hosts
         self._died = died
         self._is_closing = False
@@ -66,6 +69,7 @@ class SessionClient:
             connection_retry=KazooRetry(
                 max_tries=-1, delay=0.05, max_jitter=0.5, max_delay=RECONNECT_DELAY_MS_MAX / 1000
             ),
+            **client_options(security),
         )
 
     @property

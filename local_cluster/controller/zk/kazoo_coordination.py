@@ -21,9 +21,14 @@ from typing import Any, Final
 from kazoo import exceptions as zk
 from kazoo.protocol.states import KazooState, WatchedEvent
 
+from local_cluster.client.auth.zookeeper_security import (
+    NO_ZOOKEEPER_USER,
+    ZooKeeperSecurity,
+)
 from local_cluster.controller.zk.coordination import (
     CommitConflict,
     Conflict,
+    CoordinationDenied,
     CoordinationUnavailable,
     SessionState,
     ZkOp,
@@ -31,6 +36,7 @@ from local_cluster.controller.zk.coordination import (
 )
 from local_cluster.controller.zk.kazoo_client import RECONNECT_DELAY_MS_MAX, SessionClient
 from local_cluster.controller.zk.kazoo_requests import send_multi, send_multi_read, to_znode
+from local_cluster.controller.zk.kazoo_security import acl_of_new
 from local_cluster.controller.zk.session_file import Session, SessionFile
 
 log = logging.getLogger(__name__)
@@ -41,6 +47,7 @@ _CONFLICTS: Final[dict[type[Exception], Conflict]] = {
     zk.BadVersionError: Conflict.BAD_VERSION,
     zk.NotEmptyError: Conflict.NOT_EMPTY,
 }
+_DENIALS: Final = (zk.NoAuthError, zk.InvalidACLError, zk.AuthFailedError)
 _NOT_THE_CAUSE: Final = (zk.RolledBackError, zk.RuntimeInconsistency)
 _SESSION_STATES: Final = {
     KazooState.CONNECTED: SessionState.CONNECTED,
@@ -53,10 +60,22 @@ class KazooCoordination:
     """One session of one broker."""
 
     def __init__(
-        self, hosts: str, *, session_timeout_ms: int, session_directory: Path | None = None
+        self,
+        hosts: str,
+        *,
+        session_timeout_ms: int,
+        session_directory: Path | None = None,
+        security: ZooKeeperSecurity = NO_ZOOKEEPER_USER,
+        sets_acl: bool = False,
     ) -> None:
-        """`hosts` is "host:port[,host:port]/chroot"; a missing chroot is created."""
+        """`hosts` is "host:port[,host:port]/chroot"; a missing chroot is created.
+
+        `sets_acl`: new znodes get Kafka's ACLs, which needs a user. Raises SecurityError.
+        """
+        assert security.authenticates or not sets_acl, "an ACL names a user"
         self._hosts = hosts
+        self._security = security
+        self._sets_acl = sets_acl
         self._session_timeout_ms = session_timeout_ms
         self._session_file = SessionFile(session_directory)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -87,8 +106,11 @@ class KazooCoordination:
         self._use(*await self._loop.run_in_executor(None, self._connect))
         while True:
             try:
-                await self._await(self._client.kazoo.ensure_path_async("/"))
+                acl = acl_of_new("/", sets_acl=self._sets_acl)
+                await self._await(self._client.kazoo.ensure_path_async("/", acl=acl))
                 return
+            except CoordinationDenied:
+                raise
             except CoordinationUnavailable as error:
                 # The connection was just lost; the client reconnects by itself.
                 log.warning("cannot create the chroot of %s yet: %s", self._hosts, error)
@@ -106,7 +128,9 @@ class KazooCoordination:
     async def read(self, path: str, *, watch: bool = False) -> Znode | None:
         watcher = self._watched if watch else None
         try:
-            payload, stat = await self._await(self._client.kazoo.get_async(path, watch=watcher))
+            payload, stat = await self._await(
+                self._client.kazoo.get_async(path, watch=watcher), path
+            )
         except zk.NoNodeError:
             if not watch:
                 return None
@@ -131,15 +155,17 @@ class KazooCoordination:
         watcher = self._watched if watch else None
         try:
             return tuple(
-                await self._await(self._client.kazoo.get_children_async(path, watch=watcher))
+                await self._await(self._client.kazoo.get_children_async(path, watch=watcher), path)
             )
         except zk.NoNodeError:
             return ()
 
     async def commit(self, ops: Sequence[ZkOp]) -> tuple[int, ...]:
-        results = await self._await(send_multi(self._client.kazoo, ops))
+        results = await self._await(send_multi(self._client.kazoo, ops, sets_acl=self._sets_acl))
         for index, result in enumerate(results):
             if isinstance(result, Exception) and not isinstance(result, _NOT_THE_CAUSE):
+                if isinstance(result, _DENIALS):
+                    raise CoordinationDenied(ops[index].path)
                 conflict = _CONFLICTS.get(type(result), Conflict.OTHER)
                 raise CommitConflict(index, ops[index], conflict)
         return tuple(getattr(result, "version", 0) for result in results)
@@ -171,6 +197,7 @@ class KazooCoordination:
         return SessionClient(
             self._hosts,
             session_timeout_ms=self._session_timeout_ms,
+            security=self._security,
             former=former,
             died=self._client_died,
         )
@@ -239,9 +266,9 @@ class KazooCoordination:
 
     # -- results ----------------------------------------------------------------------------
 
-    async def _await(self, result: Any) -> Any:
+    async def _await(self, result: Any, path: str | None = None) -> Any:
         """Return the value of a kazoo result. Raises kazoo's ZookeeperErrors, and
-        CoordinationUnavailable if the connection was lost."""
+        CoordinationUnavailable if the connection was lost or ZooKeeper denied the request."""
         assert self._loop is not None
         future: asyncio.Future[Any] = self._loop.create_future()
         self._unanswered.add(future)
@@ -255,6 +282,8 @@ class KazooCoordination:
             zk.OperationTimeoutError,
         ) as error:
             raise CoordinationUnavailable(str(error) or type(error).__name__) from error
+        except _DENIALS as error:
+            raise CoordinationDenied(path) from error
         finally:
             self._unanswered.discard(future)
 

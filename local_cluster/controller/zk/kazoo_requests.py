@@ -18,7 +18,6 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import EXCEPTIONS, NoNodeError
 from kazoo.protocol import serialization
 from kazoo.protocol.states import ZnodeStat
-from kazoo.security import OPEN_ACL_UNSAFE
 
 from local_cluster.controller.zk.coordination import (
     READ_MANY_MAX,
@@ -29,6 +28,7 @@ from local_cluster.controller.zk.coordination import (
     ZkOp,
     Znode,
 )
+from local_cluster.controller.zk.kazoo_security import acl_of_new
 
 _HEADER: Final = struct.Struct("!iBi")
 """Type, whether the message ends here, error code."""
@@ -87,16 +87,21 @@ def send_multi_read(client: KazooClient, paths: Sequence[str]) -> object:
     return _send(client, MultiRead([client.chroot + path for path in paths]))
 
 
-def send_multi(client: KazooClient, ops: Sequence[ZkOp]) -> object:
-    """Send one transaction with paths below the chroot; return kazoo's asynchronous result."""
-    return _send(client, serialization.Transaction([_operation(client.chroot, op) for op in ops]))
+def send_multi(client: KazooClient, ops: Sequence[ZkOp], *, sets_acl: bool) -> object:
+    """Send one transaction with paths below the chroot; return kazoo's asynchronous result.
+
+    `sets_acl`: new znodes get Kafka's ACLs, else anybody may change them.
+    """
+    operations = [_operation(client.chroot, op, sets_acl=sets_acl) for op in ops]
+    return _send(client, serialization.Transaction(operations))
 
 
-def _operation(chroot: str, op: ZkOp) -> object:
+def _operation(chroot: str, op: ZkOp, *, sets_acl: bool) -> object:
     match op:
         case Create(path, payload, ephemeral, sequential):
             flags = _EPHEMERAL * ephemeral | _SEQUENTIAL * sequential
-            return serialization.Create(chroot + path, payload, OPEN_ACL_UNSAFE, flags)
+            acl = acl_of_new(path, sets_acl=sets_acl)
+            return serialization.Create(chroot + path, payload, acl, flags)
         case SetPayload(path, payload, version):
             return serialization.SetData(chroot + path, payload, version)
         case Delete(path, version):

@@ -59,7 +59,8 @@ def test_what_was_dumped_is_loaded(tmp_path: Path) -> None:
             [
                 "log_dir: unknown key; expected one of cluster, broker_id, listeners, "
                 "inter_broker_listener, zookeeper_connect, log_dirs, ready_file, rack, "
-                "zookeeper_session_timeout_ms, flush, http_host, http_port, http_security, "
+                "zookeeper_session_timeout_ms, zookeeper_security, flush, http_host, http_port, "
+                "http_security, "
                 "inter_broker_security, broker_principals, oauth_allowed_urls, "
                 "log_format, config; did you mean 'log_dirs'?"
             ],
@@ -159,6 +160,22 @@ INTERNAL = {"name": "PLAINTEXT", "host": "h", "port": 1, "security_protocol": "S
         (
             {"listeners": [{**INTERNAL, "tls": {**TLS, "keystore": 1}}]},
             "listeners.0.tls.keystore: unknown key; expected one of keystore_file",
+        ),
+        (
+            {"config": {"zookeeper.set.acl": "true"}},
+            "config zookeeper.set.acl needs a user in `zookeeper_security`",
+        ),
+        (
+            {"zookeeper_security": {"username": "kafka"}},
+            "`username` and `password` go together",
+        ),
+        (
+            {"zookeeper_security": {"username": "a:b", "password": {"env": "P"}}},
+            "ZooKeeper's `username` is not empty and has no colon",
+        ),
+        (
+            {"zookeeper_security": {"user": "kafka"}},
+            "zookeeper_security.user: unknown key; expected one of username, password",
         ),
     ],
 )
