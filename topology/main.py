@@ -46,6 +46,7 @@ from topology.rendering.command import render_app
 from topology.rights.acl_command import acl_app
 from topology.rights.quota_command import quota_app
 from topology.rights.user_command import user_app
+from topology.rights.zookeeper_command import zookeeper_app
 from topology.spark.command import spark_app
 from topology.top.command import top
 from topology.version import show_version
@@ -92,6 +93,7 @@ NOUNS: Final[dict[str, typer.Typer]] = {
     "acl": acl_app,
     "user": user_app,
     "quota": quota_app,
+    "zookeeper": zookeeper_app,
     "config": config_app,
     "broker": broker_app,
     "transaction": transaction_app,

@@ -31,6 +31,7 @@ from topology.cli.command_line import (
 if TYPE_CHECKING:
     from topology.deployment.deployment import Daemon, Deployment
     from topology.deployment.state_dir import StateDir
+    from topology.deployment.zookeeper_access import ZooKeeperAccess
 
 ClusterOption = Annotated[
     list[str] | None,
@@ -62,7 +63,7 @@ def backup(
     try:
         running = read_deployment(find_deployment(deployment, state_dir))
         places = _places(running, cluster)
-        znodes = {name: read_znodes(connect) for name, connect in places.items()}
+        znodes = {name: read_znodes(place) for name, place in places.items()}
     except DeployError as error:
         fail(str(error), error.details)
     taken_at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -118,8 +119,8 @@ def restore(
         if missing:
             raise DeployError(unknown_name("cluster of the backup", missing[0], found))
         _start_zookeepers(wanted, state)
-        for name, connect in places.items():
-            write_znodes(connect, restored(found[name]))
+        for name, place in places.items():
+            write_znodes(place, restored(found[name]))
     except DeployError as error:
         fail(str(error), error.details)
     counts = {
@@ -133,15 +134,15 @@ def restore(
     typer.echo(f"`heliograph up {file}` starts the brokers")
 
 
-def _places(deployment: Deployment, wanted: list[str] | None) -> dict[str, str]:
-    """Return the connect string of each of our own clusters. Raises DeployError."""
+def _places(deployment: Deployment, wanted: list[str] | None) -> dict[str, ZooKeeperAccess]:
+    """Return how to use the ZooKeeper of each of our own clusters. Raises DeployError."""
+    from topology.deployment.zookeeper_access import access_of_broker
     from topology.problems import DeployError, unknown_name
 
-    places: dict[str, str] = {}
+    places: dict[str, ZooKeeperAccess] = {}
     for each in deployment.clusters:
         if each.brokers:
-            (settings,) = deployment.daemon(each.brokers[0].daemon).files.values()
-            places[each.name] = str(json.loads(settings)["zookeeper_connect"])
+            places[each.name] = access_of_broker(deployment.daemon(each.brokers[0].daemon).files)
     for name in wanted or ():
         if name not in places:
             raise DeployError(unknown_name("cluster of our own", name, places))

@@ -14,7 +14,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
+from local_cluster.client.auth.security import SecurityError
+from local_cluster.controller.zk.kazoo_security import acl_of_new, client_options
 from topology.backup.document import Znodes, is_kept
+from topology.deployment.zookeeper_access import ZooKeeperAccess
 from topology.problems import DeployError
 
 CONNECT_TIMEOUT_S: Final = 15.0
@@ -24,9 +27,10 @@ ZNODES_PER_TRANSACTION: Final = 200
 OWN_OF_ZOOKEEPER: Final = "/zookeeper"
 
 
-def read_znodes(connect: str) -> dict[str, bytes]:
-    """Return the znodes below a connect string's chroot, parents first. Raises DeployError."""
-    with _client(connect) as client:
+def read_znodes(access: ZooKeeperAccess) -> dict[str, bytes]:
+    """Return the znodes of a cluster, parents first. Raises DeployError."""
+    connect = access.connect
+    with _client(access, connect) as client:
         before: dict[str, bytes] | None = None
         for _ in range(READS_MAX):
             found = dict(_walk(client, "/"))
@@ -36,13 +40,17 @@ def read_znodes(connect: str) -> dict[str, bytes]:
     raise DeployError(f"{connect} changes all the time: {READS_MAX} reads differ; try again")
 
 
-def write_znodes(connect: str, znodes: Znodes) -> None:
-    """Write znodes into an empty or missing chroot, and read them back. Raises DeployError."""
+def write_znodes(access: ZooKeeperAccess, znodes: Znodes) -> None:
+    """Write znodes into an empty or missing chroot, and read them back. Raises DeployError.
+
+    They have the ACLs that a broker would give them.
+    """
+    connect, sets_acl = access.connect, access.sets_acl
     address, _, chroot = connect.partition("/")
-    with _client(address) as client:
+    with _client(access, address) as client:
         if chroot:
-            client.ensure_path(f"/{chroot}")
-    with _client(connect) as client:
+            client.ensure_path(f"/{chroot}", acl=acl_of_new("/", sets_acl=sets_acl))
+    with _client(access, connect) as client:
         if there := [path for path, _ in _walk(client, "/")]:
             raise DeployError(
                 f"{connect} is not empty: it has {len(there)} znodes, such as {there[0]};"
@@ -52,7 +60,8 @@ def write_znodes(connect: str, znodes: Znodes) -> None:
         for first in range(0, len(paths), ZNODES_PER_TRANSACTION):
             transaction = client.transaction()
             for path in paths[first : first + ZNODES_PER_TRANSACTION]:
-                transaction.create(path, znodes[path])
+                acl = acl_of_new(path, sets_acl=sets_acl)
+                transaction.create(path, znodes[path], acl=acl)
             for result in transaction.commit():
                 if isinstance(result, Exception):
                     raise DeployError(f"{connect} refuses a znode: {result!r}")
@@ -61,8 +70,12 @@ def write_znodes(connect: str, znodes: Znodes) -> None:
 
 
 @contextlib.contextmanager
-def _client(connect: str) -> Iterator[KazooClient]:
-    client = KazooClient(connect, timeout=CONNECT_TIMEOUT_S)
+def _client(access: ZooKeeperAccess, connect: str) -> Iterator[KazooClient]:
+    try:
+        options = client_options(access.security)
+    except SecurityError as error:
+        raise DeployError(f"ZooKeeper {connect}: {error}") from error
+    client = KazooClient(connect, timeout=CONNECT_TIMEOUT_S, **options)
     try:
         client.start(timeout=CONNECT_TIMEOUT_S)
         yield client

@@ -10,6 +10,7 @@ from local_cluster.settings import Listener as BrokerListener
 from topology.deployment.deployment import Daemon, python_command
 from topology.deployment.state_dir import StateDir
 from topology.deployment.zookeeper import EmbeddedZooKeeper, Node, ZooKeeperUnavailable
+from topology.deployment.zookeeper_access import zookeeper_client
 from topology.model import Cluster, PlacedBroker, Topology, ZooKeeperChroot, ZooKeeperProcess
 from topology.rules.kafka_configs import broker_config
 
@@ -85,6 +86,7 @@ def broker_daemon(
         broker_principals=tuple(cluster.effective_broker_principals),
         oauth_allowed_urls=tuple(cluster.oauth_allowed_urls),
         zookeeper_connect=connect,
+        zookeeper_security=zookeeper_client(cluster, directory),
         log_dirs=log_dirs,
         flush=cluster.flush,
         config=broker_config(cluster),

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from local_cluster.client.auth.security import Secret
+from local_cluster.client.auth.zookeeper_security import NO_ZOOKEEPER_USER, ZooKeeperSecurity
 from local_cluster.wire.constants import Acl
+from topology.deployment.zookeeper_access import decode_zookeeper_security, zookeeper_client
 from topology.model import Cluster
 
 
@@ -27,6 +29,9 @@ class DeclaredRights:
 
     zookeeper: str
     """Connect string with the chroot of the cluster."""
+    zookeeper_security: ZooKeeperSecurity = NO_ZOOKEEPER_USER
+    sets_znode_acls: bool = False
+    """Whether new znodes get Kafka's ACLs."""
     has_authorizer: bool
     """Whether brokers keep ACLs; without an authorizer they refuse every question about them."""
     users: tuple[ScramUser, ...] = ()
@@ -41,11 +46,14 @@ def declared_rights(
     Relative paths of secrets start at `directory`.
     """
     mechanisms = tuple(cluster.scram_mechanisms)
+    security = cluster.zookeeper_security
     has_authorizer = cluster.authorizer is not None
     if not mechanisms and not has_authorizer:
         return None
     return DeclaredRights(
         zookeeper=zookeeper_connect,
+        zookeeper_security=zookeeper_client(cluster, directory),
+        sets_znode_acls=security is not None and security.set_acl,
         has_authorizer=has_authorizer,
         users=tuple(
             ScramUser(name=name, mechanisms=mechanisms, password=place.secret(directory))
@@ -61,6 +69,8 @@ def decode_rights(document: Mapping[str, Any] | None) -> DeclaredRights | None:
         return None
     return DeclaredRights(
         zookeeper=document["zookeeper"],
+        zookeeper_security=decode_zookeeper_security(document.get("zookeeper_security")),
+        sets_znode_acls=document.get("sets_znode_acls", False),
         has_authorizer=document["has_authorizer"],
         users=tuple(
             ScramUser(

@@ -5,6 +5,9 @@ new `security` reaches only restarted brokers. So a rolling restart would stop h
 
 Without an authorizer nobody can create ACLs. So one that decides at once would deny everything to
 services and applications until they have rights.
+
+A broker without ZooKeeper's user cannot change what a broker with `set_acl` creates, or what a
+migration secured. So the user comes first and goes last.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from topology.deployment.deployment import Daemon, Deployment
+from topology.deployment.zookeeper_access import ZooKeeperAccess, access_of_broker
 
 _AUTHORIZER: Final = "authorizer.class.name"
 _DRY_RUN: Final = "heliograph.authorizer.dry.run"
@@ -47,6 +51,44 @@ def authorizer_problems(running: Mapping[str, Daemon], after: Deployment) -> lis
             for broker in cluster.brokers
         )
     ]
+
+
+def zookeeper_problems(running: Mapping[str, Daemon], after: Deployment) -> list[str]:
+    """Return the skipped phases of ZooKeeper's user and ACLs, one line per cluster.
+
+    A single broker restarts as a whole, so it may take its user and `set_acl` at once.
+    """
+    problems = []
+    for cluster in after.clusters:
+        keys = [broker.daemon for broker in cluster.brokers if broker.daemon in running]
+        if not keys or len(cluster.brokers) == 1:
+            continue
+        new = access_of_broker(after.daemon(keys[0]).files)
+        before = [access_of_broker(running[key].files) for key in keys]
+        others = [each for each in before if each.security != new.security]
+        if new.sets_acl and others:
+            hint = "apply its `zookeeper_security` without `set_acl` first, on every host"
+            problems.append(f"{cluster.name}: {hint}")
+        elif any(each.sets_acl for each in others):
+            hint = "remove `set_acl` first, then run `heliograph zookeeper unsecure`"
+            problems.append(f"{cluster.name}: {hint}, and change `zookeeper_security` last")
+    return problems
+
+
+def changed_zookeeper_users(
+    running: Mapping[str, Daemon], after: Deployment
+) -> dict[str, ZooKeeperAccess]:
+    """Return the new access, by cluster, where running brokers lose or change their user."""
+    found = {}
+    for cluster in after.clusters:
+        for broker in cluster.brokers:
+            if broker.daemon not in running:
+                continue
+            before = access_of_broker(running[broker.daemon].files)
+            new = access_of_broker(after.daemon(broker.daemon).files)
+            if before.security.authenticates and before.security != new.security:
+                found[cluster.name] = new
+    return found
 
 
 def _enforces(config: Mapping[str, str]) -> bool:

@@ -22,13 +22,14 @@ from topology.model.listener_security import PRINCIPAL_PATTERN, Credentials, Sas
 from topology.model.rights import ANY_PRINCIPAL_PATTERN
 from topology.model.scalars import HOST_PATTERN, NAME_PATTERN, TOPIC_PATTERN
 from topology.model.security import SecretPlace, Security
-from topology.model.zookeeper import CHROOT_PATTERN
+from topology.model.zookeeper import CHROOT_PATTERN, USERNAME_PATTERN, ZooKeeperSecurity
 from topology.problems import Finding, Location, nearest_name
 
 _PATTERN_TEXTS = {
     NAME_PATTERN: "a name of letters, digits, - and _, at most 63 of them",
     HOST_PATTERN: "a host name or address",
     CHROOT_PATTERN: "a path such as /ewr",
+    USERNAME_PATTERN: "a name without colons and spaces",
     TOPIC_PATTERN: "a topic name of letters, digits, ., _ and -, at most 249 of them",
     LOG_DIR_PATTERN: "an absolute path, a name of letters, digits, - and _, or .",
     HTTPS_PATTERN: "an address such as https://issuer.example/keys",
@@ -44,6 +45,7 @@ _NEVER_QUOTED = {
     SecretPlace.__name__: "a mapping that says where the secret is, by `file` or `env`",
     Secret.__name__: "a mapping that says where the secret is, by `file` or `env`",
     Registry.__name__: "a mapping with `url`",
+    ZooKeeperSecurity.__name__: "a mapping with `username`, `password` and perhaps `set_acl`",
 }
 """Expected texts of the models in whose place a user may have written a secret. The value is not
 repeated."""

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import ValidationError
 
 from local_cluster.broker_configs import KNOWN_BROKER_CONFIGS, find_problem
+from local_cluster.controller.model.znode_access import SET_ACL
 from topology.file.mm2_properties import Mm2Reading
 from topology.file.property_keys import InvalidProperties, Remark, parse_properties
 from topology.importing.broker_keys import BrokerKeys
@@ -156,7 +157,7 @@ def _configs(keys: BrokerKeys) -> dict[str, str]:
     """Return the configs that a broker of ours reads under the same name."""
     configs = {}
     for key in keys.unread():
-        if key in KNOWN_BROKER_CONFIGS and key not in READ_BY_SECURITY:
+        if key in KNOWN_BROKER_CONFIGS - {SET_ACL} and key not in READ_BY_SECURITY:
             value = keys.value(key) or ""
             problem = find_problem(key, value)
             if problem is None:
@@ -172,6 +173,8 @@ def _remark_others(keys: BrokerKeys) -> None:
             text = "not needed: ZooKeeper keeps the metadata, and brokers elect the controller"
         elif _THREADS.fullmatch(key):
             text = "not needed: a broker runs on one event loop"
+        elif key == SET_ACL:
+            text = "no effect without a user: `zookeeper_security` has a user, and `set_acl`"
         elif key.startswith("zookeeper."):
             text = "has no effect: sessions have their own times"
         else:

@@ -33,7 +33,7 @@ from topology.model.scalars import (
     mapping_or,
 )
 from topology.model.security import SecretPlace, Security
-from topology.model.zookeeper import ZooKeeper
+from topology.model.zookeeper import ZooKeeper, ZooKeeperSecurity
 
 LOG_DIR_PATTERN = r"^(/[^\s,]*[^\s,/]|\.|[A-Za-z0-9][A-Za-z0-9_-]{0,62})$"
 """An absolute path, one name, or a dot. Kafka lists log directories with commas, so no comma."""
@@ -203,6 +203,9 @@ class Cluster(Entry):
     """ACLs; `up` creates them, and deletes those that it created and the file no longer has."""
     zookeeper: ZooKeeper = "embedded"
     """`embedded`, a connect string with chroot, or a chroot of a named embedded server."""
+    zookeeper_security: ZooKeeperSecurity | None = None
+    """As whom brokers and commands use ZooKeeper, and whether znodes get ACLs; default: without a
+    user."""
     listeners: Annotated[list[Listener], Field(min_length=1)] = [Listener(name="PLAINTEXT")]
     """Listeners of every broker; default: one PLAINTEXT listener."""
     brokers: Brokers | None = None

@@ -52,6 +52,8 @@ def _places(cluster: Cluster) -> Iterator[SecretPlace | None]:
         yield client.password
         yield client.key_password
     yield from cluster.users.values()
+    if cluster.zookeeper_security is not None:
+        yield cluster.zookeeper_security.password
     for listener in cluster.listeners:
         if listener.tls is not None:
             yield listener.tls.keystore_password

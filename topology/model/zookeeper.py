@@ -1,15 +1,21 @@
-"""Embedded ZooKeeper servers, and the ZooKeeper that a cluster uses."""
+"""Embedded ZooKeeper servers, the ZooKeeper that a cluster uses, and as whom."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field, Tag
 
+from local_cluster.client.auth.zookeeper_security import ZooKeeperSecurity as ClientSettings
+from local_cluster.controller.model.znode_access import SET_ACL
 from topology.model.scalars import Entry, Host, Name, Port, mapping_or
+from topology.model.security import SecretPlace
 
 CHROOT_PATTERN = r"^/[^\s]*[^\s/]$"
+USERNAME_PATTERN = r"^[^\s:]+$"
+"""ZooKeeper separates user and password by a colon."""
 
 NODES_OF_HOSTS: Final = (3, 5)
 """Nodes of an ensemble with a host for each."""
@@ -82,6 +88,29 @@ class ZooKeeperChroot(Entry):
     """Name of an entry of `zookeepers`."""
     chroot: Annotated[str, Field(pattern=CHROOT_PATTERN)] | None = None
     """Path of the cluster's znodes; default: `/` and the cluster's name."""
+
+
+class ZooKeeperSecurity(Entry):
+    """The user of the brokers and of `heliograph` in the cluster's ZooKeeper."""
+
+    username: Annotated[str, Field(pattern=USERNAME_PATTERN)]
+    """User of ZooKeeper's digest scheme."""
+    password: SecretPlace
+    """Where its password is."""
+    set_acl: bool = False
+    """Give new znodes Kafka's ACLs (zookeeper.set.acl): only this user may change them, and all may
+    read what holds no secret. Add it when all brokers run with the user."""
+
+    def client(self, directory: Path) -> ClientSettings:
+        """Return the settings for a client; relative paths start at `directory`.
+
+        Raises ValueError for keys that do not go together.
+        """
+        return ClientSettings(username=self.username, password=self.password.secret(directory))
+
+    def configs(self) -> dict[str, str]:
+        """Return the broker configs."""
+        return {SET_ACL: "true"} if self.set_acl else {}
 
 
 ZooKeeper = Annotated[

@@ -297,8 +297,12 @@ async def _connected(cluster: ClusterView) -> AsyncIterator[tuple[KafkaClient, C
         security=cluster.security,
     ) as client:
         await client.metadata([])
+        declared = _declared(cluster)
         coordination = KazooCoordination(
-            _declared(cluster).zookeeper, session_timeout_ms=SESSION_TIMEOUT_MS
+            declared.zookeeper,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            security=declared.zookeeper_security,
+            sets_acl=declared.sets_znode_acls,
         )
         try:
             await coordination.start()

@@ -8,7 +8,12 @@ from collections.abc import Mapping
 
 from topology.deployment.deployment import Daemon, Deployment, read_deployment
 from topology.deployment.plan import Running, Step, plan
-from topology.deployment.protocol_changes import authorizer_problems, protocol_problems
+from topology.deployment.protocol_changes import (
+    authorizer_problems,
+    changed_zookeeper_users,
+    protocol_problems,
+    zookeeper_problems,
+)
 from topology.deployment.removals import (
     RemovedBroker,
     add_warnings,
@@ -118,6 +123,34 @@ def check_protocols(deployment: Deployment, live: Mapping[str, StartedProcess]) 
     if problems:
         raise DeployError(
             "a running cluster without an authorizer has no ACLs yet; nothing was changed", problems
+        )
+    problems = zookeeper_problems(running, deployment)
+    if problems:
+        raise DeployError(
+            "ZooKeeper's user and ACLs change in phases; nothing was changed", problems
+        )
+    _check_zookeeper_users(running, deployment)
+
+
+def _check_zookeeper_users(running: Mapping[str, Daemon], deployment: Deployment) -> None:
+    """Check that brokers with another user, or none, can still change every znode.
+
+    Raises DeployError.
+    """
+    changed = changed_zookeeper_users(running, deployment)
+    if not changed:
+        return
+    from topology.operate.znode_acls import count_acls
+
+    problems = []
+    for name, new in changed.items():
+        closed = count_acls(new).other
+        if closed:
+            problems.append(f"{name}: {closed} znodes belong to another user")
+    if problems:
+        hint = "`heliograph zookeeper unsecure` opens them, when no broker has `set_acl`"
+        raise DeployError(
+            "brokers would lose access to ZooKeeper; nothing was changed", [*problems, hint]
         )
 
 

@@ -8,7 +8,6 @@ The next host then waits until all replicas are in sync, as after every restart.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 from typing import Final, Protocol
 
@@ -16,9 +15,14 @@ from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
+from local_cluster.client.auth.security import SecurityError
+from local_cluster.controller.model.znode_paths import RESTART_TURN
+from local_cluster.controller.zk.kazoo_security import acl_of_new, client_options
 from topology.deployment.deployment import ClusterView, Deployment
+from topology.deployment.zookeeper_access import ZooKeeperAccess, access_of_broker
+from topology.problems import DeployError
 
-PATH: Final = "/heliograph-restart-turn"
+PATH: Final = RESTART_TURN
 """Under the cluster's chroot, while a host has the turn; its data is the host's name."""
 SESSION_TIMEOUT_S: Final = 10.0
 RESPONSE_TIMEOUT_S: Final = 5.0
@@ -61,12 +65,17 @@ class OwnTurn:
 class SharedTurn:
     """The turn in a cluster's ZooKeeper."""
 
-    def __init__(self, connect: str, host: str) -> None:
-        """`host` is what the others read in their reason to wait."""
+    def __init__(self, access: ZooKeeperAccess, host: str) -> None:
+        """`host` is what the others read in their reason to wait. Raises DeployError."""
         self.is_taken = False
-        self._connect = connect
+        self._connect = access.connect
+        self._acl = acl_of_new(PATH, sets_acl=access.sets_acl)
         self._host = host
-        self._client = KazooClient(connect, timeout=SESSION_TIMEOUT_S)
+        try:
+            options = client_options(access.security)
+        except SecurityError as error:
+            raise DeployError(f"ZooKeeper {access.connect}: {error}") from error
+        self._client = KazooClient(access.connect, timeout=SESSION_TIMEOUT_S, **options)
         self._client.add_listener(self._on_state)
         self._is_ours = False
         """Set to False by kazoo's thread when the session is lost."""
@@ -92,7 +101,9 @@ class SharedTurn:
 
     def _try(self) -> str | None:
         """Return who has the turn, None if this session has it."""
-        created = self._client.create_async(PATH, self._host.encode(), ephemeral=True)
+        created = self._client.create_async(
+            PATH, self._host.encode(), acl=self._acl, ephemeral=True
+        )
         try:
             created.get(timeout=RESPONSE_TIMEOUT_S)
         except NodeExistsError:
@@ -124,5 +135,4 @@ def turn_of(deployment: Deployment, cluster: ClusterView) -> Turn:
     own = [here[broker.daemon] for broker in cluster.brokers if broker.daemon in here]
     if not own or len(own) == len(cluster.brokers):
         return OwnTurn()
-    (settings,) = own[0].files.values()
-    return SharedTurn(str(json.loads(settings)["zookeeper_connect"]), own[0].host)
+    return SharedTurn(access_of_broker(own[0].files), own[0].host)

@@ -1,6 +1,6 @@
-"""`heliograph acl`, `user` and `quota`: the rights, users and client quotas of one cluster.
+"""`heliograph acl`, `user`, `quota`: rights, users and client quotas of one cluster; `zookeeper`.
 
 In reading order: acl_rows (pure), acl_command; new_password, user_command; quota_words (pure),
-quota_command. Options, tables and confirmation are those of
+quota_command; zookeeper_command. Options, tables and confirmation are those of
 `topology/admin/`.
 """

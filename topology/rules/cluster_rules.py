@@ -16,6 +16,7 @@ from topology.rules.security_rules import check_external_security, check_securit
 PORT_MAX: Final = 65535
 _OF_OWN_CLUSTERS: Final = (
     "zookeeper",
+    "zookeeper_security",
     "listeners",
     "brokers",
     "flush",

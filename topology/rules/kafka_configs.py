@@ -62,8 +62,13 @@ def topic_defaults(cluster: Cluster) -> dict[str, str]:
 
 def broker_config(cluster: Cluster) -> dict[str, str]:
     """Return the configs of every broker of the cluster."""
-    authorizer = cluster.authorizer.configs() if cluster.authorizer is not None else {}
-    return {**_internal_topics(cluster), **topic_defaults(cluster), **authorizer, **cluster.config}
+    security = {
+        name: value
+        for part in (cluster.authorizer, cluster.zookeeper_security)
+        if part is not None
+        for name, value in part.configs().items()
+    }
+    return {**_internal_topics(cluster), **topic_defaults(cluster), **security, **cluster.config}
 
 
 def _internal_topics(cluster: Cluster) -> dict[str, str]:

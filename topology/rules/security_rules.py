@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from local_cluster.controller.model.znode_access import SET_ACL
 from local_cluster.security.authentication.listener_security import check_listener
 from topology.model import Cluster
 from topology.model.cluster import Listener
@@ -41,6 +42,7 @@ def check_security(cluster: Cluster, here: Location) -> Iterator[Finding]:
             yield Finding((*here, "broker_principals"), expected, at_key=True)
     if cluster.authorizer is not None:
         yield from _check_authorizer(cluster, cluster.authorizer, here)
+    yield from _check_zookeeper(cluster, here)
 
 
 def _check_authorizer(
@@ -58,6 +60,15 @@ def _check_authorizer(
         expected = f"{operator}, as which `heliograph up` connects (`security`), among them"
         nearest = nearest_name(operator, authorizer.super_users)
         yield Finding((*here, "authorizer", "super_users"), expected, nearest, at_key=True)
+
+
+def _check_zookeeper(cluster: Cluster, here: Location) -> Iterator[Finding]:
+    security = cluster.zookeeper_security
+    if security is not None and (problem := _problem(security.client)):
+        yield Finding((*here, "zookeeper_security", "password"), problem, at_key=True)
+    if SET_ACL in cluster.config:
+        expected = "absent; `set_acl` in `zookeeper_security` sets it, as it needs a user"
+        yield Finding((*here, "config", SET_ACL), expected, at_key=True)
 
 
 def check_external_security(cluster: Cluster, here: Location) -> Iterator[Finding]:

@@ -22,6 +22,7 @@ from tests.support.quiet_ports import quiet_ports
 from tests.support.replicas import IdempotentProducer, all_in_sync, eventually
 from tests.support.scraping import scrape
 from topology.deployment.state_dir import StateDir
+from topology.deployment.zookeeper_access import ZooKeeperAccess
 from topology.operate.restart_turn import PATH, SharedTurn
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
@@ -109,7 +110,7 @@ async def test_hosts_that_begin_at_once_restart_one_broker_at_a_time(
             seen = len(restarts(hosts))
             former = [host.status()["supervisor"]["pid"] for host in hosts]
             installed.install(version)
-            turn = SharedTurn(f"127.0.1.1:{zookeeper}/ewr", "the-test")
+            turn = SharedTurn(ZooKeeperAccess(connect=f"127.0.1.1:{zookeeper}/ewr"), "the-test")
 
             async def is_ours(turn: SharedTurn = turn) -> bool:
                 return turn.take() is None
@@ -141,8 +142,9 @@ async def test_hosts_that_begin_at_once_restart_one_broker_at_a_time(
 
 HOLDS = """
 import sys, time
+from topology.deployment.zookeeper_access import ZooKeeperAccess
 from topology.operate.restart_turn import SharedTurn
-turn = SharedTurn(sys.argv[1], "lost-host")
+turn = SharedTurn(ZooKeeperAccess(connect=sys.argv[1]), "lost-host")
 while turn.take() is not None:
     time.sleep(0.05)
 print("taken", flush=True)
@@ -158,7 +160,7 @@ async def test_a_lost_host_does_not_keep_its_turn(
     starter.start()
     starter.ensure_path("/turns")
     holder = subprocess.Popen([sys.executable, "-c", HOLDS, connect], stdout=subprocess.PIPE)
-    turn = SharedTurn(connect, "next-host")
+    turn = SharedTurn(ZooKeeperAccess(connect=connect), "next-host")
     try:
         assert holder.stdout is not None
         assert await asyncio.to_thread(holder.stdout.readline) == b"taken\n"

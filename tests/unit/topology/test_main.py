@@ -40,6 +40,7 @@ COMMANDS = (
     "gaps",
     "down",
     "rebalance",
+    "zookeeper",
     "demo",
     "sql",
     "schema",

@@ -8,14 +8,21 @@ import pytest
 
 from aggregator.settings import parse_settings as parse_aggregator
 from local_cluster.client.auth.security import ClientSecurity, Secret
+from local_cluster.client.auth.zookeeper_security import NO_ZOOKEEPER_USER, ZooKeeperSecurity
 from local_cluster.settings import load_settings as load_broker
 from mirror_maker.settings import load_settings as load_mirror
 from topology.deployment.aggregate_view import aggregate_view
 from topology.deployment.declared_rights import ScramUser
-from topology.deployment.deployment import Deployment, decode_deployment, encode_deployment
-from topology.deployment.protocol_changes import authorizer_problems, protocol_problems
+from topology.deployment.deployment import Daemon, Deployment, decode_deployment, encode_deployment
+from topology.deployment.protocol_changes import (
+    authorizer_problems,
+    changed_zookeeper_users,
+    protocol_problems,
+    zookeeper_problems,
+)
 from topology.deployment.render import render
 from topology.deployment.state_dir import StateDir
+from topology.deployment.zookeeper_access import access_of_broker
 from topology.file.load import parse_topology
 
 SECURED = """\
@@ -185,3 +192,71 @@ def test_an_authorizer_of_a_running_cluster_starts_with_a_dry_run(tmp_path: Path
     steps = [(without, dry), (dry, enforcing), (enforcing, enforcing), (enforcing, without)]
     assert [problems(*step) for step in steps] == [[]] * len(steps)
     assert authorizer_problems({}, enforcing) == [], "a new cluster may enforce at once"
+
+
+def with_zookeeper_user(directory: Path, keys: str) -> Deployment:
+    user = f"    zookeeper_security: {{username: kafka, password: {{file: secrets/zk}}{keys}}}\n"
+    return rendered(directory, SECURED.replace("    authorizer:", f"{user}    authorizer:", 1))
+
+
+def test_zookeepers_user_reaches_brokers_and_commands(tmp_path: Path) -> None:
+    deployment = with_zookeeper_user(tmp_path, ", set_acl: true")
+    place = Secret(file=str(tmp_path / "conf" / "secrets" / "zk"))
+    user = ZooKeeperSecurity(username="kafka", password=place)
+    found = load_broker(settings(deployment, "broker-jfk-1", tmp_path))
+    assert (found.zookeeper_security, found.sets_znode_acls) == (user, True)
+    access = access_of_broker(deployment.daemon("broker-jfk-1").files)
+    assert (access.connect, access.security, access.sets_acl) == (
+        "127.0.0.1:2181/jfk",
+        user,
+        True,
+    )
+    cluster = deployment.cluster("jfk")
+    assert place in cluster.secrets, "a bundle takes it out"
+    assert cluster.rights is not None
+    assert (cluster.rights.zookeeper_security, cluster.rights.sets_znode_acls) == (user, True)
+    assert decode_deployment(encode_deployment(deployment)) == deployment
+    without = access_of_broker(rendered(tmp_path).daemon("broker-jfk-1").files)
+    assert (without.security, without.sets_acl) == (NO_ZOOKEEPER_USER, False)
+
+
+def test_no_phase_of_zookeepers_acls_is_skipped(tmp_path: Path) -> None:
+    nobody = rendered(tmp_path)
+    user = with_zookeeper_user(tmp_path, "")
+    acls = with_zookeeper_user(tmp_path, ", set_acl: true")
+
+    def daemons(*deployments: Deployment) -> dict[str, Daemon]:
+        """The first broker runs as in the first deployment, all others as in the last one."""
+        first, last = deployments[0], deployments[-1]
+        of_first = first.daemon("broker-jfk-1")
+        return {**{each.key: each for each in last.daemons}, of_first.key: of_first}
+
+    for before, after in [
+        (daemons(nobody), user),
+        (daemons(user, nobody), user),
+        (daemons(user), acls),
+        (daemons(acls, user), acls),
+        (daemons(acls), user),
+        (daemons(acls, user), user),
+        (daemons(user), nobody),
+        ({}, acls),
+    ]:
+        assert zookeeper_problems(before, after) == []
+    for before in (daemons(nobody), daemons(user, nobody), daemons(nobody, user)):
+        (problem,) = zookeeper_problems(before, acls)
+        assert "jfk: apply its `zookeeper_security` without `set_acl` first" in problem
+    for before in (daemons(acls), daemons(acls, user), daemons(user, acls)):
+        (problem,) = zookeeper_problems(before, nobody)
+        assert "jfk: remove `set_acl` first, then run `heliograph zookeeper unsecure`" in problem
+    (single,) = [each for each in nobody.daemons if each.key == "broker-nyc-1"]
+    assert zookeeper_problems({single.key: single}, acls) == []
+
+
+def test_a_user_that_brokers_lose_is_found(tmp_path: Path) -> None:
+    nobody, user = rendered(tmp_path), with_zookeeper_user(tmp_path, "")
+    running = {each.key: each for each in user.daemons}
+    assert changed_zookeeper_users(running, user) == {}
+    assert changed_zookeeper_users({each.key: each for each in nobody.daemons}, user) == {}
+    assert changed_zookeeper_users(running, nobody) == {
+        name: access_of_broker(nobody.daemon(f"broker-{name}-1").files) for name in ("jfk", "nyc")
+    }

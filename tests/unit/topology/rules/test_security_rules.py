@@ -59,6 +59,29 @@ def test_what_goes_together_is_taken() -> None:
     ("old", "new", "expected"),
     [
         (
+            "{num.partitions: 1}",
+            "{num.partitions: 1}\n    zookeeper_security: {username: k, set_acl: true}",
+            "18:5: clusters[0].zookeeper_security.password: this key is required",
+        ),
+        (
+            "{num.partitions: 1}",
+            "{num.partitions: 1}\n    zookeeper_security: {username: k, password: {}}",
+            "18:39: clusters[0].zookeeper_security.password: a secret is either in `file` or in"
+            " `env`",
+        ),
+        (
+            "{num.partitions: 1}",
+            "{num.partitions: 1}\n    zookeeper_security: {username: 'a:b', password: {file: p}}",
+            "18:36: clusters[0].zookeeper_security.username: a name without colons and spaces, not"
+            " 'a:b'",
+        ),
+        (
+            "{num.partitions: 1}",
+            "{zookeeper.set.acl: true}",
+            "17:14: clusters[0].config.zookeeper.set.acl: absent; `set_acl` in"
+            " `zookeeper_security` sets it, as it needs a user",
+        ),
+        (
             "security_protocol: SASL_SSL",
             "security_protocol: SASL_SLL",
             "6:28: clusters[0].listeners[0].security_protocol: one of PLAINTEXT, SSL,"
