@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -191,7 +192,8 @@ def test_arrows_point_one_way() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def shells() -> set[Path]:
+@cache
+def shells() -> frozenset[Path]:
     """Return the modules that do I/O, read a clock or draw random numbers, or import such a one."""
     modules = {module_name(path): path for path in sources() if path.name != "__init__.py"}
     imports = {name: imported_modules(path, at_runtime_only=True) for name, path in modules.items()}
@@ -200,7 +202,7 @@ def shells() -> set[Path]:
     }
     while more := {name for name in imports if name not in found and imports[name] & found}:
         found |= more
-    return {modules[name].relative_to(ROOT) for name in found}
+    return frozenset(modules[name].relative_to(ROOT) for name in found)
 
 
 def listed_shells() -> dict[str, set[Path]]:

@@ -27,6 +27,9 @@ CODE = re.compile(r"`([^`\n]+)`")
 FENCE = re.compile(r"^(?:```|~~~)")
 NAMED_TEST = re.compile(r"(?P<file>tests/[\w/]+\.py)(?:::(?P<test>[\w:\[\]-]+))?")
 PATH = re.compile(r"(?<![\w/.<-])(?:[\w-]+/)*[\w-]+\.(?:py|md|yaml|toml)(?![\w/])")
+get_command = cache(typer.main.get_command)
+"""To build the tree of commands takes tenths of a second."""
+
 MAKE = re.compile(r"(?<![\w-])make ([a-z][a-z-]+)")
 
 
@@ -162,7 +165,7 @@ def unknown_part(call: str) -> str | None:
         words = shlex.split(call.replace("...", "").replace("[", " ").replace("]", " "))[1:]
     except ValueError:
         return None
-    command = typer.main.get_command(app)
+    command = get_command(app)
     for word in words:
         if isinstance(command, TyperGroup) and not word.startswith("-"):
             names = word.split("|")
