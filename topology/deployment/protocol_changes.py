@@ -65,7 +65,7 @@ def zookeeper_problems(running: Mapping[str, Daemon], after: Deployment) -> list
             continue
         new = access_of_broker(after.daemon(keys[0]).files)
         before = [access_of_broker(running[key].files) for key in keys]
-        others = [each for each in before if each.security != new.security]
+        others = [each for each in before if each.security.user != new.security.user]
         if new.sets_acl and others:
             hint = "apply its `zookeeper_security` without `set_acl` first, on every host"
             problems.append(f"{cluster.name}: {hint}")
@@ -86,7 +86,7 @@ def changed_zookeeper_users(
                 continue
             before = access_of_broker(running[broker.daemon].files)
             new = access_of_broker(after.daemon(broker.daemon).files)
-            if before.security.authenticates and before.security != new.security:
+            if before.security.authenticates and before.security.user != new.security.user:
                 found[cluster.name] = new
     return found
 

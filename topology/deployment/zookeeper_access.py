@@ -45,6 +45,10 @@ def access_of_broker(files: Mapping[str, str]) -> ZooKeeperAccess:
 
 def decode_zookeeper_security(document: Mapping[str, Any] | None) -> ZooKeeperSecurity:
     """Read the result of `asdict`; None if an older version wrote none. Raises ValueError."""
-    if document is None or document["password"] is None:
+    if document is None:
         return NO_ZOOKEEPER_USER
-    return ZooKeeperSecurity(username=document["username"], password=Secret(**document["password"]))
+    places = {
+        name: None if document.get(name) is None else Secret(**document[name])
+        for name in ("password", "key_password")
+    }
+    return ZooKeeperSecurity(**{**document, **places})

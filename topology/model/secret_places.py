@@ -22,6 +22,8 @@ def key_files_of(cluster: Cluster, directory: Path) -> list[str]:
     """Return every file with a private key that has no other use, each once."""
     files = [each.key_file for each in _clients(cluster)]
     files += [each.tls.key_file for each in cluster.listeners if each.tls is not None]
+    if cluster.zookeeper_security is not None:
+        files.append(cluster.zookeeper_security.key_file)
     return sorted({str(directory / name) for name in files if name is not None})
 
 
@@ -54,6 +56,7 @@ def _places(cluster: Cluster) -> Iterator[SecretPlace | None]:
     yield from cluster.users.values()
     if cluster.zookeeper_security is not None:
         yield cluster.zookeeper_security.password
+        yield cluster.zookeeper_security.key_password
     for listener in cluster.listeners:
         if listener.tls is not None:
             yield listener.tls.keystore_password

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, Tag
 from local_cluster.client.auth.zookeeper_security import ZooKeeperSecurity as ClientSettings
 from local_cluster.controller.model.znode_access import SET_ACL
 from topology.model.scalars import Entry, Host, Name, Port, mapping_or
-from topology.model.security import SecretPlace
+from topology.model.security import SecretPlace, path_at, secret_at
 
 CHROOT_PATTERN = r"^/[^\s]*[^\s/]$"
 USERNAME_PATTERN = r"^[^\s:]+$"
@@ -97,6 +97,18 @@ class ZooKeeperSecurity(Entry):
     """User of ZooKeeper's digest scheme."""
     password: SecretPlace
     """Where its password is."""
+    tls: bool = False
+    """Connect by TLS: `zookeeper` has the addresses of the ensemble's secureClientPort."""
+    ca_file: Annotated[str, Field(min_length=1)] | None = None
+    """PEM file of the authorities that sign the servers' certificates, beside the system's."""
+    certificate_file: Annotated[str, Field(min_length=1)] | None = None
+    """PEM file of the client certificate, if the servers require one."""
+    key_file: Annotated[str, Field(min_length=1)] | None = None
+    """PEM file of the client's private key; default: it is in `certificate_file`."""
+    key_password: SecretPlace | None = None
+    """Where the password of the private key is, if it has one."""
+    check_hostname: bool = True
+    """Whether a server's certificate must name the host of the connection."""
     set_acl: bool = False
     """Give new znodes Kafka's ACLs (zookeeper.set.acl): only this user may change them, and all may
     read what holds no secret. Add it when all brokers run with the user."""
@@ -106,7 +118,16 @@ class ZooKeeperSecurity(Entry):
 
         Raises ValueError for keys that do not go together.
         """
-        return ClientSettings(username=self.username, password=self.password.secret(directory))
+        return ClientSettings(
+            username=self.username,
+            password=self.password.secret(directory),
+            tls=self.tls,
+            ca_file=path_at(directory, self.ca_file),
+            certificate_file=path_at(directory, self.certificate_file),
+            key_file=path_at(directory, self.key_file),
+            key_password=secret_at(directory, self.key_password),
+            check_hostname=self.check_hostname,
+        )
 
     def configs(self) -> dict[str, str]:
         """Return the broker configs."""

@@ -126,9 +126,8 @@ class _Visit:
             for path, answer in self._ask(self._client.get_acls_async, paths)
         }
         if secure is not None:
-            changed = self._set(
-                [path for path, has in acls.items() if has != self._wanted(path, secure)], secure
-            )
+            wrong = [path for path, has in acls.items() if not self._is_right(path, has, secure)]
+            changed = self._set(wrong, secure)
             acls |= {path: self._wanted(path, secure) for path in changed}
         for path, has in acls.items():
             self._count(path, has)
@@ -171,13 +170,20 @@ class _Visit:
             changed.append(path)
         return changed
 
+    def _is_right(self, path: str, has: Acls | None, secure: bool) -> bool:
+        wanted = self._acls.get(access_of(path, sets_acl=secure))
+        if has is None or wanted is None:
+            return False
+        # A creator with a client certificate owns its znode by that as well.
+        return wanted <= has and all(each.id.scheme == "x509" for each in has - wanted)
+
     def _wanted(self, path: str, secure: bool) -> Acls:
         return self._acls[access_of(path, sets_acl=secure)]
 
     def _count(self, path: str, has: Acls | None) -> None:
-        if has == self._acls[ZnodeAccess.OPEN]:
+        if self._is_right(path, has, secure=False):
             self.counts.open += 1
-        elif has is not None and has == self._acls.get(access_of(path, sets_acl=True)):
+        elif self._is_right(path, has, secure=True):
             self.counts.secured += 1
         else:
             self.counts.other += 1

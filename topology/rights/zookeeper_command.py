@@ -96,7 +96,7 @@ def _migrate(name: str, accesses: list[ZooKeeperAccess], *, secure: bool) -> Cou
             said = counts.total
             complain([f"{name}: {counts.total} znodes visited, {counts.changed} changed"])
 
-    if not all(each.security == accesses[0].security for each in accesses):
+    if not all(each.security.user == accesses[0].security.user for each in accesses):
         raise DeployError(
             f"brokers of {name} have different users in ZooKeeper; nothing was changed",
             ["`heliograph up` restarts the others"],

@@ -19,7 +19,7 @@ from kazoo.security import (
     make_digest_acl_credential,
 )
 
-from local_cluster.client.auth.credentials import read_secret
+from local_cluster.client.auth.credentials import read_secret, tls_context
 from local_cluster.client.auth.security import SecurityError
 from local_cluster.client.auth.zookeeper_security import ZooKeeperSecurity
 from local_cluster.controller.model.znode_access import ZnodeAccess, access_of
@@ -34,9 +34,22 @@ _OF_CREATOR: Final[Mapping[ZnodeAccess, Sequence[ACL]]] = {
 
 def client_options(security: ZooKeeperSecurity) -> dict[str, Any]:
     """Return the options of a new KazooClient. Raises SecurityError."""
-    if not security.authenticates:
-        return {}
-    return {"auth_data": [(_DIGEST, f"{security.username}:{_password(security)}")]}
+    options: dict[str, Any] = {}
+    if security.authenticates:
+        options["auth_data"] = [(_DIGEST, f"{security.username}:{_password(security)}")]
+    if security.tls:
+        # kazoo reads the files for each connection. A thread of it ends if it cannot.
+        tls_context(security.of_connection)
+        key_password = security.key_password
+        options |= {
+            "use_ssl": True,
+            "ca": security.ca_file,
+            "certfile": security.certificate_file,
+            "keyfile": security.key_file or security.certificate_file,
+            "keyfile_password": None if key_password is None else read_secret(key_password),
+            "check_hostname": security.check_hostname,
+        }
+    return options
 
 
 def acl_of_new(path: str, *, sets_acl: bool) -> list[ACL]:

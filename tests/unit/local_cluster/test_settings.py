@@ -175,7 +175,7 @@ INTERNAL = {"name": "PLAINTEXT", "host": "h", "port": 1, "security_protocol": "S
         ),
         (
             {"zookeeper_security": {"user": "kafka"}},
-            "zookeeper_security.user: unknown key; expected one of username, password",
+            "zookeeper_security.user: unknown key; expected one of username, password, tls",
         ),
     ],
 )

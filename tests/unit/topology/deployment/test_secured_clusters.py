@@ -242,6 +242,19 @@ def test_no_phase_of_zookeepers_acls_is_skipped(tmp_path: Path) -> None:
         ({}, acls),
     ]:
         assert zookeeper_problems(before, after) == []
+    text = SECURED.replace(
+        "    authorizer:",
+        "    zookeeper: z:2182/jfk\n    zookeeper_security: {username: kafka, password: {file:"
+        " secrets/zk}, tls: true, key_password: {env: K}, certificate_file: c, set_acl: true}\n"
+        "    authorizer:",
+        1,
+    ).replace("    name: nyc\n", "    name: nyc\n    zookeeper: z:2182/nyc\n")
+    encrypted = rendered(tmp_path, text)
+    assert zookeeper_problems(daemons(acls), encrypted) == [], "it is the same user"
+    assert changed_zookeeper_users(daemons(acls), encrypted) == {}
+    security = access_of_broker(encrypted.daemon("broker-jfk-1").files).security
+    assert security.tls and security.key_password == Secret(env="K")
+    assert decode_deployment(encode_deployment(encrypted)) == encrypted
     for before in (daemons(nobody), daemons(user, nobody), daemons(nobody, user)):
         (problem,) = zookeeper_problems(before, acls)
         assert "jfk: apply its `zookeeper_security` without `set_acl` first" in problem

@@ -26,6 +26,7 @@ clusters:
     brokers: [{id: 1, port: 9092}]
     config: {num.partitions: 1}
 """
+ZOOKEEPER = "zookeeper_security: {username: k, password: {env: p}"
 CERTIFICATES = """\
 name: secured
 clusters:
@@ -66,14 +67,24 @@ def test_what_goes_together_is_taken() -> None:
         (
             "{num.partitions: 1}",
             "{num.partitions: 1}\n    zookeeper_security: {username: k, password: {}}",
-            "18:39: clusters[0].zookeeper_security.password: a secret is either in `file` or in"
-            " `env`",
+            "18:5: clusters[0].zookeeper_security: a secret is either in `file` or in `env`",
         ),
         (
             "{num.partitions: 1}",
             "{num.partitions: 1}\n    zookeeper_security: {username: 'a:b', password: {file: p}}",
             "18:36: clusters[0].zookeeper_security.username: a name without colons and spaces, not"
             " 'a:b'",
+        ),
+        (
+            "{num.partitions: 1}",
+            f"{{num.partitions: 1}}\n    {ZOOKEEPER}, tls: true}}",
+            "18:64: clusters[0].zookeeper_security.tls: false, or a connect string in `zookeeper`;"
+            " an embedded server has no TLS",
+        ),
+        (
+            "{num.partitions: 1}",
+            f"{{num.partitions: 1}}\n    {ZOOKEEPER}, ca_file: c}}",
+            "18:5: clusters[0].zookeeper_security: certificates and keys need `tls: true`",
         ),
         (
             "{num.partitions: 1}",
