@@ -5,9 +5,10 @@ Reading order:
     links      the links into an aggregate, as text
     addresses  a cluster's address and security settings, as text
     source     the Python Data Source `format("heliograph")`
+    view_names  the names of views
     views      the views `global_<topic>`
     streaming  `readStream` of it
-    asked_columns  the columns that a query needs
+    narrowing  what a query needs of the records: columns, and bounds from its filters
     connector  Spark's Kafka connector as a second reader
     catalogue  questions over all datacenters
     windowing  windows as a stream that wait for datacenters

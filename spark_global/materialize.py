@@ -30,16 +30,14 @@ from spark_global.source.tables import RECORDS_TABLE
 from spark_global.sql import explain_error
 from spark_global.values.declaring import Decoding
 from spark_global.values.not_decodable import SchemaFileError
+from spark_global.view_names import decoded_names, question_names, view_names
 from spark_global.views import (
     Aggregate,
     decode_view,
-    decoded_names,
     follow_streams,
     global_topics,
     load_table,
-    question_names,
     stream_records,
-    view_names,
 )
 from spark_global.windowing.answering import OPEN_RECORDS_MAX, Asking, answer_rows
 from spark_global.windowing.closed_questions import CLOSED_QUESTIONS

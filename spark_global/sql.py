@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from pyspark.errors import PySparkException
@@ -15,12 +15,13 @@ from local_cluster.wire.errors import KafkaError
 from spark_global.connector.jars import ConnectorRefusedError, connector_settings
 from spark_global.cut.offsets import CutRefusedError, cut_document, describe
 from spark_global.cut.past import Past
+from spark_global.narrowing.loading import describe_narrowed
 from spark_global.printing import Printed, print_problem, print_rows
 from spark_global.progress import showing, tasks_of
 from spark_global.session import LOCAL_MASTER, SHORT_JOB, SparkStartError, open_session
 from spark_global.values.declaring import Decoding
 from spark_global.values.not_decodable import SchemaFileError
-from spark_global.views import Aggregate, create_views
+from spark_global.views import Aggregate, create_views_for
 
 LIMIT_DEFAULT: Final = 10_000
 """Default of the rows to print; all of them are held in memory."""
@@ -112,24 +113,27 @@ def _answer_or_complain(session: SparkSession, query: str, asked: _Asked, *, goe
 
 def _answer(session: SparkSession, query: str, asked: _Asked) -> None:
     with showing("the query runs", tasks_of(session)):
-        create_views(
+        narrowed = create_views_for(
             session,
             asked.aggregate,
             query,
             asked.past,
             asked.decoding,
             by_connector=asked.by_connector,
-            is_for_query_alone=True,
         )
         frame = session.sql(query)
         rows = frame.limit(asked.limit + 1).collect() if frame.columns else []
         counts = asked.counts_all and len(rows) > asked.limit
         rows_total = frame.count() if counts else None
-    printed = Printed(columns=frame.columns, rows=rows, rows_total=rows_total)
+    notes = describe_narrowed(narrowed)
+    document: dict[str, object] = {"reads": {load: dict(of) for load, of in narrowed.items()}}
     if asked.past is not None:
         cut = asked.past.found()
-        document = {"as_of": cut_document(cut)}
-        printed = replace(printed, notes=describe(cut), document=document)
+        notes = [*describe(cut), *notes]
+        document["as_of"] = cut_document(cut)
+    printed = Printed(
+        columns=frame.columns, rows=rows, rows_total=rows_total, notes=notes, document=document
+    )
     print_rows(printed, asked.output, asked.limit, sys.stdout)
 
 

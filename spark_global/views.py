@@ -8,66 +8,34 @@ columns are those of the table `records`.
 from __future__ import annotations
 
 import asyncio
-import difflib
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Final
+from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
-from mirror_maker.formats.mm2 import HEARTBEATS_TOPIC
 from spark_global.addresses import ClusterAddress, encode_security
-from spark_global.asked_columns import asked_columns
-from spark_global.catalogue.offsets import HEARTBEAT_MATRIX, OFFSET_QUESTIONS
 from spark_global.catalogue.question import Question
-from spark_global.catalogue.records import RECORD_QUESTIONS
-from spark_global.catalogue.windows import WINDOW_QUESTIONS
 from spark_global.connector.records import connector_records
-from spark_global.cut.offsets import CutRefusedError, encode_offsets
+from spark_global.cut.offsets import encode_offsets
 from spark_global.cut.past import Past
 from spark_global.links import MirrorLink, encode_links
+from spark_global.narrowing.loading import Narrowed, narrowing_options, with_all_columns
+from spark_global.narrowing.plans import Need, Rehearsal
 from spark_global.source.coverage import choose_topics
 from spark_global.source.data_source import FORMAT
 from spark_global.source.maps import load_maps
 from spark_global.source.options import ReadOptions
 from spark_global.source.planning import is_bookkeeping
 from spark_global.source.tables import (
-    AUDIT_TABLE,
     COMPLETENESS_TABLE,
-    END_OFFSETS_TABLE,
-    GROUPS_TABLE,
-    JOURNAL_TABLE,
-    LAG_TABLE,
-    OFFSET_MAP_TABLE,
-    PROGRESS_TABLE,
     RECORDS_TABLE,
-    SOURCE_END_OFFSETS_TABLE,
-    TOPIC_CONFIGS_TABLE,
 )
 from spark_global.streaming.listener import ProgressListener
 from spark_global.values.declaring import Decoding
-from spark_global.values.not_decodable import SchemaFileError
-
-VIEW_PREFIX: Final = "global_"
-DECODED_PREFIX: Final = "decoded_"
-REJECTS_PREFIX: Final = "rejects_"
-BOOKKEEPING_VIEWS: Final[Mapping[str, str]] = {
-    "heliograph_offset_map": OFFSET_MAP_TABLE,
-    "heliograph_end_offsets": END_OFFSETS_TABLE,
-    "heliograph_source_end_offsets": SOURCE_END_OFFSETS_TABLE,
-    "heliograph_groups": GROUPS_TABLE,
-    "heliograph_lag": LAG_TABLE,
-    "heliograph_topic_configs": TOPIC_CONFIGS_TABLE,
-    "heliograph_completeness": COMPLETENESS_TABLE,
-    "heliograph_audit": AUDIT_TABLE,
-    "heliograph_journal": JOURNAL_TABLE,
-    "heliograph_progress": PROGRESS_TABLE,
-}
-"""The tables of the views that belong to no topic."""
-_HAVE_A_PAST: Final = frozenset({RECORDS_TABLE, JOURNAL_TABLE})
+from spark_global.view_names import BOOKKEEPING_VIEWS, DECODED_PREFIX, Mentioned, mention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +78,27 @@ def load_table(
     """Return a table of the data source; `options` are those of `ReadOptions`."""
     reader = session.read.format(FORMAT).options(**_aggregate_options(aggregate))
     return reader.option("table", table).options(**options).load()
+
+
+def load_for(
+    question: Callable[[DataFrame], DataFrame],
+    session: SparkSession,
+    aggregate: Aggregate,
+    **options: str | int,
+) -> DataFrame:
+    """Return `question(records)`, and read only what the question needs of the records.
+
+    The question is called twice, first with an empty frame, whose plan tells. So it must build the
+    same query each time, without actions. Filters on datacenter, topics, partition, offsets and
+    timestamp become bounds. `options` are those of `ReadOptions`; they have precedence.
+    """
+    rehearsal = Rehearsal(session)
+    needs = rehearsal.needs_of_frame(question(rehearsal.records(RECORDS_TABLE)))
+    found = narrowing_options(needs.get(RECORDS_TABLE, Need()))
+    if "as_of" in options:
+        found = {}  # the bounds would bound the cut too, and which partitions it may refuse
+    records = load_table(session, aggregate, RECORDS_TABLE, **found | options)
+    return question(with_all_columns(records))
 
 
 def stream_records(session: SparkSession, aggregate: Aggregate, **options: str | int) -> DataFrame:
@@ -156,19 +145,6 @@ def global_topics(aggregate: Aggregate) -> list[str]:
     return asyncio.run(ask())
 
 
-def view_names(topics: Iterable[str]) -> dict[str, str]:
-    """Return topic by view name. Topics with the same view name get a number at the end."""
-    names: dict[str, str] = {}
-    for topic in sorted(topics):
-        plain = VIEW_PREFIX + re.sub(r"\W", "_", topic.lower())
-        name, number = plain, 1
-        while name in names:
-            number += 1
-            name = f"{plain}_{number}"
-        names[name] = topic
-    return names
-
-
 def create_views(
     session: SparkSession,
     aggregate: Aggregate,
@@ -184,72 +160,58 @@ def create_views(
     Each view costs a start of Python on the driver, so only the needed ones are created. With a
     `past` the views of topics have its cut, and there are no others. With a `decoding` there are
     also `decoded_<topic>` and `rejects_<topic>`. `by_connector` reads records with Spark's Kafka
-    connector. `is_for_query_alone` leaves out columns that the query does not need, if all of its
-    views are of topics. Raises KafkaError, CutRefusedError, SchemaFileError and
+    connector. `is_for_query_alone` leaves out records and columns that the query does not need, as
+    `create_views_for`. Raises KafkaError, CutRefusedError, SchemaFileError and
     ConnectorRefusedError.
     """
-    topics = view_names(global_topics(aggregate))
-    questions = question_names(topics)
-    decoded = decoded_names(topics, decoding)
-    words = set(re.findall(r"\w+", query.lower()))
-    plain = [*topics, *decoded, *BOOKKEEPING_VIEWS]
-    wanted = [name for name in (*plain, *questions) if name in words] or plain
-    if past is not None:
-        of_records = {*topics, *decoded}
-        wanted = [name for name in wanted if name in words or name in of_records]
-        _check_past(wanted, of_records, questions)
-    columns: tuple[str, ...] = ()
-    if is_for_query_alone and not by_connector and topics.keys() >= set(wanted):
-        columns = asked_columns(session, query, wanted)
-    for name in wanted:
-        if name in questions:
-            view = _answer(session, aggregate, *questions[name], past, by_connector)
-        elif name in topics:
-            view = _load_records(session, aggregate, topics[name], past, by_connector, columns)
-        elif decoding is not None and name in decoded:
-            records = _load_records(session, aggregate, decoded[name], past, by_connector)
-            view = decode_view(name, decoded[name], decoding, records, records)
+    mentioned = mention(global_topics(aggregate), query, decoding, has_past=past is not None)
+    loads = _Loads(session, aggregate, past, by_connector, {})
+    if is_for_query_alone and not by_connector:
+        loads.needs = _rehearse(session, query, mentioned)
+    return _create(mentioned, loads)
+
+
+def create_views_for(
+    session: SparkSession,
+    aggregate: Aggregate,
+    query: str,
+    past: Past | None = None,
+    decoding: Decoding | None = None,
+    *,
+    by_connector: bool = False,
+) -> Narrowed:
+    """Create the views of one query; return the options by which each load of records is narrowed.
+
+    Columns that the query does not need are constants. Records that its filters exclude may be
+    missing. Nothing is narrowed if the query mentions decoded records, and with `by_connector`.
+    Raises as `create_views`.
+    """
+    mentioned = mention(global_topics(aggregate), query, decoding, has_past=past is not None)
+    needs = {} if by_connector else _rehearse(session, query, mentioned)
+    _create(mentioned, _Loads(session, aggregate, past, by_connector, needs))
+    return {load: narrowing_options(need) for load, need in needs.items()}
+
+
+def _create(mentioned: Mentioned, loads: _Loads) -> list[str]:
+    for name in mentioned.wanted:
+        if mentioned.decoding is not None and name in mentioned.decoded:
+            topic = mentioned.decoded[name]
+            records = loads.records(name, topic)
+            view = decode_view(name, topic, mentioned.decoding, records, records)
         else:
-            view = load_table(session, aggregate, BOOKKEEPING_VIEWS[name])
+            view = _view(name, mentioned, loads)
         view.createOrReplaceTempView(name)
-    return wanted
+    return mentioned.wanted
 
 
-def question_names(topics: Mapping[str, str]) -> dict[str, tuple[Question, str | None]]:
-    """Return question and topic by view name; `topics` has the topic by view name.
-
-    `global_flights_conflicts` is the question `conflicts` of the topic `flights`. A topic's own
-    view has precedence.
-    """
-    of_topics: dict[str, tuple[Question, str | None]] = {
-        f"{view}_{question.name}": (question, topic)
-        for view, topic in topics.items()
-        for question in (*RECORD_QUESTIONS, *WINDOW_QUESTIONS)
-    }
-    of_offsets: dict[str, tuple[Question, str | None]] = {
-        f"heliograph_{question.name}": (question, None) for question in OFFSET_QUESTIONS
-    }
-    of_offsets[f"heliograph_{HEARTBEAT_MATRIX.name}"] = HEARTBEAT_MATRIX, HEARTBEATS_TOPIC
-    every = of_topics | of_offsets
-    return {name: asked for name, asked in every.items() if name not in topics}
-
-
-def decoded_names(topics: Mapping[str, str], decoding: Decoding | None) -> dict[str, str]:
-    """Return topic by view name of what is decoded; `topics` has the topic by view name.
-
-    Raises SchemaFileError if the decoding has a topic that the aggregate does not have.
-    """
-    wanted = {} if decoding is None else decoding.topics
-    if unknown := sorted(wanted.keys() - set(topics.values())):
-        near = difflib.get_close_matches(unknown[0], topics.values(), n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise SchemaFileError(f"the topic {unknown[0]} to decode has no mirror here{hint}")
-    return {
-        prefix + view.removeprefix(VIEW_PREFIX): topic
-        for view, topic in topics.items()
-        if topic in wanted
-        for prefix in (DECODED_PREFIX, REJECTS_PREFIX)
-    }
+def _rehearse(session: SparkSession, query: str, mentioned: Mentioned) -> Mapping[str, Need]:
+    """Return what a query needs of each load. Creates empty views, to be replaced."""
+    if not mentioned.is_by_name or not mentioned.decoded.keys().isdisjoint(mentioned.wanted):
+        return {}
+    rehearsal = Rehearsal(session)
+    for name in mentioned.wanted:
+        _view(name, mentioned, _EmptyLoads(rehearsal)).createOrReplaceTempView(name)
+    return rehearsal.needs_of_query(query)
 
 
 def decode_view(
@@ -267,57 +229,72 @@ def decode_view(
     return decode(records, pinned)
 
 
-def _check_past(
-    wanted: Iterable[str],
-    of_topics: Iterable[str],
-    questions: Mapping[str, tuple[Question, str | None]],
-) -> None:
-    """Raise CutRefusedError if a view is not of the records of a topic."""
-    for name in wanted:
-        # An entry of the journal is about offsets, so it holds in every cut.
-        of_records = name in questions and set(questions[name][0].inputs) <= _HAVE_A_PAST
-        if name not in of_topics and not of_records:
-            raise CutRefusedError(
-                f"{name} has no past: only the views {VIEW_PREFIX}<topic> answer as of a time"
-            )
+class _Source(Protocol):
+    """Where views have their frames from; `load` names one of them."""
+
+    def records(self, load: str, topic: str) -> DataFrame:
+        """Return the records of a source topic."""
+
+    def table(self, table: str, topic: str | None, *, is_read_now: bool = False) -> DataFrame:
+        """Return another table, of one source topic or of all."""
 
 
-def _answer(
-    session: SparkSession,
-    aggregate: Aggregate,
-    question: Question,
-    topic: str | None,
-    past: Past | None,
-    by_connector: bool,
-) -> DataFrame:
-    if topic is not None and question.inputs == (RECORDS_TABLE,):
-        return question(_load_records(session, aggregate, topic, past, by_connector))
-    of_topic: dict[str, str | int] = {} if topic is None else {"topic": topic}
+@dataclass(slots=True)
+class _Loads:
+    """Loads of the aggregate."""
+
+    session: SparkSession
+    aggregate: Aggregate
+    past: Past | None
+    by_connector: bool
+    needs: Mapping[str, Need]
+
+    def records(self, load: str, topic: str) -> DataFrame:
+        cut = None if self.past is None else self.past.cut(topic).offsets()
+        if self.by_connector:
+            options = replace(read_options(self.aggregate), topic=topic, cut=cut)
+            return connector_records(self.session, options)
+        narrowing = narrowing_options(self.needs.get(load, Need()))
+        if cut is not None:
+            narrowing["cut"] = encode_offsets(cut)
+        frame = load_table(self.session, self.aggregate, RECORDS_TABLE, topic=topic, **narrowing)
+        return with_all_columns(frame)
+
+    def table(self, table: str, topic: str | None, *, is_read_now: bool = False) -> DataFrame:
+        of_topic = {} if topic is None else {"topic": topic}
+        frame = load_table(self.session, self.aggregate, table, **of_topic)
+        return self.session.createDataFrame(frame.collect(), frame.schema) if is_read_now else frame
+
+
+@dataclass(frozen=True, slots=True)
+class _EmptyLoads:
+    """Empty frames, with which a query is rehearsed."""
+
+    rehearsal: Rehearsal
+
+    def records(self, load: str, topic: str) -> DataFrame:
+        return self.rehearsal.records(load)
+
+    def table(self, table: str, topic: str | None, *, is_read_now: bool = False) -> DataFrame:
+        return self.rehearsal.table(table)
+
+
+def _view(name: str, mentioned: Mentioned, source: _Source) -> DataFrame:
+    """Return a view of records, of a question or of bookkeeping."""
+    if name in mentioned.questions:
+        return _answer(name, *mentioned.questions[name], source)
+    if name in mentioned.topics:
+        return source.records(name, mentioned.topics[name])
+    return source.table(BOOKKEEPING_VIEWS[name], None)
+
+
+def _answer(name: str, question: Question, topic: str | None, source: _Source) -> DataFrame:
     frames = []
-    for name in question.inputs:
-        if name == RECORDS_TABLE and topic is not None:
-            frames.append(_load_records(session, aggregate, topic, past, by_connector))
+    for table in question.inputs:
+        if table == RECORDS_TABLE and topic is not None:
+            frames.append(source.records(name, topic))
             continue
-        frame = load_table(session, aggregate, name, **of_topic)
-        if name == COMPLETENESS_TABLE and RECORDS_TABLE in question.inputs:
-            # It must not prove records that come after the others are read, so it is read first.
-            frame = session.createDataFrame(frame.collect(), frame.schema)
-        frames.append(frame)
+        # It must not prove records that come after the others are read, so it is read first.
+        is_read_now = table == COMPLETENESS_TABLE and RECORDS_TABLE in question.inputs
+        frames.append(source.table(table, topic, is_read_now=is_read_now))
     return question(*frames)
-
-
-def _load_records(
-    session: SparkSession,
-    aggregate: Aggregate,
-    topic: str,
-    past: Past | None,
-    by_connector: bool,
-    columns: Sequence[str] = (),
-) -> DataFrame:
-    cut = None if past is None else past.cut(topic).offsets()
-    if by_connector:
-        return connector_records(session, replace(read_options(aggregate), topic=topic, cut=cut))
-    options = {} if cut is None else {"cut": encode_offsets(cut)}
-    if columns:
-        options["columns"] = ",".join(columns)
-    return load_table(session, aggregate, RECORDS_TABLE, topic=topic, **options)

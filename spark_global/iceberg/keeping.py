@@ -50,16 +50,8 @@ from spark_global.streaming.progress import notes_of_topics
 from spark_global.streaming.publishing import publish_positions
 from spark_global.values.declaring import Decoding
 from spark_global.values.not_decodable import SchemaFileError
-from spark_global.views import (
-    REJECTS_PREFIX,
-    VIEW_PREFIX,
-    Aggregate,
-    decoded_names,
-    global_topics,
-    load_table,
-    read_options,
-    view_names,
-)
+from spark_global.view_names import REJECTS_PREFIX, VIEW_PREFIX, decoded_names, view_names
+from spark_global.views import Aggregate, global_topics, load_table, read_options
 
 if TYPE_CHECKING:
     from spark_global.values.batches import DecodedView

@@ -61,6 +61,10 @@ class ReadOptions:
     """Only records of these datacenters; empty for all."""
     partitions: tuple[int, ...] = ()
     """Only these partitions; empty for all."""
+    source_topics: tuple[str, ...] = ()
+    """Only records of these topics at their sources; empty for all. Others need not exist."""
+    aggregate_topics: tuple[str, ...] = ()
+    """The same by their names in the cluster to read."""
     offset_first: int | None = None
     """Only source offsets from this one on."""
     offset_end: int | None = None
@@ -130,6 +134,8 @@ class ReadOptions:
         return Bounds(
             datacenters=frozenset(self.datacenters),
             partitions=frozenset(self.partitions),
+            source_topics=frozenset(self.source_topics),
+            aggregate_topics=frozenset(self.aggregate_topics),
             offsets=Interval(self.offset_first, self.offset_end),
             aggregate_offsets=Interval(self.aggregate_offset_first, self.aggregate_offset_end),
             timestamp_ms_first=self.timestamp_first,
@@ -230,6 +236,8 @@ _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "security": decode_security,
     "maps_security": decode_security,
     "datacenters": _names,
+    "source_topics": _names,
+    "aggregate_topics": _names,
     "partitions": lambda text: tuple(int(part) for part in _names(text)),
     "offset_first": int,
     "offset_end": int,

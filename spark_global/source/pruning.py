@@ -3,7 +3,7 @@
 Guarantees: a read returns exactly the records within the bounds on names and offsets. The bound on
 timestamps skips a prefix of each partition in which every record is older.
 
-Bounds are options and not pushed filters: `docs/design/spark-no-filter-pushdown.md`.
+Bounds are options and not pushed filters: `docs/design/spark-filters-as-bounds.md`.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class Bounds:
 
     datacenters: frozenset[str] = frozenset()
     partitions: frozenset[int] = frozenset()
+    source_topics: frozenset[str] = frozenset()
+    aggregate_topics: frozenset[str] = frozenset()
     offsets: Interval = Interval()
     """Bounds on source offsets, which exclude records with an unknown source offset."""
     aggregate_offsets: Interval = Interval()
@@ -46,6 +48,10 @@ def cut_range(wanted: PartitionRange, bounds: Bounds) -> PartitionRange | None:
     if bounds.datacenters and wanted.origin.datacenter not in bounds.datacenters:
         return None
     if bounds.partitions and wanted.partition not in bounds.partitions:
+        return None
+    if bounds.source_topics and wanted.origin.topic not in bounds.source_topics:
+        return None
+    if bounds.aggregate_topics and wanted.aggregate_topic not in bounds.aggregate_topics:
         return None
     start, end = wanted.start, wanted.end
     if wanted.side == AGGREGATE_SIDE:

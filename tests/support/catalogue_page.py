@@ -18,7 +18,8 @@ from pyspark.sql import SparkSession
 from mirror_maker.formats.mm2 import HEARTBEATS_TOPIC
 from spark_global.catalogue.question import Question
 from spark_global.session import open_session
-from spark_global.views import Aggregate, create_views, global_topics, question_names, view_names
+from spark_global.view_names import question_names, view_names
+from spark_global.views import Aggregate, create_views, global_topics
 from topology.deployment.aggregate_view import aggregate_view
 from topology.deployment.deployment import read_deployment
 from topology.deployment.state_dir import StateDir

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 
 from spark_global.audit import AuditReport, audit_topic
 from spark_global.source.tables import END_OFFSETS_TABLE, RECORDS_TABLE
-from spark_global.views import Aggregate, load_table, view_names
+from spark_global.view_names import view_names
+from spark_global.views import Aggregate, load_table
 
 ALL: Final = "all"
 """Value of column `datacenter` for all datacenters together."""

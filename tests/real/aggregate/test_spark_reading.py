@@ -29,14 +29,20 @@ from mirror_maker.formats import (
     map_topic_name,
 )
 from mirror_maker.formats.verdicts import bucket_record, progress_record, verdicts_topic_name
-from spark_global.asked_columns import asked_columns
 from spark_global.links import MirrorLink
+from spark_global.narrowing.plans import Need, Rehearsal
 from spark_global.prompt import read_questions
 from spark_global.source.tables import RECORDS
 from spark_global.sql import run_sql
 from spark_global.values.declaring import Decoding, PartDecoding, TopicDecoding
 from spark_global.values.not_decodable import SchemaFileError
-from spark_global.views import Aggregate, create_views, global_topics, load_table
+from spark_global.views import (
+    Aggregate,
+    create_views,
+    create_views_for,
+    global_topics,
+    load_table,
+)
 from tests.support.cluster import running_broker
 from tests.support.producing import produce_once
 from tests.unit.spark_global.source.test_rows import journal_entry, verdicts_of
@@ -296,20 +302,30 @@ def test_columns_that_are_asked_for_are_as_among_all(
 def test_a_query_reads_the_columns_that_it_needs(
     spark: SparkSession, query: str, columns: str
 ) -> None:
-    assert " ".join(asked_columns(spark, query, ["global_flights"])) == columns
+    rehearsal = Rehearsal(spark)
+    rehearsal.records("flights").createOrReplaceTempView("global_flights")
+    need = rehearsal.needs_of_query(query).get("flights", Need())
+    assert " ".join(need.columns) == columns
 
 
-@pytest.mark.parametrize("query", [SUBQUERIES, SELF_JOIN])
+UNLOOKED_AT = """
+    SELECT count(timestamp), count(headers), count(aggregate_topic), sum(n)
+    FROM (SELECT *, partition AS n FROM global_flights)
+"""
+"""It names columns that its plan does not need, because they are never null."""
+
+
+@pytest.mark.parametrize("query", [SUBQUERIES, SELF_JOIN, UNLOOKED_AT])
 def test_views_for_one_query_answer_as_whole_views(
     spark: SparkSession, cluster: Cluster, query: str
 ) -> None:
-    found = []
-    for is_for_query_alone in (True, False):
-        create_views(spark, cluster.aggregate, query, is_for_query_alone=is_for_query_alone)
-        found.append(sorted(map(str, spark.sql(query).collect())))
-        assert (len(spark.table("global_flights").columns) == len(RECORDS)) != is_for_query_alone
-    assert found[0] == found[1]
-    assert found[0]
+    narrowed = create_views_for(spark, cluster.aggregate, query)
+    assert len(narrowed["global_flights"]["columns"].split(",")) < len(RECORDS)
+    found = sorted(map(str, spark.sql(query).collect()))
+    assert spark.table("global_flights").columns == RECORDS.names
+    create_views(spark, cluster.aggregate, query)
+    assert found == sorted(map(str, spark.sql(query).collect()))
+    assert found
 
 
 def test_sql_prints_json(

@@ -9,7 +9,7 @@ from pyspark.sql import Row
 
 from spark_global.printing import plain_value
 from spark_global.sql import explain_error
-from spark_global.views import question_names, view_names
+from spark_global.view_names import question_names, view_names
 
 
 def test_a_view_per_topic() -> None:

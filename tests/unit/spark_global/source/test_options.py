@@ -33,6 +33,8 @@ def test_everything_given() -> None:
             "links": encode_links([LINK]),
             "topics": "a, b",
             "partitions": "0,3",
+            "source_topics": "c",
+            "aggregateTopics": "x.c,y.c",
             "offset_first": "5",
             "timestamp_first": "2013-01-01T00:00:00+01:00",
         }
@@ -41,6 +43,8 @@ def test_everything_given() -> None:
     assert options.links == (LINK,)
     assert options.topics == ("a", "b")
     assert options.bounds.partitions == {0, 3}
+    assert options.bounds.source_topics == {"c"}
+    assert options.bounds.aggregate_topics == {"x.c", "y.c"}
     assert options.bounds.offsets == Interval(5, None)
     assert options.bounds.timestamp_ms_first == 1_356_994_800_000
 
