@@ -156,6 +156,33 @@ DEFAULTS: Final[Mapping[str, str]] = {
 """The defaults that differ from Kafka's."""
 
 
+LISTENER_CONFIGS: Final = frozenset({"max.connection.creation.rate", "max.connections"})
+"""Configs that a listener may have for itself (KIP-402, KIP-612)."""
+_LISTENER_CONFIG: Final = re.compile(r"listener\.name\.([^.]+)\.(.+)")
+
+
+def listener_config(name: str) -> tuple[str, str] | None:
+    """Return listener and config of `listener.name.<listener>.<config>`, None for other names.
+
+    As in Kafka, the name of the listener is in lower case.
+    """
+    found = _LISTENER_CONFIG.fullmatch(name)
+    if found is None or found[2] not in LISTENER_CONFIGS or found[1] != found[1].lower():
+        return None
+    return found[1], found[2]
+
+
+def is_known(name: str) -> bool:
+    """Return whether a settings file may set this config."""
+    return name in KNOWN_BROKER_CONFIGS or listener_config(name) is not None
+
+
+def base_name(name: str) -> str:
+    """Return the config that `listener.name.<listener>.<config>` sets, else the name itself."""
+    found = listener_config(name)
+    return name if found is None else found[1]
+
+
 def type_of_own(name: str) -> ConfigType:
     """Return the type of a config that Kafka does not have, or does not show."""
     if name in _BOOLEANS:
@@ -187,7 +214,8 @@ def why_unknown(name: str) -> str:
 
 def find_problem(name: str, value: str) -> str | None:
     """Return what the value of a known broker config must be, None if the value is valid."""
-    return _find_wrong_type(name, value) or find_unmet(name, value)
+    base = base_name(name)
+    return _find_wrong_type(base, value) or find_unmet(base, value)
 
 
 def _find_wrong_type(name: str, value: str) -> str | None:

@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Final, Literal
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from local_cluster.broker_configs import (
-    KNOWN_BROKER_CONFIGS,
     did_you_mean,
     find_problem,
+    is_known,
     why_unknown,
 )
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity, Secret
@@ -201,7 +201,7 @@ def _describe(location: tuple[Any, ...], error_type: str, message: str) -> str:
 
 def _config_problems(config: dict[str, str]) -> Iterator[str]:
     for name, value in config.items():
-        if name not in KNOWN_BROKER_CONFIGS:
+        if not is_known(name):
             yield f"config.{name}: {why_unknown(name)}"
         elif (expected := find_problem(name, value)) is not None:
             yield f"config.{name}: expected {expected}, not {value!r}"

@@ -245,7 +245,7 @@ class Listeners:
         """Release the place of a connection. The inner one of TLS has none."""
         place = self._places.pop(connection, None)
         if place is not None:
-            self.admission.release(place[1])
+            self.admission.release(*place)
             for acceptor in self._acceptors:
                 acceptor.resume()
 

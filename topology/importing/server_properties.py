@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
-from local_cluster.broker_configs import KNOWN_BROKER_CONFIGS, find_problem
+from local_cluster.broker_configs import find_problem, is_known
 from local_cluster.controller.model.znode_access import SET_ACL
 from topology.file.mm2_properties import Mm2Reading
 from topology.file.property_keys import InvalidProperties, Remark, parse_properties
@@ -157,7 +157,7 @@ def _configs(keys: BrokerKeys) -> dict[str, str]:
     """Return the configs that a broker of ours reads under the same name."""
     configs = {}
     for key in keys.unread():
-        if key in KNOWN_BROKER_CONFIGS - {SET_ACL} and key not in READ_BY_SECURITY:
+        if is_known(key) and key != SET_ACL and key not in READ_BY_SECURITY:
             value = keys.value(key) or ""
             problem = find_problem(key, value)
             if problem is None:

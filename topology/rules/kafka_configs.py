@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from local_cluster.broker_configs import KNOWN_BROKER_CONFIGS, find_problem
+from local_cluster.broker_configs import KNOWN_BROKER_CONFIGS, find_problem, is_known
 from local_cluster.kafka_configs.table import kafka_configs
 from local_cluster.log.config.topic_configs import TOPIC_CONFIGS
 from topology.model import Cluster
@@ -31,7 +31,7 @@ def check_configs(cluster: Cluster, here: Location) -> Iterator[Finding]:
             yield Finding((*at, name), f"{problem}, not {value!r}")
     given = topic_defaults(cluster)
     for name, value in cluster.config.items():
-        if name not in KNOWN_BROKER_CONFIGS:
+        if not is_known(name):
             if name in kafka_configs("broker"):
                 expected, near = "a config that our brokers use", None
             else:

@@ -14,6 +14,7 @@ from typing import Final
 
 from local_cluster.broker_configs import (
     KNOWN_BROKER_CONFIGS,
+    base_name,
     did_you_mean,
     find_problem,
     find_unmet,
@@ -100,7 +101,12 @@ DYNAMIC_BROKER_CONFIGS: Final[Mapping[str, ConfigDefinition]] = {
     **_topic_defaults(),
     **{name: kafka_configs("broker")[name] for name in USED_AT_RUN_TIME},
 }
-"""Every config that can be changed at run time."""
+"""Every config that can be changed at run time; some for one listener, too."""
+
+
+def is_dynamic(name: str) -> bool:
+    """Return whether a config can be changed at run time, for the broker or for a listener."""
+    return base_name(name) in DYNAMIC_BROKER_CONFIGS
 
 
 def check_broker_configs(configs: Mapping[str, str], *, for_all: bool) -> None:
@@ -117,7 +123,7 @@ def check_broker_configs(configs: Mapping[str, str], *, for_all: bool) -> None:
         " prefix",
     )
     for name, value in configs.items():
-        definition = DYNAMIC_BROKER_CONFIGS.get(name) or kafkas.get(_base_name(name))
+        definition = DYNAMIC_BROKER_CONFIGS.get(base_name(name)) or kafkas.get(_base_name(name))
         if definition is not None and (refusal := definition.refusal(value, name)) is not None:
             raise KafkaError(ErrorCode.invalid_request, refusal)
     if for_all:
@@ -126,7 +132,7 @@ def check_broker_configs(configs: Mapping[str, str], *, for_all: bool) -> None:
             "Cannot update these configs at default cluster level, broker id must be specified",
         )
     for name in names:
-        if name not in DYNAMIC_BROKER_CONFIGS:
+        if not is_dynamic(name):
             raise KafkaError(ErrorCode.invalid_request, _why_unused(name))
     for name, value in configs.items():
         if (problem := value_problem(name, value)) is not None:
@@ -135,13 +141,14 @@ def check_broker_configs(configs: Mapping[str, str], *, for_all: bool) -> None:
 
 def value_problem(name: str, value: str) -> str | None:
     """Return why a value of a dynamic config is refused, None if it is valid."""
-    refusal = DYNAMIC_BROKER_CONFIGS[name].refusal(value, name)
+    base = base_name(name)
+    refusal = DYNAMIC_BROKER_CONFIGS[base].refusal(value, name)
     if refusal is not None:
         return refusal
-    unmet = find_unmet(name, value)
+    unmet = find_unmet(base, value)
     if unmet is not None:
         return f"requirement failed: {name} must be {unmet}"
-    expected = find_problem(name, value) if name in KNOWN_BROKER_CONFIGS else None
+    expected = find_problem(name, value) if base in KNOWN_BROKER_CONFIGS else None
     return (
         None if expected is None else f"Invalid value {value} for configuration {name}: {expected}"
     )
@@ -152,7 +159,7 @@ def valid_configs(configs: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in configs.items()
-        if name in DYNAMIC_BROKER_CONFIGS and value_problem(name, value) is None
+        if is_dynamic(name) and value_problem(name, value) is None
     }
 
 
@@ -172,7 +179,7 @@ def _refuse(names: list[str], why: str) -> None:
 
 def _is_fixed(name: str) -> bool:
     """Whether only a restart changes a config, in Kafka and here."""
-    if name in DYNAMIC_BROKER_CONFIGS:
+    if is_dynamic(name):
         return False
     config = kafka_configs("broker").get(name)
     return name in KNOWN_BROKER_CONFIGS if config is None else not config.is_dynamic

@@ -8,9 +8,10 @@ of its documentation.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
-from local_cluster.broker_configs import DEFAULTS, KNOWN_BROKER_CONFIGS, type_of_own
+from local_cluster.broker_configs import DEFAULTS, KNOWN_BROKER_CONFIGS, base_name, type_of_own
 from local_cluster.controller.decisions.dynamic_broker_configs import (
     DEFAULT_ENTITY,
     DYNAMIC_BROKER_CONFIGS,
@@ -40,13 +41,14 @@ def broker_entries(settings: BrokerSettings, dynamic: Entities) -> list[ConfigEn
     static = static_configs(settings)
     sources = broker_sources(settings, dynamic)
     known = kafka_configs("broker")
-    own = {name: _own(name) for name in static if name not in known}
+    named = static.keys() | {name for _, values in sources for name in values}
+    own = {name: _own(name) for name in named if name not in known}
     altered = {
         name: config
         for name, config in DYNAMIC_BROKER_CONFIGS.items()
         if any(name in values for _, values in sources)
     }
-    used = static.keys() | KNOWN_BROKER_CONFIGS | DYNAMIC_BROKER_CONFIGS.keys()
+    used = named | KNOWN_BROKER_CONFIGS | DYNAMIC_BROKER_CONFIGS.keys()
     return [
         _entry(config, sources, is_used=name in used)
         for name, config in sorted({**known, **own, **altered}.items())
@@ -143,6 +145,9 @@ def _entry(
 
 
 def _own(name: str) -> ConfigDefinition:
+    base = kafka_configs("broker").get(base_name(name))
+    if base is not None:  # of one listener
+        return replace(base, name=name, default=None, synonyms=())
     is_secret = any(part in name for part in _SECRET_PARTS)
     kind = ConfigType.PASSWORD if is_secret else type_of_own(name)
     return ConfigDefinition(name=name, type=kind, default=None, doc="")

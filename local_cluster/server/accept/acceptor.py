@@ -111,7 +111,7 @@ class Acceptor:
                 return
 
     def _take(self, accepted: socket.socket, address: str) -> None:
-        refusal = self._admission.admit(address, _now_ms())
+        refusal = self._admission.admit(self._listener, address, _now_ms())
         if refusal is not None:
             self._refuse(accepted, refusal)
             return

@@ -8,8 +8,11 @@ As Kafka's ConnectionQuotas (KIP-402, KIP-612):
     max.connections.per.ip         is closed at once
     connection_creation_rate       is closed after the wait of the quota
 
-The inter-broker listener is protected if there are other listeners: neither of the first two holds
-for it. Its connections count, and one of another listener is closed for each above max.connections.
+The first two hold for the broker, and under listener.name.<name> for one listener.
+
+The inter-broker listener is protected if there are other listeners: of the first two only its own
+hold for it. Its connections count, and one of another listener is closed for each above the
+broker's max.connections.
 """
 
 from __future__ import annotations
@@ -47,8 +50,10 @@ class Admission:
         """Replace it to change the limits."""
         self._protected = protected
         self._by_address: dict[str, int] = {}
+        self._by_listener: dict[str, int] = {}
         self.open_connections = 0
         self._created = self._new_rate()
+        self._created_by_listener: dict[str, WindowedRate] = {}
         self._quotas: dict[str, float] = {}
         """The rate of each address with a quota of its own."""
         self._default_quota: float | None = None
@@ -68,6 +73,8 @@ class Admission:
 
     def has_room(self, listener: str) -> bool:
         """Return whether a listener may accept one more connection."""
+        if self._by_listener.get(listener, 0) >= self.limits.of_listener(listener).connections_max:
+            return False
         return listener == self._protected or self.open_connections < self.limits.connections_max
 
     @property
@@ -77,13 +84,19 @@ class Admission:
 
     def note_created(self, listener: str, now_ms: int) -> int:
         """Count an accepted connection; return how long the listener must not accept another."""
-        if listener == self._protected or self.limits.creations_per_second_max == UNLIMITED:
-            return 0
-        self._created.record(1, now_ms)
-        wait_ms = self._created.wait_ms(self.limits.creations_per_second_max, now_ms)
+        wait_ms = 0
+        own_max = self.limits.of_listener(listener).creations_per_second_max
+        if own_max != UNLIMITED:
+            own = self._created_by_listener.setdefault(listener, self._new_rate())
+            own.record(1, now_ms)
+            wait_ms = own.wait_ms(own_max, now_ms)
+        if listener != self._protected and self.limits.creations_per_second_max != UNLIMITED:
+            self._created.record(1, now_ms)
+            of_broker = self._created.wait_ms(self.limits.creations_per_second_max, now_ms)
+            wait_ms = max(wait_ms, of_broker)
         return min(wait_ms, self.limits.window_ms)
 
-    def admit(self, address: str, now_ms: int) -> Refusal | None:
+    def admit(self, listener: str, address: str, now_ms: int) -> Refusal | None:
         """Count a connection, or return why it is refused. `address` is a plain one."""
         wait_ms = self._wait_of_address(address, now_ms)
         if wait_ms:
@@ -95,11 +108,13 @@ class Admission:
                 "per_ip", f"{address} has {count} connections (max.connections.per.ip)", 0
             )
         self._by_address[address] = count + 1
+        self._by_listener[listener] = self._by_listener.get(listener, 0) + 1
         self.open_connections += 1
         return None
 
-    def release(self, address: str) -> None:
+    def release(self, listener: str, address: str) -> None:
         """Forget a connection that has ended."""
+        self._by_listener[listener] -= 1
         count = self._by_address[address] - 1
         self.open_connections -= 1
         if count:

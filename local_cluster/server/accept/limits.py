@@ -10,11 +10,25 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from local_cluster.address_limits import parse_overrides
+from local_cluster.broker_configs import listener_config
 from local_cluster.quotas.windowed_rate import WINDOW_MS_DEFAULT, WINDOWS_DEFAULT
 
 UNLIMITED: Final = (1 << 31) - 1
 IDLE_MS_MAX_DEFAULT: Final = 600_000
 """Kafka's default of connections.max.idle.ms."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerLimits:
+    """The limits of one listener, beside those of its broker."""
+
+    connections_max: int = UNLIMITED
+    """listener.name.<name>.max.connections."""
+    creations_per_second_max: int = UNLIMITED
+    """listener.name.<name>.max.connection.creation.rate."""
+
+
+NO_LIMITS: Final = ListenerLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +43,8 @@ class ConnectionLimits:
     """max.connections.per.ip.overrides, by address."""
     creations_per_second_max: int = UNLIMITED
     """max.connection.creation.rate: new connections of all listeners."""
+    of_listeners: Mapping[str, ListenerLimits] = field(default_factory=dict)
+    """The limits of listeners that have their own, by name in lower case."""
     idle_ms_max: int = IDLE_MS_MAX_DEFAULT
     """connections.max.idle.ms; below 0 there is no limit."""
     windows: int = WINDOWS_DEFAULT
@@ -48,11 +64,31 @@ class ConnectionLimits:
             per_address_max=number("max.connections.per.ip", UNLIMITED),
             overrides=parse_overrides(config.get("max.connections.per.ip.overrides", "")),
             creations_per_second_max=number("max.connection.creation.rate", UNLIMITED),
+            of_listeners=_of_listeners(config),
             idle_ms_max=number("connections.max.idle.ms", IDLE_MS_MAX_DEFAULT),
             windows=number("quota.window.num", WINDOWS_DEFAULT),
             window_ms=number("quota.window.size.seconds", WINDOW_MS_DEFAULT // 1000) * 1000,
         )
 
+    def of_listener(self, name: str) -> ListenerLimits:
+        """Return the limits of a listener's own."""
+        return self.of_listeners.get(name.lower(), NO_LIMITS)
+
     def of_address(self, address: str) -> int:
         """Return how many connections an address may have."""
         return self.overrides.get(address, self.per_address_max)
+
+
+def _of_listeners(config: Mapping[str, str]) -> dict[str, ListenerLimits]:
+    found: dict[str, dict[str, int]] = {}
+    for name, value in config.items():
+        if (of_listener := listener_config(name)) is not None:
+            listener, base = of_listener
+            found.setdefault(listener, {})[base] = int(value)
+    return {
+        listener: ListenerLimits(
+            connections_max=own.get("max.connections", UNLIMITED),
+            creations_per_second_max=own.get("max.connection.creation.rate", UNLIMITED),
+        )
+        for listener, own in found.items()
+    }

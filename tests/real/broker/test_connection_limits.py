@@ -130,6 +130,25 @@ async def test_brokers_get_a_place_where_clients_are_too_many(
         assert all(await asyncio.gather(*pending)), "nobody was refused"
 
 
+async def test_a_listener_has_a_limit_that_changes_while_the_broker_runs(
+    zookeeper: str, tmp_path: Path
+) -> None:
+    name = "listener.name.clients.max.connections"
+    port = quiet_port()
+    clients = Listener(name="CLIENTS", host="127.0.0.1", port=port)
+    async with (
+        running_broker(zookeeper, tmp_path, config={name: "2"}, listeners=[clients]) as broker,
+        KafkaClient(broker.bootstrap) as client,
+    ):
+        waiting = [await Client.connect(port, "127.0.0.6") for _ in range(3)]
+        served = [asyncio.create_task(each.is_served()) for each in waiting]
+        done, pending = await asyncio.wait(served, timeout=1.0)
+        assert len(done) <= 2 and pending, "one waits in the backlog"
+        assert await (await Client.connect(broker.port, "127.0.0.6")).is_served()
+        await set_broker_config(client, name, "3")
+        assert all(await asyncio.gather(*served))
+
+
 async def served_by_the_listener_of_brokers(broker: BrokerProcess) -> None:
     """Three connections of brokers are served, and clients are closed for them."""
     brokers = [await Client.connect(broker.port, "127.0.0.5") for _ in range(3)]

@@ -22,6 +22,8 @@ from local_cluster.controller.decisions.dynamic_broker_configs import (
     PER_LISTENER,
     THROTTLES,
     broker_overrides,
+    check_broker_configs,
+    valid_configs,
 )
 from local_cluster.controller.decisions.elections import unclean_default
 from local_cluster.controller.decisions.fsm import step
@@ -163,3 +165,17 @@ def test_unclean_elections_begin_when_the_controllers_config_allows_them(entity:
     assert unclean_default(elected.state)
     refused = step(elected.state, events.BrokerConfigsSeen(entity, {UNCLEAN: "perhaps"}))
     assert not unclean_default(refused.state)
+
+
+LISTENERS_OWN = "listener.name.clients.max.connections"
+
+
+@pytest.mark.parametrize("for_all", [False, True])
+def test_a_listener_may_have_limits_of_its_own(for_all: bool) -> None:
+    check_broker_configs({LISTENERS_OWN: "5"}, for_all=for_all)
+    assert valid_configs({LISTENERS_OWN: "5"}) == {LISTENERS_OWN: "5"}
+    assert valid_configs({LISTENERS_OWN: "many"}) == {}
+    with pytest.raises(KafkaError) as refused:
+        check_broker_configs({LISTENERS_OWN: "many"}, for_all=for_all)
+    assert refused.value.code == ErrorCode.invalid_request
+    assert LISTENERS_OWN in str(refused.value)

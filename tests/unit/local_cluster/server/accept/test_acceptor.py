@@ -53,7 +53,7 @@ class Served:
 
     def _admitted(self, address: str) -> Greeting:
         def ended() -> None:
-            self.admission.release(address)
+            self.admission.release("CLIENTS", address)
             self.acceptor.resume()
 
         return Greeting(ended)

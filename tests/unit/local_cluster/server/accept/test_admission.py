@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from local_cluster.address_limits import plain_address
-from local_cluster.broker_configs import find_problem
+from local_cluster.broker_configs import find_problem, is_known, listener_config
 from local_cluster.quotas.quota_keys import CONNECTION_CREATION_RATE
 from local_cluster.server.accept.admission import RATES_MAX, Admission
 from local_cluster.server.accept.limits import ConnectionLimits
@@ -22,7 +22,7 @@ def test_without_configs_nothing_is_limited_but_idle_time() -> None:
     assert (found.connections_max, found.per_address_max) == (2**31 - 1, 2**31 - 1)
     assert (found.creations_per_second_max, found.idle_ms_max) == (2**31 - 1, 600_000)
     admission = Admission(found)
-    assert all(admission.admit(HERE, 0) is None for _ in range(5_000))
+    assert all(admission.admit("CLIENTS", HERE, 0) is None for _ in range(5_000))
     assert all(admission.note_created("A", 0) == 0 for _ in range(5_000))
 
 
@@ -34,14 +34,14 @@ def test_an_address_has_so_many_connections_and_no_more() -> None:
         )
     )
     for address, most in ((HERE, 2), (THERE, 3), (plain_address("10.0.0.3"), 0)):
-        assert [admission.admit(address, 0) for _ in range(most)] == [None] * most
-        refusal = admission.admit(address, 0)
+        assert [admission.admit("CLIENTS", address, 0) for _ in range(most)] == [None] * most
+        refusal = admission.admit("CLIENTS", address, 0)
         assert refusal is not None
         assert (refusal.kind, refusal.delay_ms) == ("per_ip", 0)
         assert f"{address} has {most} connections" in refusal.reason
-    admission.release(HERE)
-    assert admission.admit(HERE, 0) is None
-    assert admission.admit(HERE, 0) is not None
+    admission.release("CLIENTS", HERE)
+    assert admission.admit("CLIENTS", HERE, 0) is None
+    assert admission.admit("CLIENTS", HERE, 0) is not None
     assert admission.open_connections == 5
 
 
@@ -49,15 +49,75 @@ def test_the_listener_of_brokers_is_never_full_and_takes_the_place_of_others() -
     admission = Admission(limits(max_connections="2"), protected="BROKERS")
     for _ in range(2):
         assert admission.has_room("CLIENTS")
-        assert admission.admit(HERE, 0) is None
+        assert admission.admit("CLIENTS", HERE, 0) is None
     assert not admission.has_room("CLIENTS") and admission.has_room("BROKERS")
     assert admission.excess == 0
-    assert admission.admit(THERE, 0) is None
+    assert admission.admit("BROKERS", THERE, 0) is None
     assert admission.excess == 1
-    admission.release(HERE)
+    admission.release("CLIENTS", HERE)
     assert (admission.excess, admission.has_room("CLIENTS")) == (0, False)
-    admission.release(HERE)
+    admission.release("CLIENTS", HERE)
     assert admission.has_room("CLIENTS")
+
+
+def test_a_listener_has_limits_of_its_own_beside_those_of_the_broker() -> None:
+    admission = Admission(
+        ConnectionLimits.of(
+            {
+                "max.connections": "3",
+                "listener.name.clients.max.connections": "2",
+                "listener.name.brokers.max.connections": "4",
+            }
+        ),
+        protected="BROKERS",
+    )
+    for _ in range(2):
+        assert admission.has_room("CLIENTS") and admission.admit("CLIENTS", HERE, 0) is None
+    assert not admission.has_room("CLIENTS")
+    assert admission.has_room("OTHERS") and admission.admit("OTHERS", HERE, 0) is None
+    assert not admission.has_room("OTHERS"), "the broker is full"
+    for _ in range(4):
+        assert admission.has_room("BROKERS") and admission.admit("BROKERS", THERE, 0) is None
+    assert not admission.has_room("BROKERS"), "it is protected from the broker's limit only"
+    admission.release("BROKERS", THERE)
+    assert admission.has_room("BROKERS")
+
+
+def test_the_rate_of_a_listener_holds_beside_that_of_the_broker() -> None:
+    admission = Admission(
+        ConnectionLimits.of(
+            {
+                "max.connection.creation.rate": "20",
+                "listener.name.brokers.max.connection.creation.rate": "10",
+            }
+        ),
+        protected="BROKERS",
+    )
+    assert [admission.note_created("BROKERS", 0) for _ in range(100)] == [0] * 100
+    assert admission.note_created("BROKERS", 0) == 100
+    assert [admission.note_created("CLIENTS", 0) for _ in range(200)] == [0] * 200
+    assert admission.note_created("CLIENTS", 0) > 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "listener.name.CLIENTS.max.connections",
+        "listener.name.max.connections",
+        "listener.name.clients.max.connections.per.ip",
+        "listener.name.a.b.max.connections",
+    ],
+)
+def test_other_names_are_no_limits_of_a_listener(name: str) -> None:
+    assert listener_config(name) is None
+    assert not is_known(name)
+
+
+def test_a_limit_of_a_listener_is_checked_as_that_of_the_broker() -> None:
+    name = "listener.name.clients.max.connections"
+    assert is_known(name)
+    assert find_problem(name, "many") == find_problem("max.connections", "many") is not None
+    assert find_problem(name, "5") is None
 
 
 def test_above_the_rate_the_listener_waits_for_a_window_at_most() -> None:
@@ -82,32 +142,35 @@ def test_the_quota_of_an_address_refuses_and_does_not_count_what_it_refused() ->
         }
     )
     for address, burst in ((HERE, 20), (THERE, 10)):
-        assert [admission.admit(address, 0) for _ in range(burst)] == [None] * burst
+        assert [admission.admit("CLIENTS", address, 0) for _ in range(burst)] == [None] * burst
         delays = set()
         for _ in range(50):
-            refusal = admission.admit(address, 0)
+            refusal = admission.admit("CLIENTS", address, 0)
             assert refusal is not None and refusal.kind == "ip_rate"
             delays.add(refusal.delay_ms)
         assert len(delays) == 1 and 0 < delays.pop() <= 1_000
-        assert admission.admit(address, 12_000) is None
+        assert admission.admit("CLIENTS", address, 12_000) is None
     assert admission.open_connections == 32
     admission.set_quotas({})
-    assert all(admission.admit(HERE, 12_000) is None for _ in range(100))
+    assert all(admission.admit("CLIENTS", HERE, 12_000) is None for _ in range(100))
 
 
 def test_a_flood_of_addresses_is_forgotten_in_the_order_of_their_use() -> None:
     admission = Admission(limits())
     admission.set_quotas({(("ip", None),): {CONNECTION_CREATION_RATE: 0.1}})
     for number in range(RATES_MAX + 10):
-        admission.admit(f"fd00::{number:x}", number)
+        admission.admit("CLIENTS", f"fd00::{number:x}", number)
     assert len(admission._rates) == RATES_MAX
 
 
 def test_limits_can_be_replaced() -> None:
     admission = Admission(limits(max_connections_per_ip="1"))
-    assert admission.admit(HERE, 0) is None and admission.admit(HERE, 0) is not None
+    assert (
+        admission.admit("CLIENTS", HERE, 0) is None
+        and admission.admit("CLIENTS", HERE, 0) is not None
+    )
     admission.limits = limits(max_connections_per_ip="2")
-    assert admission.admit(HERE, 0) is None
+    assert admission.admit("CLIENTS", HERE, 0) is None
 
 
 @pytest.mark.parametrize(
