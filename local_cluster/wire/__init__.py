@@ -4,8 +4,7 @@ In reading order:
 
 - `constants`, `api` (API keys), `errors` (error codes): numbers with a meaning;
 - `frame`, `header`, `primitives`: what every message has;
-- `messages`: every message through kio. `kio_schema` checks lengths first. `kio_fixes` replaces
-  classes of kio that are wrong, and `kafka_4_4_messages` adds versions that kio lacks;
+- `messages`: every message through kio; `schemas/`: what kio's classes need and lack;
 - `responses/`: the fields of the handlers' responses as types;
 - by hand, because they are hot: `produce` and `fetch/`; the broker's side of `list_offsets`,
   `offset_commit` and `metadata_response`; a client's side of `metadata`;

@@ -26,8 +26,8 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
 
-from local_cluster.wire import kafka_4_4_messages, kio_fixes, kio_schema
 from local_cluster.wire.errors import ErrorCode, PeerError
+from local_cluster.wire.schemas import kafka_4_4_messages, kio_fixes, kio_schema
 
 Fields = Mapping[str, Any]
 T = TypeVar("T")

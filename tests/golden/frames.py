@@ -12,7 +12,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_type_hints
 
-from local_cluster.wire import kio_schema
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.header import (
     encode_request_header,
@@ -20,6 +19,7 @@ from local_cluster.wire.header import (
     read_request_header,
     read_response_header,
 )
+from local_cluster.wire.schemas import kio_schema
 
 DIRECTORY = Path(__file__).parent / "messages"
 CORRELATION_ID = 4711

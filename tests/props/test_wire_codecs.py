@@ -16,12 +16,11 @@ from kio.serial import entity_writer
 from local_cluster.records import header as h
 from local_cluster.records.batch import CorruptRecordError, NewRecord, decode_batch, encode_batch
 from local_cluster.records.compress import Codec, CompressionError
-from local_cluster.wire import fetch, kio_schema, messages, metadata, offset_commit, produce
+from local_cluster.wire import fetch, messages, metadata, offset_commit, produce
 from local_cluster.wire.api import FLEXIBLE_SINCE, ApiKey
 from local_cluster.wire.errors import PeerError
 from local_cluster.wire.frame import FrameReceiver
 from local_cluster.wire.header import read_request_header
-from local_cluster.wire.kio_schema import check_lengths
 from local_cluster.wire.primitives import (
     ARRAY_LENGTH_MAX,
     TAGGED_FIELDS_MAX,
@@ -29,6 +28,8 @@ from local_cluster.wire.primitives import (
     skip_tagged_fields,
     write_unsigned_varint,
 )
+from local_cluster.wire.schemas import kio_schema
+from local_cluster.wire.schemas.kio_schema import check_lengths
 
 small_bytes = st.binary(max_size=200)
 names = st.text(max_size=20)

@@ -22,8 +22,8 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from local_cluster.wire.kafka_4_4_messages import ApiVersionsRequest
     from local_cluster.wire.responses.cluster import ApiVersionsResponse
+    from local_cluster.wire.schemas.kafka_4_4_messages import ApiVersionsRequest
 
 DESTINATION_SINCE: Final = 5
 LEVEL_ZERO_SINCE: Final = 4

@@ -32,12 +32,12 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
 
 if TYPE_CHECKING:
-    from local_cluster.wire.kafka_4_4_messages import TxnOffsetCommitRequest
     from local_cluster.wire.responses.transactions import (
         TxnOffsetCommitResponse,
         TxnOffsetCommitResponsePartition,
         TxnOffsetCommitResponseTopic,
     )
+    from local_cluster.wire.schemas.kafka_4_4_messages import TxnOffsetCommitRequest
 
 TOPIC_IDS_SINCE: Final = 6
 

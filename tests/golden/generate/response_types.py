@@ -16,8 +16,9 @@ from typing import Any, Final, NamedTuple, get_args, get_type_hints
 
 import local_cluster.handlers.all  # noqa: F401  (registers what is served)
 from local_cluster.handlers.registry import Handler, all_apis
-from local_cluster.wire import kio_schema, messages
+from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.schemas import kio_schema
 
 TARGET: Final = Path(__file__).parents[3] / "local_cluster" / "wire" / "responses"
 
