@@ -11,6 +11,7 @@ Reading order:
     deployment  what a topology runs: daemons, their settings, the difference to what runs
     supervisor  keeps the daemons of one deployment running on this host
     keeper      entry point of the process that starts the supervisor and restarts it
+    shared_file  the topology file as the hosts agree on it, in ZooKeeper
     operate     `up` and `down`, rolling restarts among them
     status      what runs and responds, what does not, and what to do about it
     mirror      `heliograph mirror ...` and `gaps`

@@ -8,6 +8,7 @@ Exit codes:
     3    `plan --exit-code` found changes, or `mirror repair` without --how found something wrong
     4    `status`, `link`, `why`, `doctor` or `audit` found a problem; or after `up` links wait
          for an operator, or another host cannot be reached
+    5    `up`: another host has edited the topology file too
     130  interrupted by Ctrl-C
 """
 

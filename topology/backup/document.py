@@ -37,6 +37,8 @@ NOTIFICATIONS: Final = (
     znode_paths.ACL_CHANGES,
     znode_paths.PREFIXED_ACL_CHANGES,
 )
+TOPOLOGY_FILE: Final = "/heliograph-topology"
+"""Left out: `up` writes it again, and the hosts may have a newer one than the backup."""
 _STATE: Final = re.compile(rf"{re.escape(znode_paths.TOPICS)}/[^/]+/partitions/\d+/state")
 
 Znodes = Mapping[str, bytes]
@@ -49,7 +51,8 @@ class NotABackup(Exception):
 
 def is_kept(path: str) -> bool:
     """Return whether a znode belongs into a backup; znodes of sessions are left out before."""
-    return not any(path.startswith(f"{parent}/") for parent in NOTIFICATIONS)
+    of_hosts = path == TOPOLOGY_FILE
+    return not of_hosts and not any(path.startswith(f"{parent}/") for parent in NOTIFICATIONS)
 
 
 def backup_document(name: str, taken_at: str, clusters: Mapping[str, Znodes]) -> dict[str, Any]:

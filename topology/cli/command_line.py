@@ -25,6 +25,7 @@ EXIT_ERROR = 1
 EXIT_USAGE = 2
 EXIT_CHANGES = 3
 EXIT_UNHEALTHY = 4
+EXIT_CONFLICT = 5
 
 
 class Output(enum.StrEnum):
@@ -116,11 +117,14 @@ def render_file(
     if host is not None and datacenter is not None:
         fail("either --host or --datacenter, not both", code=EXIT_USAGE)
     topology = load_file(file)
+    from dataclasses import replace
+
     from topology.deployment.deployment import Part
     from topology.deployment.render import render
     from topology.deployment.state_dir import StateDir
     from topology.operate.own_part import check_part, own_part
     from topology.problems import DeployError
+    from topology.shared_file.canonical import canonical_text
 
     told = host if host is not None else datacenter
     part = Part(host=host, datacenter=datacenter) if told is not None else None
@@ -134,7 +138,7 @@ def render_file(
         check_part(deployment, state)
     except DeployError as error:
         fail(str(error), error.details)
-    return deployment, state
+    return replace(deployment, file_text=canonical_text(topology)), state
 
 
 def require_extra(extra: str) -> None:

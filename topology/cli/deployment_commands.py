@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import signal
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from topology.cli.command_line import (
     EXIT_CHANGES,
+    EXIT_CONFLICT,
+    EXIT_ERROR,
     EXIT_UNHEALTHY,
     DatacenterOption,
     HostOption,
@@ -28,10 +30,35 @@ from topology.cli.command_line import (
 )
 
 if TYPE_CHECKING:
+    from topology.cli.show import UpProgress
     from topology.deployment.plan import Step
     from topology.deployment.state_dir import StateDir
+    from topology.operate.up import Up
+    from topology.problems import DeployError
+    from topology.shared_file.acting import FileAgreement
+    from topology.shared_file.agreement import FileState
 
 FOREGROUND_POLL_S = 1.0
+TimeoutOption = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        min=1,
+        help="How long to wait for everything, and before that for each broker of a rolling"
+        " restart.",
+    ),
+]
+ReplaceOption = Annotated[
+    int | None,
+    typer.Option(
+        "--replace-generation",
+        metavar="NUMBER",
+        min=1,
+        help="The file replaces this generation of the topology, which another host has written.",
+        show_default=False,
+    ),
+]
 
 
 def plan(
@@ -47,9 +74,11 @@ def plan(
     """Show what `up` would do."""
     from topology.operate.preflight import plan_rights, plan_steps
     from topology.problems import DeployError
+    from topology.shared_file.agreement import file_state
 
     deployment, state = render_file(file, state_dir, host, datacenter)
     try:
+        shared = file_state(deployment, state)
         steps = plan_steps(deployment, state)
         rights = plan_rights(deployment, state)
     except DeployError as error:
@@ -60,6 +89,8 @@ def plan(
             "steps": [step.as_json() for step in steps],
             "rights": [each.as_json() for each in rights],
         }
+        if shared is not None:
+            document["file"] = shared.as_json()
         left = [{"key": each.key, "host": each.host} for each in deployment.elsewhere]
         print_json({**document, "elsewhere": left} if left else document)
     else:
@@ -68,6 +99,8 @@ def plan(
             typer.echo(line)
         for each in deployment.elsewhere:
             typer.echo(f"left alone: {each.label}, which belongs to {each.host}")
+        if shared is not None:
+            _print_file(shared.as_json())
     if exit_code and (steps or any(each.changes for each in rights)):
         raise typer.Exit(EXIT_CHANGES)
 
@@ -81,16 +114,7 @@ def up(
     foreground: Annotated[
         bool, typer.Option("--foreground", help="Do not return; Ctrl-C takes the deployment down.")
     ] = False,
-    timeout_s: Annotated[
-        float,
-        typer.Option(
-            "--timeout",
-            metavar="SECONDS",
-            min=1,
-            help="How long to wait for everything, and before that for each broker of a rolling"
-            " restart.",
-        ),
-    ] = 120.0,
+    timeout_s: TimeoutOption = 120.0,
     abandon_replicas: Annotated[
         bool,
         typer.Option(
@@ -98,6 +122,7 @@ def up(
             help="Continue although removed brokers or log directories hold replicas.",
         ),
     ] = False,
+    replace_generation: ReplaceOption = None,
 ) -> None:
     """Start a deployment, repair it, or apply an edited file.
 
@@ -106,42 +131,71 @@ def up(
 
     Exits with 0 when everything of this host runs and responds, or waits only for hosts that were
     not started yet. Exits with 1 when something does not run. Exits with 4 when everything was
-    started but links wait for an operator, or another host cannot be reached.
+    started but links wait for an operator, or another host cannot be reached. Exits with 5 when
+    another host has edited the file too.
     """
-    from topology.cli.show import UpProgress, print_bootstraps
+    from topology.cli.show import UpProgress
     from topology.operate.up import up as bring_up
     from topology.problems import DeployError
+    from topology.shared_file.acting import FileAgreement
 
-    deployment, state = render_file(file, state_dir, host, datacenter)
+    rendered, state = render_file(file, state_dir, host, datacenter)
+    agreement = FileAgreement(rendered, state, replace_generation)
     if foreground:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        deployment = agreement.before()
         with UpProgress(enabled=output is Output.human) as progress:
             result = bring_up(
                 deployment,
                 state,
                 timeout_s=timeout_s,
                 abandon_replicas=abandon_replicas,
-                on_plan=lambda steps: progress.plan(deployment.name, steps),
+                keep_rights=not agreement.may_delete_rights,
+                on_plan=lambda steps: _begin(progress, agreement, steps),
                 on_status=progress.status,
                 on_roll=progress.roll,
                 on_rights=progress.rights,
             )
+        agreement.after()
     except DeployError as error:
-        fail(str(error), error.details)
+        _refuse(error)
     except KeyboardInterrupt:
         if foreground:
             _take_down(state)
             return
         fail("interrupted; what was started continues, and `heliograph down` stops it")
-    if output is Output.json:
-        print_json(result.as_json())
-    else:
-        print_bootstraps(result.status)
+    _print_up(output, result, agreement.found)
     if foreground:
         _stay(state)
     elif not result.is_well:
         raise typer.Exit(EXIT_UNHEALTHY)
+
+
+def _begin(progress: UpProgress, agreement: FileAgreement, steps: list[Step]) -> None:
+    """Show the steps, and tell the other hosts of the file, when `up` has made its checks."""
+    progress.plan(agreement.deployment.name, steps)
+    agreement.claim()
+
+
+def _refuse(error: DeployError) -> NoReturn:
+    from topology.shared_file.agreement import FileConflict
+
+    code = EXIT_CONFLICT if isinstance(error, FileConflict) else EXIT_ERROR
+    fail(str(error), error.details, code=code)
+
+
+def _print_up(output: Output, result: Up, shared: FileState | None) -> None:
+    """Print where clients connect, and how the file stands to that of other hosts."""
+    from topology.cli.show import print_bootstraps
+
+    file = None if shared is None else shared.as_json()
+    if output is Output.json:
+        print_json(result.as_json() if file is None else {**result.as_json(), "file": file})
+        return
+    print_bootstraps(result.status)
+    if file is not None:
+        _print_file(file, with_diff=False)
 
 
 def status(
@@ -212,6 +266,13 @@ def _take_down(state: StateDir) -> None:
         down(state)
     except DeployError as error:
         fail(str(error), error.details)
+
+
+def _print_file(document: dict[str, Any], *, with_diff: bool = True) -> None:
+    from topology.shared_file.show import file_lines
+
+    for line in file_lines(document, with_diff=with_diff):
+        typer.echo(line)
 
 
 def _print_steps(name: str, steps: list[Step]) -> None:

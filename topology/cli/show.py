@@ -13,6 +13,7 @@ from rich.table import Table
 
 from topology.deployment.plan import Step
 from topology.deployment.rights_difference import RightsChange
+from topology.shared_file.show import file_lines
 from topology.status.completeness import sentence
 from topology.status.diagnosis import problem_lines
 from topology.status.probes import probe_sentence
@@ -113,6 +114,8 @@ def print_status(document: Mapping[str, Any]) -> None:
         console.print(sentence(entry), soft_wrap=True, markup=False)
     for entry in document.get("streams", ()):
         console.print(stream_sentence(entry), soft_wrap=True, markup=False)
+    for line in file_lines(document["file"]) if "file" in document else ():
+        console.print(line, soft_wrap=True, markup=False)
     _print_endpoints(console, document)
     for daemon in document["daemons"]:
         if daemon["state"] == "running" and daemon["restarts"]:

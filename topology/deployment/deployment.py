@@ -158,6 +158,8 @@ class Deployment:
     """Files with private keys for HTTP."""
     part: Part | None = None
     """The part that `up` was told to run; None if the host's addresses decided."""
+    file_text: str = ""
+    """The topology without secrets, as hosts compare it; empty if it is unknown."""
 
     @property
     def all_secrets(self) -> list[Secret]:
@@ -217,6 +219,7 @@ def decode_deployment(text: str | bytes) -> Deployment:
             http_metrics_token=_secret(document.get("http_metrics_token")),
             http_key_files=tuple(document.get("http_key_files", ())),
             part=Part(**document["part"]) if document.get("part") else None,
+            file_text=document.get("file_text", ""),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a deployment: {error!r}") from error

@@ -2,6 +2,7 @@
 
 deployment.json    what should run (deployment.py)
 processes.json     the processes that were started: pid, start time and daemon of each
+seen.json          the generation of the topology that this host saw last (shared_file)
 lock               held by the supervisor and its keeper while either of them lives
 control.sock       the supervisor's control API, if the path is short enough
 settings/          one JSON file for each daemon
@@ -35,7 +36,7 @@ PART_SIGN = "@"
 
 _RUN_ENTRIES = ("settings", "ready", "logs")
 _DATA_ENTRY = "data"
-_FILES = ("deployment.json", "processes.json", "lock", "control.sock")
+_FILES = ("deployment.json", "processes.json", "seen.json", "lock", "control.sock")
 
 
 def default_state_root() -> Path:
@@ -52,6 +53,7 @@ class StateDir:
         self.path = path.resolve()
         self.deployment_file = self.path / "deployment.json"
         self.processes_file = self.path / "processes.json"
+        self.seen_file = self.path / "seen.json"
         self.lock_file = self.path / "lock"
         self.settings_dir = self.path / "settings"
         self.ready_dir = self.path / "ready"

@@ -38,6 +38,8 @@ class RightsRollout:
     running: Mapping[str, Daemon]
     """The daemons that run, by key."""
     on_rights: OnRights
+    deletes: bool = True
+    """Whether what the file does not have is deleted in the end."""
     check: Callable[[], None]
     """Called while a cluster does not answer yet. Raises DeployError if it never will."""
     applied: dict[str, list[RightsChange]] = field(default_factory=dict)
@@ -118,7 +120,7 @@ class RightsRollout:
             try:
                 self._is_done[cluster.name] = apply_rights(
                     cluster,
-                    deletes=deletes,
+                    deletes=deletes and self.deletes,
                     on_changes=lambda changes: self._report(cluster.name, changes),
                 )
                 return

@@ -32,7 +32,7 @@ from topology.status.diagnosis import LINK_RUNS, problem_lines
 from topology.status.document import LINK_STUCK, WAITING
 from topology.status.observe import observe
 from topology.status.peers import check_peers
-from topology.supervisor.process_journal import live_processes
+from topology.supervisor.process_journal import StartedProcess, live_processes
 
 if TYPE_CHECKING:
     from topology.operate.rights_rollout import RightsRollout
@@ -80,6 +80,7 @@ def up(
     *,
     timeout_s: float = UP_TIMEOUT_S,
     abandon_replicas: bool = False,
+    keep_rights: bool = False,
     on_plan: Callable[[list[Step]], None] = lambda steps: None,
     on_status: Callable[[dict[str, Any]], None] = lambda status: None,
     on_roll: Callable[[Sequence[str]], None] = lambda reasons: None,
@@ -89,21 +90,14 @@ def up(
 
     Brokers of one cluster restart one after the other. Users and ACLs are applied before what needs
     them starts (rights_rollout.py). Brokers and log directories that are removed must hold no
-    replicas, unless `abandon_replicas` gives these up.
+    replicas, unless `abandon_replicas` gives these up. With `keep_rights` no user and no ACL is
+    deleted.
 
     `up` also returns if everything runs except links that wait for an operator (paused links, or
     stopped partitions). The status is `degraded` then. It is `waiting` if everything runs except
     what waits for other hosts.
     """
-    check_owner(deployment, state)
-    check_installed(deployment)
-    if not abandon_replicas:
-        check_removals(deployment, state)
-    live = live_processes(state)
-    check_protocols(deployment, live)
-    steps = steps_from(live, deployment)
-    on_plan(steps)
-    check_ports(deployment, steps, live)
+    live, steps = _checked(deployment, state, on_plan, abandon_replicas=abandon_replicas)
     before = read_deployment(state) if state.exists() else None
     try:
         state.create()
@@ -115,10 +109,15 @@ def up(
 
     crash_loops = CrashLoops()
     running = {key: each.daemon for key, each in live.items()}
-    rolling = rolling_brokers(deployment, running)
     rollout = _rights_rollout(
-        deployment, before, running, on_rights, lambda: observe(deployment, state), crash_loops
+        deployment,
+        before,
+        running,
+        on_rights,
+        lambda: crash_loops.check(observe(deployment, state)["daemons"]),
+        deletes=not keep_rights,
     )
+    rolling = rolling_brokers(deployment, running)
     if rollout is not None:
         rollout.begin(list(itertools.chain(*rolling.values())), apply_stage, timeout_s)
     if rolling:
@@ -146,13 +145,34 @@ def up(
     return Up(tuple(steps), status, rollout.applied if rollout else {})
 
 
+def _checked(
+    deployment: Deployment,
+    state: StateDir,
+    on_plan: Callable[[list[Step]], None],
+    *,
+    abandon_replicas: bool,
+) -> tuple[Mapping[str, StartedProcess], list[Step]]:
+    """Return what runs, and the steps, after all checks. Raises DeployError."""
+    check_owner(deployment, state)
+    check_installed(deployment)
+    if not abandon_replicas:
+        check_removals(deployment, state)
+    live = live_processes(state)
+    check_protocols(deployment, live)
+    steps = steps_from(live, deployment)
+    on_plan(steps)
+    check_ports(deployment, steps, live)
+    return live, steps
+
+
 def _rights_rollout(
     deployment: Deployment,
     before: Deployment | None,
     running: Mapping[str, Daemon],
     on_rights: Callable[[str, Sequence[RightsChange]], None],
-    observe: Callable[[], Mapping[str, Any]],
-    crash_loops: CrashLoops,
+    check: Callable[[], None],
+    *,
+    deletes: bool,
 ) -> RightsRollout | None:
     """Return who applies users and ACLs; None if no cluster can have any."""
     if all(each.rights is None for each in deployment.clusters):
@@ -164,7 +184,8 @@ def _rights_rollout(
         before=before,
         running=running,
         on_rights=on_rights,
-        check=lambda: crash_loops.check(observe()["daemons"]),
+        deletes=deletes,
+        check=check,
     )
 
 

@@ -57,6 +57,7 @@ def observe(
     if not with_liveness:
         links = fetch_link_reports(deployment, report)
         return assemble_status(deployment, report, links, peers=peers)
+    from topology.shared_file.agreement import file_state
     from topology.status.liveness import check_liveness
     from topology.status.published_streams import fetch_streams
 
@@ -71,4 +72,6 @@ def observe(
             complete = fetch_completeness(deployment, report)
             document["completeness"] = [summary(name, each) for name, each in complete.items()]
             document["streams"] = fetch_streams(deployment, found.silent_clusters)
+            if (shared := file_state(deployment, state)) is not None:
+                document["file"] = shared.as_json()
         return document

@@ -24,6 +24,7 @@ from topology.backup.document import (
     restored,
     topics_of,
 )
+from topology.shared_file import znodes
 
 CONTENT = st.one_of(
     st.binary(max_size=50),
@@ -56,6 +57,10 @@ def test_notifications_are_left_out_and_their_parents_kept() -> None:
     assert not is_kept("/config/changes/config_change_0000000001")
     assert not is_kept("/isr_change_notification/isr_change_1")
     assert is_kept("/config/users/alice")
+
+
+def test_the_file_of_the_hosts_is_left_out() -> None:
+    assert not is_kept(znodes.PATH)
 
 
 def test_a_restore_gives_no_epoch_and_no_producer_id_twice() -> None:
