@@ -7,10 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
-from local_cluster.http_security.addresses import url_of
 from local_cluster.log_levels import UnknownLogger
 from topology.deployment.deployment import Daemon, Deployment
-from topology.status.process_http import CallFailed, Refused, call, url_here
+from topology.status.process_http import CallFailed, Refused, call, url_of_daemon
 
 JsonObject = dict[str, Any]
 Answer = TypeVar("Answer")
@@ -37,7 +36,13 @@ def read_levels(
 
     def read(daemon: Daemon) -> list[JsonObject]:
         try:
-            document = call(deployment, _url(deployment, daemon), daemon.key, "GET", _path(daemon))
+            document = call(
+                deployment,
+                url_of_daemon(deployment, daemon, daemon.key),
+                daemon.key,
+                "GET",
+                _path(daemon),
+            )
         except Refused as error:
             if error.status != 404:
                 raise
@@ -70,7 +75,7 @@ def set_levels(
     """Set the levels in each process, one logger after the other. Returns as `read_levels`."""
 
     def change(daemon: Daemon) -> list[JsonObject]:
-        url = _url(deployment, daemon)
+        url = url_of_daemon(deployment, daemon, daemon.key)
         return [
             call(
                 deployment,
@@ -110,14 +115,3 @@ def _each(
 
 def _path(daemon: Daemon) -> str:
     return PATHS[daemon.role]
-
-
-def _url(deployment: Deployment, daemon: Daemon) -> str:
-    """Return where a process listens, on this host or another one. Raises CallFailed."""
-    if daemon not in deployment.elsewhere:
-        return url_here(daemon, daemon.key)
-    if daemon.address is None:
-        raise CallFailed(
-            f"{daemon.key} runs on {daemon.host}, and other hosts cannot reach its HTTP; ask there"
-        )
-    return url_of(deployment.http.scheme, *daemon.address)

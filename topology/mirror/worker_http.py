@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from topology.deployment.deployment import Deployment
 from topology.problems import unknown_name
-from topology.status.process_http import CallFailed, JsonObject, NotRunning, call, url_here
+from topology.status.process_http import CallFailed, JsonObject, NotRunning, call, url_of_daemon
 
 
 def post(deployment: Deployment, link: str, action: str, **values: object) -> JsonObject:
@@ -44,12 +44,26 @@ def deleted_topics(deployment: Deployment, link: str) -> list[JsonObject]:
 
 
 def _call(deployment: Deployment, link: str, method: str, path: str) -> JsonObject:
-    """Send one request. Raises CallFailed, also for a link that is unknown or runs elsewhere."""
+    """Send one request to a worker of the link: that of this host, else the first that runs.
+
+    A worker of another host is asked if other hosts reach its HTTP. Raises CallFailed.
+    """
     view = next((each for each in deployment.links if each.name == link), None)
     if view is None:
         raise CallFailed(unknown_name("link", link, [each.name for each in deployment.links]))
-    daemon = deployment.daemon(view.daemon)
-    named = f"the worker of link {link}"
-    if daemon in deployment.elsewhere:
-        raise CallFailed(f"{named} runs on {daemon.host}; ask there")
-    return call(deployment, url_here(daemon, named), named, method, path)
+    failures: list[CallFailed] = []
+    for key in dict.fromkeys((view.daemon, *view.workers)):
+        daemon = deployment.daemon(key)
+        named = f"the worker of link {link}"
+        try:
+            url = url_of_daemon(deployment, daemon, named)
+        except CallFailed as error:  # it got no request, so another one may
+            failures.append(error)
+            continue
+        if daemon in deployment.elsewhere:
+            named += f" on {daemon.host}"
+        try:
+            return call(deployment, url, named, method, path)
+        except NotRunning as error:
+            failures.append(error)
+    raise failures[0]

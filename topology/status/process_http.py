@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from local_cluster.client.auth.security import SecurityError
+from local_cluster.http_security.addresses import url_of
 from local_cluster.http_security.credentials import HttpCredentials
 from local_cluster.http_security.request import HttpFailure, HttpResponse, request
 from topology.deployment.deployment import Daemon, Deployment
@@ -47,6 +48,20 @@ def url_here(daemon: Daemon, named: str) -> str:
     if url is None:
         raise CallFailed(f"{named} does not say where it listens")
     return url
+
+
+def url_of_daemon(deployment: Deployment, daemon: Daemon, named: str) -> str:
+    """Return the URL of a daemon of this host or of another one. Raises CallFailed.
+
+    `named` names the daemon in the message.
+    """
+    if daemon not in deployment.elsewhere:
+        return url_here(daemon, named)
+    if daemon.address is None:
+        raise CallFailed(
+            f"{named} runs on {daemon.host}, and other hosts cannot reach its HTTP; ask there"
+        )
+    return url_of(deployment.http.scheme, *daemon.address)
 
 
 def call(

@@ -6,12 +6,20 @@ import http.server
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from topology.deployment.deployment import Daemon, Deployment, LinkView, encode_deployment
+from tests.support.quiet_ports import quiet_ports
+from topology.deployment.deployment import (
+    Daemon,
+    Deployment,
+    LinkView,
+    encode_deployment,
+    read_deployment,
+)
 from topology.deployment.state_dir import StateDir
 from topology.main import app
 from topology.mirror import config_sync
@@ -221,3 +229,59 @@ def test_a_change_that_a_target_refuses_is_no_success(
     assert found == code
     assert output.startswith(f"a-b: {state}: set config a.t retention.ms: 1 -> 2")
     assert run(tmp_path, "sync", "-o", "json")[0] == code
+
+
+def elsewhere(tmp_path: Path, *addresses: tuple[str, int] | None) -> None:
+    """Move the link's worker to other hosts, one worker for each address."""
+    state = StateDir(tmp_path)
+    found = read_deployment(state)
+    workers = tuple(
+        replace(found.daemons[0], key=f"m{number}", host=f"host-{number}", address=address)
+        for number, address in enumerate(addresses, 1)
+    )
+    keys = tuple(each.key for each in workers)
+    view = replace(found.links[0], daemon=keys[0], workers=keys)
+    moved = replace(found, daemons=(), elsewhere=workers, links=(view,))
+    state.deployment_file.write_text(encode_deployment(moved))
+
+
+def address_of(tmp_path: Path) -> tuple[str, int]:
+    ready = json.loads((tmp_path / "ready.json").read_text())
+    return ready["http_host"], ready["http_port"]
+
+
+def test_a_worker_of_another_host_is_asked_at_its_address(
+    worker: list[str], tmp_path: Path
+) -> None:
+    elsewhere(tmp_path, address_of(tmp_path))
+    code, _ = run(tmp_path, "resume", "--link", "a-b")
+    assert (code, worker) == (0, ["/resume?link=a-b"])
+
+
+def test_the_next_worker_is_asked_if_one_does_not_run_or_cannot_be_reached(
+    worker: list[str], tmp_path: Path
+) -> None:
+    elsewhere(tmp_path, None, ("127.0.0.1", quiet_ports(1)[0]), address_of(tmp_path))
+    code, _ = run(tmp_path, "pause", "--link", "a-b")
+    assert (code, worker) == (0, ["/pause?link=a-b"])
+
+
+def test_a_worker_that_refuses_is_the_last_one_that_is_asked(
+    worker: list[str], tmp_path: Path
+) -> None:
+    elsewhere(tmp_path, address_of(tmp_path), address_of(tmp_path))
+    code, output = run(tmp_path, "pause", "--link", "a-b", "--topic", "refused")
+    assert (code, len(worker)) == (1, 1)
+    assert "the worker of link a-b on host-1: t is paused as a whole" in output
+
+
+def test_workers_whose_http_other_hosts_cannot_reach_are_named(
+    worker: list[str], tmp_path: Path
+) -> None:
+    elsewhere(tmp_path, None, ("127.0.0.1", quiet_ports(1)[0]))
+    code, output = run(tmp_path, "pause", "--link", "a-b")
+    assert (code, worker) == (1, [])
+    assert (
+        "the worker of link a-b runs on host-1, and other hosts cannot reach its HTTP; ask there"
+        in output
+    )
