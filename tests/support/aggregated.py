@@ -74,10 +74,12 @@ class Aggregated:
             created = await client.create_topics([new])
             assert not any(created.values()), created
 
-    async def copy(self, topic: str, values: range, partition: int = 0, keys: int = 0) -> None:
+    async def copy(
+        self, topic: str, values: range, partition: int = 0, keys: int = 0, said: str = ""
+    ) -> None:
         """Append one record per value, in batches of ten. The timestamp is the value in seconds.
 
-        With `keys` the records have so many keys in turn.
+        With `keys` the records have so many keys in turn. They begin with `said`, or the topic.
         """
         async with KafkaClient(self.bootstrap) as client:
             at = TopicPartition(topic, partition)
@@ -87,7 +89,7 @@ class Aggregated:
                     NewRecord(
                         i * 1_000,
                         f"k{i % keys}".encode() if keys else None,
-                        f"{topic} {i}".encode(),
+                        f"{said or topic} {i}".encode(),
                     )
                     for i in batch
                 ]

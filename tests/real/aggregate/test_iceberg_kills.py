@@ -1,6 +1,6 @@
 """kill -9 of a job that keeps an Iceberg table, and of its catalogue, again and again.
 
-    producer -> two copies on each of two aggregates, with their maps
+    producer -> two source clusters -> real mirrors -> two aggregates
     job      -> the table, by a REST catalogue or by SQLite itself
 
 Between two kills the job commits at least one batch, while records arrive. The kills:
@@ -9,21 +9,23 @@ Between two kills the job commits at least one batch, while records arrive. The 
 - the workers alone, which ends the job too;
 - the same in the middle of a commit: its manifests are written, and the catalogue may not have it;
 - the catalogue in the middle of a commit, before it is applied or after it;
-- a driver that is stopped while a second one takes over, and then goes on: a zombie.
+- a driver that is stopped while a second one takes over, and then goes on: a zombie;
+- besides, the worker that mirrors both sources, before every fourth of these.
 
 Between kills the table changes its aggregate, and later changes back. The job of the old aggregate
 still runs then, or is dead. The links into the new one may be behind.
 
 Every tenth time small files are put together beside the job, and old snapshots expire. In the end
-the table has every record of the sources once, and nothing else. With MATERIALIZE_UPSERT=key it
-has the latest record of each key. The suite has the first three kills and one change.
+the exact audit reads the logs of the sources and of the aggregate. Each record that it finds on
+both is in the table once, and nothing else is; these are all that were produced. With
+MATERIALIZE_UPSERT=key the table has the latest record of each key. The suite has the first three
+kills and one change.
 
 `make materialize-kills` runs it for longer (200 kills and 20 changes, or as KILLS and CHANGES say).
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import signal
@@ -39,16 +41,18 @@ from pyiceberg.exceptions import CommitFailedException
 from pyspark.sql import SparkSession
 
 from spark_global.addresses import ClusterAddress
+from spark_global.audit import audit_topic
 from spark_global.iceberg.catalogues import open_catalogue
 from spark_global.iceberg.compacting import compact_table
 from spark_global.iceberg.keeping import keep_table
 from spark_global.iceberg.maintaining import expire_snapshots, referenced_files
 from spark_global.iceberg.moving import move_table
 from spark_global.iceberg.table_state import TableState
-from tests.support.aggregated import SHIFT, Aggregated
-from tests.support.cluster import running_broker
+from spark_global.source.tables import FINGERPRINTS_TABLE
+from spark_global.views import Aggregate, load_table
 from tests.support.iceberg_job import NAMESPACE, SOURCES, aggregate_of, kept_table
 from tests.support.iceberg_tables import row_counts
+from tests.support.mirrored import Mirrored, mirrored
 from tests.support.rest_catalogue import RestCatalogue
 from tests.support.spark_job import SparkJob
 
@@ -72,31 +76,17 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(1_200 + 600 * (KILLS + CHANG
 
 
 @pytest.fixture(scope="module")
-def aggregates(
-    zookeeper: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[list[Aggregated]]:
-    """Two aggregates of the same sources, with other offsets."""
-    with asyncio.Runner() as runner:
-        contexts = [
-            running_broker(zookeeper, tmp_path_factory.mktemp(f"kills-{name}"), cluster=name)
-            for name in ("nyc", "bos")
-        ]
-        brokers = [runner.run(context.__aenter__()) for context in contexts]
-        try:
-            yield [
-                Aggregated(broker.bootstrap, runner, has_sources=True, first=7 * index)
-                for index, broker in enumerate(brokers)
-            ]
-        finally:
-            for context in contexts:
-                runner.run(context.__aexit__(None, None, None))
+def world(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mirrored]:
+    with mirrored(zookeeper, tmp_path_factory.mktemp("kills"), TOPIC) as world:
+        yield world
 
 
 class Campaign:
     """The job, its catalogue, and what the sources have."""
 
-    def __init__(self, aggregates: list[Aggregated], directory: Path) -> None:
-        self.aggregates = aggregates
+    def __init__(self, world: Mirrored, directory: Path) -> None:
+        self.world = world
+        self.aggregates = list(world.aggregates)
         """The first one is that of the table."""
         self.directory = directory
         self.tables = directory / "tables"
@@ -109,10 +99,9 @@ class Campaign:
         self._jobs = 0
 
     def produce(self) -> None:
-        """Copy more records of each source to both aggregates."""
+        """Produce more records in each source; the mirrors copy them."""
         more = range(self.records, self.records + RECORDS_PER_STEP)
-        for each in self.aggregates:
-            copy_to(each, more)
+        self.world.produce(more, KEYS)
         self.records = more.stop
 
     def start(self, *, by_rest: bool | None = None) -> SparkJob:
@@ -132,15 +121,15 @@ class Campaign:
 
     def wait_for_batch(self, job: SparkJob) -> None:
         """Wait until this job has the table, and has committed a batch."""
-        _, read = self._progress()
+        _, read = self.progress()
         self.produce()
 
-        wait_for(lambda: self._progress()[1] > read, job)
+        wait_for(lambda: self.progress()[1] > read, job)
 
     def wait_for_epoch(self, epoch: int, job: SparkJob) -> None:
-        wait_for(lambda: self._progress()[0] > epoch, job)
+        wait_for(lambda: self.progress()[0] > epoch, job)
 
-    def _progress(self) -> tuple[int, int]:
+    def progress(self) -> tuple[int, int]:
         state = self.state()
         if state is None:
             return 0, 0
@@ -172,6 +161,14 @@ class Campaign:
         wait_for(lambda: self.server.is_dead, job)
         self.server.start()
         return job
+
+    def kill_mirror(self) -> None:
+        """Kill the mirror of the table's aggregate while it copies, and start another one."""
+        self.done["mirrors"] += 1
+        self.produce()
+        time.sleep(self.chance.random() / 4)
+        self.aggregates[0].kill_mirror()
+        self.aggregates[0].start_mirror()
 
     def _kill_in_commit(self, job: SparkJob) -> None:
         """Kill a job when a commit has begun; count those whose commit did not happen."""
@@ -206,21 +203,21 @@ class Campaign:
             job.kill()
         old, new = self.aggregates
         is_behind = is_running and self.chance.random() < 0.5
-        more = range(self.records, self.records + RECORDS_PER_STEP)
-        copy_to(old, more)
+        if is_behind:
+            new.kill_mirror()
+        self.produce()
         if is_behind:
             self.done["changes before the links were there"] += 1
-            read = len(SOURCES) * (old.first + more.stop)
-            wait_for(lambda: self._progress()[1] >= read, job)
+            read = len(SOURCES) * (old.first + self.records)
+            wait_for(lambda: self.progress()[1] >= read, job)
         with ThreadPoolExecutor(1) as pool:
             here, there = (ClusterAddress(each.bootstrap) for each in self.aggregates)
             place = str(self.tables)
             moving = pool.submit(move_table, place, self.name, here=here, to=there)
             if is_behind:
                 time.sleep(1)
-            copy_to(new, more)
+                new.start_mirror()
             moving.result()
-        self.records = more.stop
         if is_running:
             self.produce()  # a writer notices at its next commit
             assert job.process.wait(WAIT_SECONDS_MAX) == 1
@@ -251,12 +248,6 @@ class Campaign:
             self.done["compactions that lost the race"] += 1
 
 
-def copy_to(aggregate: Aggregated, more: range) -> None:
-    for source in SOURCES:
-        aggregate.run(aggregate.publish_map(source, TOPIC, more.stop))
-        aggregate.run(aggregate.copy(f"{source}.{TOPIC}", more, keys=KEYS))
-
-
 def wait_for(
     is_done: Callable[[], object], job: SparkJob | None = None, pause: float = 0.2
 ) -> None:
@@ -272,19 +263,26 @@ def wait_for(
         time.sleep(pause)
 
 
+def replicated(spark: SparkSession, aggregate: Aggregate) -> set[tuple[str, int]]:
+    """(datacenter, source offset) of each record that both logs have, by the map and the bytes."""
+    rows = load_table(spark, aggregate, FINGERPRINTS_TABLE, topic=TOPIC)
+    of = {"source": set[tuple[str, int, int]](), "aggregate": set[tuple[str, int, int]]()}
+    for row in rows.where("offset IS NOT NULL").collect():
+        of[row.side].add((row.datacenter, row.offset, row.fingerprint))
+    return {(datacenter, offset) for datacenter, offset, _ in of["source"] & of["aggregate"]}
+
+
 def test_kills_lose_nothing_and_double_nothing(
-    spark: SparkSession, aggregates: list[Aggregated], tmp_path: Path
+    spark: SparkSession, world: Mirrored, tmp_path: Path
 ) -> None:
-    for each in aggregates:
-        for source in SOURCES:
-            each.run(each.create(f"{source}.{TOPIC}"))
-            each.run(each.fill(f"{source}.{TOPIC}"))
-    campaign = Campaign(aggregates, tmp_path)
+    campaign = Campaign(world, tmp_path)
     campaign.produce()
     campaign.server.start()
     job = campaign.start()
     try:
         for index in range(KILLS):
+            if index % 4 == 0:
+                campaign.kill_mirror()
             campaign.wait_for_batch(job)
             job = campaign.kill(KINDS[index % len(KINDS)], job)
             if (index + 1) * CHANGES // KILLS > index * CHANGES // KILLS:
@@ -296,24 +294,37 @@ def test_kills_lose_nothing_and_double_nothing(
                 expire_snapshots(table, datetime.now(UTC), 1)
                 print(f"{index + 1} kills: {dict(campaign.done)}", flush=True)
         campaign.produce()
+        everything = len(SOURCES) * (campaign.aggregates[0].first + campaign.records)
+        wait_for(lambda: campaign.progress()[1] >= everything, job)
     finally:
         job.kill()
         campaign.server.stop()
+    followed = campaign.aggregates[0]
     wanted = kept_table(TOPIC, str(campaign.tables), 10_000, once=True, upsert_by=UPSERT)
-    keep_table(spark, aggregate_of(aggregates[0].bootstrap), wanted)
-    table = campaign.catalogue.load_table(campaign.name)
-    found = row_counts(table)
+    keep_table(spark, aggregate_of(followed.bootstrap), wanted)
+    found = row_counts(campaign.catalogue.load_table(campaign.name))
+
+    audited = world.audited(followed.bootstrap)
+    audit = audit_topic(spark, audited, TOPIC)
+    print(audit.line)
+    assert audit.mirrored == audit.produced == len(SOURCES) * campaign.records, audit.findings
+    # What filled the aggregate before the first copy is in no source, and not in the table.
+    assert audit.counts == Counter({"foreign": len(SOURCES) * followed.first}) + Counter()
+    audited_records = replicated(spark, audited)
+    places = {(datacenter, offset) for datacenter, offset, _ in found}
     # The last source is the greatest by name, so it wins all ties.
     latest = campaign.records - KEYS
     expected = Counter[tuple[str, int, bytes | None]](
-        (source.upper(), SHIFT + i, f"{source}.{TOPIC} {i}".encode())
+        (source.upper(), i, f"{source}.{TOPIC} {i}".encode())
         for source in (SOURCES[-1:] if UPSERT == "key" else SOURCES)
         for i in range(latest if UPSERT else 0, campaign.records)
     )
     doubled = sum(count - 1 for count in found.values())
     print(
         f"{KILLS} kills, {CHANGES} changes, {expected.total()} records: "
-        f"{(found - expected).total()} in the table and not in the sources, "
+        f"{len(places - audited_records)} in the table and not in the audit, "
+        f"{len(audited_records - places)} in the audit and not in the table, "
         f"{(expected - found).total()} lost, {doubled} doubled"
     )
+    assert places <= audited_records if UPSERT else places == audited_records
     assert found == expected
