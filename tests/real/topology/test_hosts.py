@@ -121,6 +121,25 @@ async def test_a_mirror_between_two_hosts_outlives_a_stop_of_either(hosts: list[
     assert pids(first.up()) == pids(again)
 
 
+@pytest.mark.long
+def test_a_link_is_paused_and_resumed_from_a_host_without_a_worker(hosts: list[Host]) -> None:
+    first, second, _ = hosts
+    *ports, http = quiet_ports(5)
+    text = TWO_HOSTS.format(*ports).replace("workers: 2", f"host: {second.name}, port: {http}")
+    first.command.file.write_text(text + "http_security: {allow_insecure: true}\n")
+    second.up()
+    status = first.up()
+    assert "mirror-nyc" not in pids(status)
+    (link,) = status["links"]
+    first.command.run("mirror", "pause", "--link", link["name"])
+    assert second.command.document("status")["links"][0]["state"] == "held"
+    first.command.run("mirror", "resume", "--link", link["name"])
+    assert second.up()["state"] == "running"
+    second.down()
+    refusal = first.command.complain("mirror", "pause", "--link", link["name"])
+    assert "does not run" in refusal
+
+
 async def produce(client: KafkaClient, topic: str, values: list[bytes]) -> None:
     batch = encode_batch([NewRecord(0, None, value) for value in values])
     await produce_to(client, TopicPartition(topic, 0), batch)
