@@ -1,9 +1,9 @@
 """All messages without a codec by hand: kio's classes behind version-free field names.
 
 kio has one frozen class per message and version. Handlers and clients are written once for all
-versions: they give a mapping of field names to values (nested: mappings in sequences), and this
-module builds the class of the version at hand. A field that the version lacks is left out; a field
-that is not given takes the schema's default. A field that no version knows raises TypeError.
+versions: they give a mapping of field names to values (nested: mappings in sequences), which is
+written as the class of the version at hand says. A field that the version lacks is left out; a
+field that is not given takes the schema's default. A field that no version knows raises TypeError.
 
 Reading returns kio's object. Use `get(message, "field", default)` for a field that only some
 versions have.
@@ -15,19 +15,19 @@ takes plain integers of milliseconds, and `ms()` converts back.
 from __future__ import annotations
 
 import datetime
-import io
 import struct
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
-from functools import lru_cache
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import lru_cache, partial
 from typing import Any, Final, TypeVar, get_type_hints, overload
 
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
-from kio.serial import entity_reader, entity_writer
+from kio.serial import entity_reader
 
-from local_cluster.wire.errors import ErrorCode, PeerError
+from local_cluster.wire.errors import PeerError
 from local_cluster.wire.schemas import kafka_4_4_messages, kio_fixes, kio_schema
+from local_cluster.wire.schemas.encoding import Write, message_writer
 
 Fields = Mapping[str, Any]
 T = TypeVar("T")
@@ -88,14 +88,14 @@ def load_schema(api_key: int, version: int, response: bool) -> Any:
 
 
 @lru_cache(maxsize=512)
-def _codec(api_key: int, version: int, response: bool) -> tuple[Any, Any, Any, Any]:
+def _codec(api_key: int, version: int, response: bool) -> tuple[Any, Any, Write]:
     schema = load_schema(api_key, version, response)
-    build = _builder(api_key, response, (), schema)
-    return schema, build, entity_reader(schema), entity_writer(schema)
+    check_known = partial(_require_known, api_key, response)
+    return schema, entity_reader(schema), message_writer(schema, check_known)
 
 
 def _decode(api_key: int, version: int, response: bool, frame: memoryview, position: int) -> Any:
-    schema, _, reader, _ = _codec(api_key, version, response)
+    schema, reader, _ = _codec(api_key, version, response)
     # The native reader needs bytes. The copy is small: large messages have codecs by hand.
     body = kio_schema.check_lengths(schema, bytes(frame[position:]))
     try:
@@ -106,89 +106,14 @@ def _decode(api_key: int, version: int, response: bool, frame: memoryview, posit
 
 
 def _encode(api_key: int, version: int, response: bool, values: Fields) -> bytes:
-    _, build, _, writer = _codec(api_key, version, response)
-    out = io.BytesIO()
+    _, _, write = _codec(api_key, version, response)
+    out = bytearray()
     try:
-        writer(out, build(values))
+        write(out, values)
     except (struct.error, TypeError, AttributeError) as error:
         error.add_note(f"while encoding api {api_key} v{version} from {values!r:.500}")
         raise
-    return out.getvalue()
-
-
-def _to_duration(value: Any) -> Any:
-    return datetime.timedelta(milliseconds=value) if isinstance(value, int) else value
-
-
-def _to_datetime(value: Any) -> Any:
-    if isinstance(value, int):
-        return None if value < 0 else _EPOCH + value * _MILLISECOND
-    return value
-
-
-_CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
-    "timedelta_i32": _to_duration,
-    "timedelta_i64": _to_duration,
-    "datetime_i64": _to_datetime,
-    "error_code": ErrorCode,
-}
-
-
-def _builder(
-    api_key: int, response: bool, path: tuple[str, ...], schema: Any
-) -> Callable[[Fields], Any]:
-    """Return a function that makes an instance of `schema` from a mapping, recursively.
-
-    `path` names the fields from the message down to `schema`.
-    """
-    hints = get_type_hints(schema)
-    names = []
-    converters: list[tuple[str, Callable[[Any], Any]]] = []
-    required: list[tuple[str, Any]] = []
-    for entry in fields(schema):
-        names.append(entry.name)
-        hint, kafka_type = hints[entry.name], entry.metadata.get("kafka_type", "")
-        convert = _converter(api_key, response, (*path, entry.name), hint, kafka_type)
-        if convert is not None:
-            converters.append((entry.name, convert))
-        if entry.default is MISSING and entry.default_factory is MISSING:
-            if entry.name.startswith("throttle_time"):
-                required.append((entry.name, datetime.timedelta(0)))
-            elif kio_schema.is_array(hint):
-                required.append((entry.name, ()))
-
-    known = set(names)
-
-    def build(values: Fields) -> Any:
-        arguments = {name: values[name] for name in names if name in values}
-        if len(arguments) < len(values) and not known.issuperset(values):
-            _require_known(api_key, response, path, set(values) - known)
-            known.update(values)
-        for name, convert in converters:
-            if name in arguments:
-                arguments[name] = convert(arguments[name])
-        for name, default in required:
-            arguments.setdefault(name, default)
-        return schema(**arguments)
-
-    return build
-
-
-def _converter(
-    api_key: int, response: bool, path: tuple[str, ...], hint: Any, kafka_type: str
-) -> Callable[[Any], Any] | None:
-    element = kio_schema.nested_schema(hint)
-    if element is not None:
-        build = _builder(api_key, response, path, element)
-        if kio_schema.is_array(hint):
-            return lambda values: None if values is None else tuple(build(v) for v in values)
-        return lambda value: None if value is None else build(value)
-    convert = _CONVERTERS.get(kafka_type)
-    if convert is not None and kio_schema.is_array(hint):
-        return lambda values: None if values is None else tuple(convert(v) for v in values)
-    if convert is None and kio_schema.is_array(hint):
-        return lambda values: None if values is None else tuple(values)
-    return convert
+    return bytes(out)
 
 
 def _require_known(api_key: int, response: bool, path: tuple[str, ...], names: set[str]) -> None:

@@ -29,6 +29,7 @@ from local_cluster.wire.primitives import (
     write_unsigned_varint,
 )
 from local_cluster.wire.schemas import kio_schema
+from local_cluster.wire.schemas.encoding import as_mapping, message_writer
 from local_cluster.wire.schemas.kio_schema import check_lengths
 
 small_bytes = st.binary(max_size=200)
@@ -158,6 +159,28 @@ def test_the_walk_accepts_what_kio_writes(data: st.DataObject, api: tuple[int, i
         except (OverflowError, ValueError, TypeError):
             continue  # a value that the wire cannot carry
         kio_schema.check_lengths(schema, out.getvalue())
+
+
+def refuse_unknown(path: tuple[str, ...], names: set[str]) -> None:
+    raise TypeError(f"{path} has {names}")
+
+
+@settings(max_examples=300, suppress_health_check=list(HealthCheck), deadline=None)
+@given(st.data(), st.sampled_from(KIOS_APIS))
+def test_mappings_are_written_as_kio_writes_instances(
+    data: st.DataObject, api: tuple[int, int]
+) -> None:
+    for load in (load_request_schema, load_response_schema):
+        schema = load(*api)
+        message = data.draw(st.from_type(schema))
+        out = io.BytesIO()
+        try:
+            entity_writer(schema)(out, message)
+        except (OverflowError, ValueError, TypeError):
+            continue  # a value that the wire cannot carry
+        ours = bytearray()
+        message_writer(schema, refuse_unknown)(ours, as_mapping(message))
+        assert ours.hex() == out.getvalue().hex()
 
 
 partitions = st.lists(
