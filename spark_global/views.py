@@ -8,7 +8,7 @@ columns are those of the table `records`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Protocol
@@ -34,7 +34,7 @@ from spark_global.source.tables import (
     RECORDS_TABLE,
 )
 from spark_global.streaming.listener import ProgressListener
-from spark_global.values.declaring import Decoding
+from spark_global.values.declaring import Decoding, PinnedTopic
 from spark_global.view_names import BOOKKEEPING_VIEWS, DECODED_PREFIX, Mentioned, mention
 
 
@@ -166,9 +166,8 @@ def create_views(
     """
     mentioned = mention(global_topics(aggregate), query, decoding, has_past=past is not None)
     loads = _Loads(session, aggregate, past, by_connector, {})
-    if is_for_query_alone and not by_connector:
-        loads.needs = _rehearse(session, query, mentioned)
-    return _create(mentioned, loads)
+    _create(mentioned, loads, query if is_for_query_alone else None)
+    return mentioned.wanted
 
 
 def create_views_for(
@@ -183,35 +182,39 @@ def create_views_for(
     """Create the views of one query; return the options by which each load of records is narrowed.
 
     Columns that the query does not need are constants. Records that its filters exclude may be
-    missing. Nothing is narrowed if the query mentions decoded records, and with `by_connector`.
-    Raises as `create_views`.
+    missing. Nothing is narrowed with `by_connector`. Raises as `create_views`.
     """
     mentioned = mention(global_topics(aggregate), query, decoding, has_past=past is not None)
-    needs = {} if by_connector else _rehearse(session, query, mentioned)
-    _create(mentioned, _Loads(session, aggregate, past, by_connector, needs))
-    return {load: narrowing_options(need) for load, need in needs.items()}
+    loads = _Loads(session, aggregate, past, by_connector, {})
+    _create(mentioned, loads, query)
+    return {load: narrowing_options(need) for load, need in loads.needs.items()}
 
 
-def _create(mentioned: Mentioned, loads: _Loads) -> list[str]:
+def _create(mentioned: Mentioned, loads: _Loads, query_alone: str | None) -> None:
+    """Create the views, narrowed to the needs of one query if it is given."""
+    pinned = {
+        name: _pin(loads, name, topic, mentioned.decoding)
+        for name, topic in mentioned.decoded.items()
+        if name in mentioned.wanted and mentioned.decoding is not None
+    }
+    if query_alone is not None and mentioned.is_by_name and not loads.by_connector:
+        rehearsal = Rehearsal(loads.session)
+        for name in mentioned.wanted:
+            empty = _view(name, mentioned, pinned, _EmptyLoads(rehearsal))
+            empty.createOrReplaceTempView(name)
+        loads.needs = rehearsal.needs_of_query(query_alone)
     for name in mentioned.wanted:
-        if mentioned.decoding is not None and name in mentioned.decoded:
-            topic = mentioned.decoded[name]
-            records = loads.records(name, topic)
-            view = decode_view(name, topic, mentioned.decoding, records, records)
-        else:
-            view = _view(name, mentioned, loads)
-        view.createOrReplaceTempView(name)
-    return mentioned.wanted
+        _view(name, mentioned, pinned, loads).createOrReplaceTempView(name)
 
 
-def _rehearse(session: SparkSession, query: str, mentioned: Mentioned) -> Mapping[str, Need]:
-    """Return what a query needs of each load. Creates empty views, to be replaced."""
-    if not mentioned.is_by_name or not mentioned.decoded.keys().isdisjoint(mentioned.wanted):
-        return {}
-    rehearsal = Rehearsal(session)
-    for name in mentioned.wanted:
-        _view(name, mentioned, _EmptyLoads(rehearsal)).createOrReplaceTempView(name)
-    return rehearsal.needs_of_query(query)
+def _pin(loads: _Loads, name: str, topic: str, decoding: Decoding) -> PinnedTopic:
+    from spark_global.values.frames import samples_of
+    from spark_global.values.pinning import pin_topic
+
+    def sample(part: str) -> Iterable[bytes]:
+        return samples_of(loads.records(name, topic))(part)
+
+    return pin_topic(decoding, topic, sample)
 
 
 def decode_view(
@@ -221,10 +224,15 @@ def decode_view(
 
     Raises SchemaFileError.
     """
-    from spark_global.values.frames import decoded_records, rejected_records, samples_of
+    from spark_global.values.frames import samples_of
     from spark_global.values.pinning import pin_topic
 
-    pinned = pin_topic(decoding, topic, samples_of(samples))
+    return _decoded(name, records, pin_topic(decoding, topic, samples_of(samples)))
+
+
+def _decoded(name: str, records: DataFrame, pinned: PinnedTopic) -> DataFrame:
+    from spark_global.values.frames import decoded_records, rejected_records
+
     decode = decoded_records if name.startswith(DECODED_PREFIX) else rejected_records
     return decode(records, pinned)
 
@@ -279,8 +287,12 @@ class _EmptyLoads:
         return self.rehearsal.table(table)
 
 
-def _view(name: str, mentioned: Mentioned, source: _Source) -> DataFrame:
-    """Return a view of records, of a question or of bookkeeping."""
+def _view(
+    name: str, mentioned: Mentioned, pinned: Mapping[str, PinnedTopic], source: _Source
+) -> DataFrame:
+    """Return a view; `pinned` has the schemas of views of decoded records and of rejects."""
+    if name in pinned:
+        return _decoded(name, source.records(name, mentioned.decoded[name]), pinned[name])
     if name in mentioned.questions:
         return _answer(name, *mentioned.questions[name], source)
     if name in mentioned.topics:

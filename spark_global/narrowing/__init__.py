@@ -8,6 +8,8 @@ Reading order:
     regions      sets of places of records: meet, hull, options of a read (pure)
     predicates   conditions as plain data, and the region that holds their rows (pure)
     conditions   Spark's expressions to predicates
+    walking      walks over Spark's plans
+    clock        whether bounds depend on the time of planning
     plans        what Spark's plan of a query needs of each load
     loading      options of a read that has all of it, and lines for people
 """

@@ -18,7 +18,7 @@ from spark_global.narrowing.predicates import (
 )
 from spark_global.narrowing.regions import LISTED_MAX
 
-_OPERATORS: Final = {
+COMPARISONS: Final = {
     "EqualTo": Operator.EQUAL,
     "EqualNullSafe": Operator.EQUAL,
     "LessThan": Operator.LESS,
@@ -33,15 +33,15 @@ _TYPES: Final = frozenset({"string", "int", "bigint", "timestamp"})
 
 def predicate_of(condition: Any, columns: Mapping[int, str]) -> Predicate:
     """Return the predicate of a condition; `columns` has names of columns by expression id."""
-    kind = _kind(condition)
+    kind = kind_of(condition)
     if kind in ("And", "Or"):
         parts = (
             predicate_of(condition.left(), columns),
             predicate_of(condition.right(), columns),
         )
         return Every(parts) if kind == "And" else Either(parts)
-    if kind in _OPERATORS:
-        return _comparison(_OPERATORS[kind], condition.left(), condition.right(), columns)
+    if kind in COMPARISONS:
+        return _comparison(COMPARISONS[kind], condition.left(), condition.right(), columns)
     if kind in ("In", "InSet"):
         return _listed(kind, condition, columns)
     return Unknown()
@@ -53,10 +53,10 @@ def items(sequence: Any) -> Iterator[Any]:
 
 
 def _comparison(operator: Operator, left: Any, right: Any, columns: Mapping[int, str]) -> Predicate:
-    if _kind(left) == "Literal":
+    if kind_of(left) == "Literal":
         operator, left, right = TURNED[operator], right, left
     column = _column(left, columns)
-    if column is None or _kind(right) != "Literal" or _type(left) != _type(right):
+    if column is None or kind_of(right) != "Literal" or type_of(left) != type_of(right):
         return Unknown()
     return Compare(column, operator, _value(right.value()))
 
@@ -72,13 +72,13 @@ def _listed(kind: str, condition: Any, columns: Mapping[int, str]) -> Predicate:
             return Unknown()
         return OneOf(column, tuple(map(_value, items(condition.hset().toSeq()))))
     listed = list(items(condition.list()))
-    if any(_kind(each) != "Literal" or _type(each) != _type(child) for each in listed):
+    if any(kind_of(each) != "Literal" or type_of(each) != type_of(child) for each in listed):
         return Unknown()
     return OneOf(column, tuple(_value(each.value()) for each in listed))
 
 
 def _column(expression: Any, columns: Mapping[int, str]) -> str | None:
-    if _kind(expression) != "AttributeReference" or _type(expression) not in _TYPES:
+    if kind_of(expression) != "AttributeReference" or type_of(expression) not in _TYPES:
         return None
     return columns.get(expression.exprId().id())
 
@@ -88,9 +88,11 @@ def _value(value: Any) -> Value:
     return value if value is None or isinstance(value, int) else str(value.toString())
 
 
-def _kind(expression: Any) -> str:
+def kind_of(expression: Any) -> str:
+    """Return the name of an expression's class."""
     return str(expression.getClass().getSimpleName())
 
 
-def _type(expression: Any) -> str:
+def type_of(expression: Any) -> str:
+    """Return the type of an expression, as Spark SQL writes it."""
     return str(expression.dataType().simpleString())

@@ -4,13 +4,12 @@ The query is planned over frames that are empty and have the same schema. The pl
 columns of each frame are used, and which conditions stand directly above it. A load that several
 parts of the query use needs what any of them needs.
 
-A plan with an operator that is not known here needs everything. So does a plan in which the query
-asks for the time, as far as bounds go: it is planned once more to run, and that is later.
+A plan with an operator that is not known here needs everything. So does, as far as bounds go, a
+plan that `clock.py` warns of.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -19,9 +18,11 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_global.narrowing.clock import CLOCK_STEP_US, SPECIAL_TIMES, bounds_depend_on_time
 from spark_global.narrowing.conditions import items, predicate_of
 from spark_global.narrowing.predicates import Every, Predicate, hull_of, region_of
 from spark_global.narrowing.regions import Region
+from spark_global.narrowing.walking import columns_of, ids_of, nodes_of
 from spark_global.source.tables import RECORDS, RECORDS_TABLE, spark_schema
 
 ONE_COLUMN: Final = ("partition",)
@@ -30,6 +31,8 @@ _LEAF: Final = "LogicalRDD"
 _NAMES_ITS_COLUMNS: Final = frozenset(
     {
         "Aggregate",
+        "ArrowEvalPython",
+        "BatchEvalPython",
         "Expand",
         "Filter",
         "Generate",
@@ -45,15 +48,13 @@ _NAMES_ITS_COLUMNS: Final = frozenset(
 """Operators that refer to every column which they need. Columns that pass have the same id."""
 _BY_POSITION: Final = frozenset({"Union"})
 """Operators that need every column of what is below them."""
-_KEEPS_ROWS: Final = frozenset({"Project"})
+_KEEPS_ROWS: Final = frozenset({"ArrowEvalPython", "BatchEvalPython", "Project"})
 """Operators through which a condition holds for what is below, where it names the same columns."""
 _WITHOUT_INPUT: Final = frozenset({"LocalRelation", "OneRowRelation", "Range"})
 _NOT_NARROWER: Final = frozenset(
     {"Deduplicate", "Distinct", "RepartitionByExpression", "Sample", *_WITHOUT_INPUT}
 )
 """Further operators whose plan is seen whole, so that no use of a load is missed."""
-_SPECIAL_TIMES: Final = re.compile(r"\b(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
-"""Words that Spark's parser makes a time of, in a literal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class Rehearsal:
             state = java.sessionState()
             skip = jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
             execution = state.executePlan(state.sqlParser().parsePlan(query), skip)
-            return self._needs(execution, tells_time=bool(_SPECIAL_TIMES.search(query)))
+            return self._needs(execution, tells_time=bool(SPECIAL_TIMES.search(query)))
         except (PySparkException, Py4JError):
             return {}
 
@@ -110,37 +111,52 @@ class Rehearsal:
 
     def _needs(self, execution: Any, *, tells_time: bool) -> dict[str, Need]:
         jvm: Any = self._session._jvm
-        patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
-        tells_time = tells_time or execution.analyzed().containsPattern(patterns.CURRENT_LIKE())
+        current = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
+        analyzed = execution.analyzed()
+        asks = analyzed.containsPattern(current)
+        if asks and not tells_time:
+            tells_time = bounds_depend_on_time(analyzed, current, self._timestamps(analyzed))
         plan = execution.optimizedPlan()
-        nodes = list(_nodes(plan))
+        nodes = list(nodes_of(plan))
         names = {node.nodeName() for node in nodes}
         whole_plan = _NAMES_ITS_COLUMNS | _BY_POSITION | {_LEAF}
         columns = self._columns(plan, nodes) if names <= whole_plan else {}
         regions: dict[str, Region] = {}
         if names <= whole_plan | _NOT_NARROWER and not tells_time:
             regions = self._regions(plan)
+        if asks:
+            regions = {load: each.from_earlier(CLOCK_STEP_US) for load, each in regions.items()}
         return {
             load: Need(columns.get(load, ()), regions.get(load, Region()))
             for load in columns.keys() | regions.keys()
+        }
+
+    def _timestamps(self, plan: Any) -> set[int]:
+        leaves = (node for node in nodes_of(plan) if node.nodeName() == _LEAF)
+        return {
+            key
+            for leaf in leaves
+            if self._load(leaf) is not None
+            for key, name in columns_of(leaf).items()
+            if name == "timestamp"
         }
 
     def _load(self, leaf: Any) -> str | None:
         return self._loads.get(leaf.rdd().id())
 
     def _columns(self, plan: Any, nodes: Sequence[Any]) -> dict[str, tuple[str, ...]]:
-        needed = _ids(plan.output())
+        needed = ids_of(plan.output())
         of_loads: dict[str, dict[int, str]] = {}
         for node in nodes:
             match node.nodeName():
                 case name if name == _LEAF:
                     if (load := self._load(node)) is not None:
-                        of_loads.setdefault(load, {}).update(_names(node))
+                        of_loads.setdefault(load, {}).update(columns_of(node))
                 case name if name in _BY_POSITION:
                     for child in items(node.children()):
-                        needed |= _ids(child.output())
+                        needed |= ids_of(child.output())
                 case _:
-                    needed |= _ids(node.references().toSeq())
+                    needed |= ids_of(node.references().toSeq())
         found = {
             load: {name for key, name in columns.items() if key in needed}
             for load, columns in of_loads.items()
@@ -154,7 +170,7 @@ class Rehearsal:
         uses: dict[str, list[Region]] = {}
         for leaf, conditions in _leaves(plan, ()):
             if (load := self._load(leaf)) is not None:
-                named = _names(leaf)
+                named = columns_of(leaf)
                 each: tuple[Predicate, ...] = tuple(predicate_of(one, named) for one in conditions)
                 uses.setdefault(load, []).append(region_of(Every(each)))
         return {load: hull_of(regions) for load, regions in uses.items()}
@@ -163,14 +179,6 @@ class Rehearsal:
 def _plan_of(frame: DataFrame) -> Any:
     java: Any = frame._jdf
     return java.queryExecution()
-
-
-def _nodes(plan: Any) -> Iterator[Any]:
-    """Yield a plan of the JVM, what is below it, and the plans of its subqueries."""
-    yield plan
-    for part in (plan.children(), plan.subqueries()):
-        for each in items(part):
-            yield from _nodes(each)
 
 
 def _leaves(plan: Any, above: tuple[Any, ...]) -> Iterator[tuple[Any, tuple[Any, ...]]]:
@@ -186,11 +194,3 @@ def _leaves(plan: Any, above: tuple[Any, ...]) -> Iterator[tuple[Any, tuple[Any,
         above = ()
     for each in items(plan.children()):
         yield from _leaves(each, above)
-
-
-def _names(leaf: Any) -> dict[int, str]:
-    return {each.exprId().id(): str(each.name()) for each in items(leaf.output())}
-
-
-def _ids(attributes: Any) -> set[int]:
-    return {each.exprId().id() for each in items(attributes)}

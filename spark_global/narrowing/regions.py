@@ -74,10 +74,6 @@ class Region:
             return cls(listed)
         return cls(listed, {column: Span(min(numbers), max(numbers) + 1)})
 
-    @property
-    def is_everything(self) -> bool:
-        return not self.values and not self.spans
-
     def has(self, record: Mapping[str, str | int | None]) -> bool:
         """Return whether a record, a value by column, fulfils every condition."""
         for column, listed in self.values.items():
@@ -113,6 +109,14 @@ class Region:
             {column: each for column, each in values.items() if len(each) <= LISTED_MAX},
             {column: span for column, span in spans.items() if span != Span()},
         )
+
+    def from_earlier(self, span_us: int) -> Region:
+        """Return a region that begins so much earlier, if timestamps bound it."""
+        span = self.spans.get("timestamp")
+        if span is None or span.first is None:
+            return self
+        earlier = Span(span.first - span_us, span.end)
+        return Region(self.values, {**self.spans, "timestamp": earlier})
 
     def options(self) -> dict[str, str]:
         """Return options of a read that has every record of the region.

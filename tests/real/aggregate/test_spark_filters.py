@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_global.links import MirrorLink, encode_links
+from spark_global.narrowing.plans import Need, Rehearsal
 from spark_global.source.options import parse_options
 from spark_global.source.planning import plan_read
 from spark_global.sql import run_sql
+from spark_global.values.declaring import Decoding, PartDecoding, TopicDecoding
 from spark_global.views import Aggregate, create_views, create_views_for, load_for, load_table
 from tests.real.aggregate.test_spark_reading import MAPPED, PARTITIONS, PER_PARTITION, SHIFT, fill
 from tests.support.cluster import running_broker
@@ -186,6 +189,61 @@ def test_questions_of_records_are_narrowed_too(spark: SparkSession, aggregate: A
     found = answer(spark, CONFLICTS)
     create_views(spark, aggregate, CONFLICTS)
     assert found == answer(spark, CONFLICTS)
+
+
+@pytest.mark.parametrize(
+    ("condition", "options"),
+    [
+        ("timestamp > now() - INTERVAL 1 HOUR", "timestamp_first"),
+        ("timestamp >= current_date() - 1 AND partition = 0", "partitions timestamp_first"),
+        ("now() - INTERVAL 2 MONTH < timestamp", "timestamp_first"),
+        ("timestamp > now() - make_interval(0, 0, 0, partition)", ""),
+        ("NOT (timestamp < now())", "timestamp_first"),
+        ("timestamp > now() AND aggregate_offset < unix_seconds(now())", ""),
+        ("timestamp > TIMESTAMP '2020-01-01' - (now() - TIMESTAMP '2010-01-01')", ""),
+        ("timestamp > now() - (now() - TIMESTAMP '2010-01-01')", ""),
+        ("partition = 1 AND timestamp > 'today'", ""),
+        ("partition = second(now())", ""),
+        (
+            "partition = 0 AND 1 = (SELECT count(*) FROM VALUES (TIMESTAMP '2026-01-01') AS t(at)"
+            " WHERE at < now())",
+            "",
+        ),
+    ],
+)
+def test_only_a_time_that_passes_safely_bounds(
+    spark: SparkSession, condition: str, options: str
+) -> None:
+    rehearsal = Rehearsal(spark)
+    rehearsal.records("flights").createOrReplaceTempView("global_flights")
+    needs = rehearsal.needs_of_query(f"SELECT * FROM global_flights WHERE {condition}")
+    found = needs.get("flights", Need()).region.options()
+    assert " ".join(sorted(found)) == options
+
+
+def test_decoded_views_are_narrowed_too(
+    spark: SparkSession, aggregate: Aggregate, tmp_path: Path
+) -> None:
+    """The values of flights are no JSON, so all but the nulls are rejects."""
+    file = tmp_path / "flights.json"
+    file.write_text('{"properties": {"id": {"type": "integer"}}}')
+    part = PartDecoding(format="json", schema=str(file))
+    decoding = Decoding(topics={"flights": TopicDecoding(value=part)})
+    query = (
+        "SELECT r.datacenter, r.aggregate_offset, d.value.id, d.aggregate_offset AS o"
+        " FROM rejects_flights r JOIN decoded_flights d USING (datacenter)"
+        " WHERE r.partition = 0 AND d.partition = 1 AND datacenter = 'JFK'"
+    )
+    narrowed = create_views_for(spark, aggregate, query, decoding=decoding)
+    bounds = {"datacenters": "JFK", "columns": "datacenter,partition,aggregate_offset,value"}
+    assert narrowed == {
+        "rejects_flights": bounds | {"partitions": "0"},
+        "decoded_flights": bounds | {"partitions": "1"},
+    }
+    found = answer(spark, query)
+    create_views(spark, aggregate, query, decoding=decoding)
+    assert found == answer(spark, query)
+    assert found
 
 
 def test_a_command_is_planned_and_not_run_twice(spark: SparkSession, aggregate: Aggregate) -> None:

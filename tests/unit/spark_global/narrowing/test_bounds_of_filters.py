@@ -204,3 +204,13 @@ def test_the_options_of_a_filter(predicate: Predicate, options: dict[str, str]) 
 def test_a_load_without_a_known_use_is_read_whole() -> None:
     assert hull_of([]) == Region()
     assert hull_of([region_of(at("partition", "=", 0)), Region()]).options() == {}
+
+
+def test_a_region_that_begins_earlier() -> None:
+    region = region_of(Every((at("timestamp", ">=", 61_000_000), at("partition", "=", 1))))
+    assert region.from_earlier(60_000_000).options() == {
+        "partitions": "1",
+        "timestamp_first": "1970-01-01T00:00:01+00:00",
+    }
+    unbounded = region_of(at("partition", "=", 1))
+    assert unbounded.from_earlier(1) == unbounded
