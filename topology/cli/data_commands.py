@@ -299,6 +299,14 @@ def demo(
             help="Over TLS and SCRAM with ACLs: configs/secure.yaml, with secrets of its own.",
         ),
     ] = False,
+    master: Annotated[
+        str,
+        typer.Option(
+            "--master",
+            help="Spark master whose workers reach the brokers: on this machine, unless a "
+            "--topology has other addresses.",
+        ),
+    ] = "local[*]",
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
@@ -317,5 +325,6 @@ def demo(
         state_dir=state_dir,
         topology=topology or shipped_topology("secure" if secure else "quickstart"),
         with_own_secrets=secure,
+        master=master,
     )
     raise typer.Exit(code)

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from local_cluster.client.auth.security import SecurityError
 from local_cluster.wire.errors import KafkaError
-from spark_global.session import SparkStartError
+from spark_global.session import LOCAL_MASTER, SparkStartError
 from spark_global.sql import explain_error
 from topology.demo.boards import GROUP, BoardsError
 from topology.demo.feed import TOPIC, FeedError
@@ -62,14 +62,15 @@ def run_demo(
     state_dir: Path | None,
     topology: Path,
     with_own_secrets: bool = False,
+    master: str = LOCAL_MASTER,
     flights_max: int | None = None,
     before_audit: BeforeAudit | None = None,
 ) -> int:
     """Run the whole demo; return its exit code.
 
-    `output` is "human" or "json". `with_own_secrets` generates certificates and passwords. For
-    tests, `flights_max` limits the flights of each airport, and `before_audit` is called when
-    everything is mirrored.
+    `output` is "human" or "json". `with_own_secrets` generates certificates and passwords. Spark
+    runs on `master`. For tests, `flights_max` limits the flights of each airport, and
+    `before_audit` is called when everything is mirrored.
     """
     is_json = output == "json"
     console = Console(stderr=is_json, highlight=False)
@@ -83,7 +84,12 @@ def run_demo(
         console.print(f"demo: {error}", style="red", markup=False, soft_wrap=True)
         return EXIT_USAGE
     steps = DemoSteps(
-        deployment, state, console, flights_max=flights_max, before_audit=before_audit
+        deployment,
+        state,
+        console,
+        master=master,
+        flights_max=flights_max,
+        before_audit=before_audit,
     )
     with _terminated_as_interrupt():
         _run(steps, out, keep=keep)

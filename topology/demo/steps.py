@@ -89,6 +89,7 @@ class DemoSteps:
         state: StateDir,
         console: Console,
         *,
+        master: str,
         flights_max: int | None,
         before_audit: BeforeAudit | None,
     ) -> None:
@@ -98,6 +99,7 @@ class DemoSteps:
         self.report = Report(deployment=deployment.name)
         self.step_name = "start"
         """The current step."""
+        self._master = master
         self._flights_max = flights_max
         self._before_audit = before_audit
         self._links = demo_links(deployment)
@@ -153,7 +155,8 @@ class DemoSteps:
         return flights
 
     def _start_spark(self) -> SparkSession:
-        session = start_session(log_file=self.state.log_file("spark"), settings=SHORT_JOB)
+        log_file = self.state.log_file("spark")
+        session = start_session(self._master, log_file=log_file, settings=SHORT_JOB)
         warm_up(session)
         return session
 

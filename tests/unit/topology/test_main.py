@@ -337,3 +337,17 @@ def test_duckdb_answers_without_a_deployment(
     monkeypatch.setitem(version.EXTRAS, "duckdb", ("no_such_module",))
     found = run("sql", *options, "SELECT 1")
     assert (found.exit_code, "heliograph[duckdb]" in found.stderr) == (1, True)
+
+
+def test_the_demo_runs_on_the_given_master(monkeypatch: pytest.MonkeyPatch) -> None:
+    masters = []
+
+    def run_demo(*, master: str, **_: object) -> int:
+        masters.append(master)
+        return 0
+
+    monkeypatch.setattr("topology.demo.run.run_demo", run_demo)
+    assert run("demo", "--master", "spark://h:7077").exit_code == 0
+    assert run("demo").exit_code == 0
+    assert masters == ["spark://h:7077", LOCAL_MASTER]
+    assert "--master" in run("demo", "--help").output
