@@ -94,11 +94,15 @@ def load_for(
     """
     rehearsal = Rehearsal(session)
     needs = rehearsal.needs_of_frame(question(rehearsal.records(RECORDS_TABLE)))
-    found = narrowing_options(needs.get(RECORDS_TABLE, Need()))
-    if "as_of" in options:
-        found = {}  # the bounds would bound the cut too, and which partitions it may refuse
+    given = {name.lower().replace("_", "") for name in options}
+    found = {
+        name: value
+        for name, value in narrowing_options(needs.get(RECORDS_TABLE, Need())).items()
+        # Other bounds would bound a cut too, and so which partitions it refuses.
+        if name.replace("_", "") not in given and "asof" not in given
+    }
     records = load_table(session, aggregate, RECORDS_TABLE, **found | options)
-    return question(with_all_columns(records))
+    return question(records if "columns" in given else with_all_columns(records))
 
 
 def stream_records(session: SparkSession, aggregate: Aggregate, **options: str | int) -> DataFrame:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_global.links import MirrorLink, encode_links
@@ -268,6 +269,14 @@ def test_a_program_reads_for_one_question(spark: SparkSession, aggregate: Aggreg
     assert len(found.collect()) == PER_PARTITION
     # What the caller asks for has precedence over what the question asks for.
     assert load_for(question, spark, aggregate, partitions="0").collect() == []
+
+    def from_forty(records: DataFrame) -> DataFrame:
+        return records.where("aggregate_offset >= 40")
+
+    later = load_for(from_forty, spark, aggregate, aggregateOffsetFirst=45, partitions="0")
+    assert later.count() == 2 * (PER_PARTITION - 45)
+    with pytest.raises(AnalysisException, match="aggregate_offset"):
+        load_for(from_forty, spark, aggregate, columns="partition")
 
 
 def test_sql_says_what_it_reads(
