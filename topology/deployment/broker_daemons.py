@@ -9,7 +9,12 @@ from local_cluster.settings import BrokerSettings, dump_settings
 from local_cluster.settings import Listener as BrokerListener
 from topology.deployment.deployment import Daemon, python_command
 from topology.deployment.state_dir import StateDir
-from topology.deployment.zookeeper import EmbeddedZooKeeper, Node, ZooKeeperUnavailable
+from topology.deployment.zookeeper import (
+    EmbeddedZooKeeper,
+    Node,
+    QuorumTls,
+    ZooKeeperUnavailable,
+)
 from topology.deployment.zookeeper_access import zookeeper_client
 from topology.model import Cluster, PlacedBroker, Topology, ZooKeeperChroot, ZooKeeperProcess
 from topology.rules.kafka_configs import broker_config
@@ -35,9 +40,9 @@ def broker_keys(cluster: Cluster) -> tuple[str, ...]:
 
 
 def zookeeper_daemons(
-    topology: Topology, own: Sequence[Cluster], state: StateDir
+    topology: Topology, own: Sequence[Cluster], state: StateDir, directory: Path
 ) -> Iterator[Daemon]:
-    """Yield the servers that the clusters `own` use."""
+    """Yield the servers that the clusters `own` use; names of certificates start at `directory`."""
     users: dict[str, list[Cluster]] = {}
     for each in own:
         server, _ = zookeeper_of(topology, each)
@@ -45,7 +50,7 @@ def zookeeper_daemons(
             users.setdefault(server.name, []).append(each)
     for server in topology.effective_zookeepers:
         if server.name in users:
-            yield from _zookeeper(server, state, users[server.name])
+            yield from _zookeeper(server, state, users[server.name], directory)
 
 
 def broker_daemon(
@@ -131,10 +136,11 @@ def zookeeper_of(topology: Topology, cluster: Cluster) -> tuple[ZooKeeperProcess
 
 
 def _zookeeper(
-    server: ZooKeeperProcess, state: StateDir, users: Sequence[Cluster]
+    server: ZooKeeperProcess, state: StateDir, users: Sequence[Cluster], directory: Path
 ) -> Iterator[Daemon]:
     """Yield a single server, or every node of an ensemble, that the clusters `users` use."""
     nodes, keys = server.node_list, _zookeeper_keys(server)
+    tls = _quorum_tls(server, directory)
     ensemble = tuple(
         Node(node.host, node.peer_port, node.election_port)
         for node in nodes
@@ -148,6 +154,7 @@ def _zookeeper(
             host=node.host,
             ensemble=ensemble,
             number=number,
+            quorum_tls=tls,
         )
         try:
             argv = embedded.argv
@@ -168,6 +175,17 @@ def _zookeeper(
             address=(node.host, node.client_port),
             quorum=keys if ensemble else (),
         )
+
+
+def _quorum_tls(server: ZooKeeperProcess, directory: Path) -> QuorumTls | None:
+    tls = server.quorum_tls
+    if tls is None:
+        return None
+    return QuorumTls(
+        keystore_file=str(directory / tls.keystore_file),
+        ca_file=str(directory / tls.ca_file),
+        check_hostname=tls.check_hostname,
+    )
 
 
 def _zookeeper_keys(server: ZooKeeperProcess) -> tuple[str, ...]:

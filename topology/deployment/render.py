@@ -51,7 +51,7 @@ def render(topology: Topology, state: StateDir, *, topology_file: Path) -> Deplo
         for index in range(len(each.broker_list))
     ]
     daemons = [
-        *zookeeper_daemons(topology, own, state),
+        *zookeeper_daemons(topology, own, state, directory),
         *brokers,
         *mirror_daemons(
             topology,

@@ -38,6 +38,8 @@ TRANSACTION_LOG_KIB: Final = 1_024
 """Preallocated per transaction log file; the server's own default is 64 MiB."""
 SNAPSHOTS_KEPT: Final = 3
 
+_KEYSTORE: Final = "ssl.quorum.keyStore.location"
+_TRUSTSTORE: Final = "ssl.quorum.trustStore.location"
 _JARS: Final = (
     "zookeeper-*.jar",
     "netty-*.jar",
@@ -75,6 +77,36 @@ class Node(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumTls:
+    """TLS among the nodes of an ensemble: each shows a certificate and checks those of others."""
+
+    keystore_file: str
+    """PEM with certificate chain and key."""
+    ca_file: str
+    """PEM of the authorities that sign the nodes' certificates."""
+    check_hostname: bool = True
+
+    @property
+    def config(self) -> Mapping[str, object]:
+        """The settings of ZooKeeper."""
+        return {
+            "sslQuorum": "true",
+            _KEYSTORE: self.keystore_file,
+            "ssl.quorum.keyStore.type": "PEM",
+            _TRUSTSTORE: self.ca_file,
+            "ssl.quorum.trustStore.type": "PEM",
+            "ssl.quorum.clientAuth": "need",
+            "ssl.quorum.hostnameVerification": str(self.check_hostname).lower(),
+        }
+
+
+def files_of_config(text: str) -> tuple[str, ...]:
+    """Return the certificates that a server's config names."""
+    pairs = (line.partition("=") for line in text.splitlines())
+    return tuple(value for name, _, value in pairs if name in (_KEYSTORE, _TRUSTSTORE))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedZooKeeper:
     """The files and the command of one process: a single server, or a node of an ensemble."""
 
@@ -90,6 +122,8 @@ class EmbeddedZooKeeper:
     """Every node, including this one; empty for a single server."""
     number: int = 1
     """Number of this node, from 1."""
+    quorum_tls: QuorumTls | None = None
+    """For an ensemble only."""
 
     @property
     def connect(self) -> str:
@@ -140,6 +174,7 @@ class EmbeddedZooKeeper:
                 f"server.{number}": f"{node.host}:{node.peer_port}:{node.election_port}"
                 for number, node in enumerate(self.ensemble, 1)
             }
+            settings |= self.quorum_tls.config if self.quorum_tls is not None else {}
         return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 

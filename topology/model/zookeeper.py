@@ -45,6 +45,18 @@ class ZooKeeperNode(NamedTuple):
         return (self.client_port, *(port for port in inner if port is not None))
 
 
+class QuorumTls(Entry):
+    """TLS among the nodes of an ensemble: each shows a certificate and checks those of others."""
+
+    keystore_file: Annotated[str, Field(min_length=1)]
+    """PEM file with certificate chain and key, without a password; each host has its own one under
+    this name. A relative path starts at the directory of the topology file."""
+    ca_file: Annotated[str, Field(min_length=1)]
+    """PEM file of the authorities that sign these certificates, and no others."""
+    check_hostname: bool = True
+    """Whether a node's certificate must name its host."""
+
+
 class ZooKeeperProcess(Entry):
     """An embedded ZooKeeper server or ensemble, run from the jars that PySpark ships."""
 
@@ -61,6 +73,10 @@ class ZooKeeperProcess(Entry):
     hosts: list[Host] | None = None
     """Hosts of an ensemble of 3 or 5 nodes, one node on each, instead of `host` and `nodes`. Their
     number and order cannot change after the first start."""
+    quorum_tls: QuorumTls | None = None
+    """TLS among the nodes of an ensemble; required if other hosts reach them."""
+    allow_insecure: bool = False
+    """Allow nodes that other hosts reach without `quorum_tls`, in a network of their own."""
 
     @property
     def node_list(self) -> list[ZooKeeperNode]:

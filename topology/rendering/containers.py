@@ -15,7 +15,7 @@ from typing import Any, Final
 from topology.deployment.deployment import Daemon, Deployment, encode_deployment
 from topology.deployment.render import render
 from topology.deployment.state_dir import StateDir
-from topology.deployment.zookeeper import LOGGING_FILE
+from topology.deployment.zookeeper import LOGGING_FILE, files_of_config
 from topology.model import Topology
 from topology.problems import DeployError
 from topology.rendering.placed import Place
@@ -122,6 +122,7 @@ def _container(daemon: Daemon, place: Place, names: Mapping[str, str]) -> Contai
             settings={f"{place.name}.cfg": config, LOGGING_FILE: logging},
             arguments=("topology.zookeeper_server", "--myid", NUMBER, "--config"),
             data=tuple(data),
+            files=files_of_config(config),
             after=after,
         )
     (text,) = daemon.files.values()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from topology.model import Cluster, PlacedBroker, ZooKeeperChroot
+from local_cluster.http_security.addresses import is_loopback
+from topology.model import Cluster, PlacedBroker, ZooKeeperChroot, ZooKeeperProcess
 from topology.model.scalars import ANY_ADDRESSES, LOOPBACK_NAMES
 from topology.model.zookeeper import NODES_OF_HOSTS
 from topology.problems import Finding, Location, key_text, nearest_name
@@ -19,6 +20,7 @@ def check_zookeepers(parts: Parts) -> Iterator[Finding]:
         if last > PORT_MAX:
             expected = f"a port so that the last one of the ensemble, {last}, is at most {PORT_MAX}"
             yield Finding((*here, "port"), expected)
+        yield from _check_quorum(server, here)
         if server.hosts is None:
             continue
         if len(server.hosts) not in NODES_OF_HOSTS:
@@ -32,6 +34,24 @@ def check_zookeepers(parts: Parts) -> Iterator[Finding]:
             (((*here, "hosts", i), host) for i, host in enumerate(server.hosts)),
             "a host of its own for each node",
         )
+
+
+def _check_quorum(server: ZooKeeperProcess, here: Location) -> Iterator[Finding]:
+    """Yield what the nodes of an ensemble lack to trust each other."""
+    nodes = server.node_list
+    if len(nodes) == 1:
+        if server.quorum_tls is not None:
+            yield Finding(
+                (*here, "quorum_tls"), "absent; a single server has no quorum", at_key=True
+            )
+        return
+    reached = [node.host for node in nodes if not is_loopback(node.host)]
+    if reached and server.quorum_tls is None and not server.allow_insecure:
+        expected = (
+            f"`quorum_tls` as well, because other hosts reach the nodes at {reached[0]}; or"
+            " `allow_insecure: true` in a network of their own"
+        )
+        yield Finding((*here, "host" if server.hosts is None else "hosts"), expected, at_key=True)
 
 
 def check_chroots(parts: Parts) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ TOPOLOGY = """\
 name: flights
 http_security: {token: {file: token}, tls: {keystore_file: http.pem}}
 zookeepers:
-  - {name: main, port: 2181, hosts: [10.0.0.1, 10.0.0.2, 10.0.0.3]}
+  - {name: main, port: 2181, hosts: [10.0.0.1, 10.0.0.2, 10.0.0.3], allow_insecure: true}
 clusters:
   - name: ewr
     datacenter: Newark
@@ -123,7 +123,8 @@ def test_an_unknown_part_is_an_error_with_the_nearest_name() -> None:
 
 def test_a_loopback_address_cannot_stand_beside_other_hosts() -> None:
     text = TOPOLOGY.replace(
-        "{name: main, port: 2181, hosts: [10.0.0.1, 10.0.0.2, 10.0.0.3]}", "{name: main}"
+        "{name: main, port: 2181, hosts: [10.0.0.1, 10.0.0.2, 10.0.0.3], allow_insecure: true}",
+        "{name: main}",
     )
     with pytest.raises(DeployError, match="every host would start") as caught:
         part_here(all_of_it(text), None, lambda host: host == "10.0.0.1")

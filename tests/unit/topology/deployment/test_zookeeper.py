@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,10 @@ import pytest
 from topology.deployment import zookeeper
 from topology.deployment.zookeeper import (
     EmbeddedZooKeeper,
+    Node,
+    QuorumTls,
     ZooKeeperUnavailable,
+    files_of_config,
     find_jars,
     find_java,
 )
@@ -29,6 +33,17 @@ def test_the_config_binds_one_address_and_has_no_admin_server(tmp_path: Path) ->
     )
     assert f"dataDir={tmp_path / 'data'}" in lines
     assert each.connect == "127.0.0.1:2181"
+
+
+def test_the_nodes_of_an_ensemble_check_certificates(tmp_path: Path) -> None:
+    tls = QuorumTls(keystore_file="/s/node.pem", ca_file="/s/ca.pem")
+    nodes = tuple(Node("127.0.0.1", 1 + number, 11 + number) for number in range(3))
+    each = replace(server(tmp_path), ensemble=nodes, quorum_tls=tls)
+    text = each.files[each.config_file]
+    assert files_of_config(text) == ("/s/node.pem", "/s/ca.pem")
+    assert {"sslQuorum=true", "ssl.quorum.hostnameVerification=true"} <= set(text.splitlines())
+    without = replace(each, quorum_tls=None)
+    assert "ssl" not in without.files[without.config_file]
 
 
 def test_the_command_names_its_config_last(tmp_path: Path) -> None:

@@ -262,6 +262,37 @@ links:
             ],
         ),
         (
+            "zookeepers: [{name: a, port: 1, hosts: [127.0.1.1, 127.0.1.2, 10.0.0.3]}]\n",
+            [
+                "t.yaml:5:33: zookeepers[0].hosts: `quorum_tls` as well, because other hosts reach"
+                " the nodes at 10.0.0.3; or `allow_insecure: true` in a network of their own",
+            ],
+        ),
+        (
+            "zookeepers: [{name: a, port: 1, nodes: 3, host: z}]\n",
+            [
+                "t.yaml:5:43: zookeepers[0].host: `quorum_tls` as well, because other hosts reach"
+                " the nodes at z; or `allow_insecure: true` in a network of their own",
+            ],
+        ),
+        (
+            "zookeepers: [{name: a, port: 1, nodes: 3, host: z, allow_insecure: true}]\n",
+            [],
+        ),
+        (
+            "zookeepers: [{name: a, port: 1, nodes: 3, host: z,"
+            " quorum_tls: {keystore_file: a.pem, ca_file: b.pem}}]\n",
+            [],
+        ),
+        (
+            "zookeepers: [{name: a, port: 1, host: 10.0.0.1}]\n",
+            [],
+        ),
+        (
+            "zookeepers: [{name: a, port: 1, quorum_tls: {keystore_file: a, ca_file: b}}]\n",
+            ["t.yaml:5:33: zookeepers[0].quorum_tls: absent; a single server has no quorum"],
+        ),
+        (
             "zookeepers: [{name: a, nodes: 2}]\n",
             ["t.yaml:5:31: zookeepers[0].nodes: one of 1, 3"],
         ),

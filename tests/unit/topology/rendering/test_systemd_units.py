@@ -21,7 +21,7 @@ from topology.rendering.systemd import state_directory, systemd_files, topology_
 TOPOLOGY = """\
 name: flights
 zookeepers:
-  - {name: main, port: 2181, hosts: [10.0.0.1, 10.0.0.2, 10.0.0.3]}
+  - {name: main, port: 2181, hosts: [10.0.0.1, 10.0.0.2, 10.0.0.3], allow_insecure: true}
 clusters:
   - name: ewr
     zookeeper: {embedded: main}
