@@ -18,6 +18,7 @@ from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, N
 from kazoo.handlers.threading import KazooTimeoutError
 
 from local_cluster.client.auth.security import SecurityError
+from local_cluster.controller.model.znode_paths import TOPOLOGY_FILE
 from local_cluster.controller.zk.kazoo_security import acl_of_new, client_options
 from topology.deployment.zookeeper_access import ZooKeeperAccess
 from topology.shared_file.generations import (
@@ -27,7 +28,7 @@ from topology.shared_file.generations import (
     encode_generation,
 )
 
-PATH: Final = "/heliograph-topology"
+PATH: Final = TOPOLOGY_FILE
 """Under the chroot of each cluster."""
 PORT_TIMEOUT_S: Final = 2.0
 """Seconds that a server may take to accept a connection."""

@@ -38,6 +38,8 @@ ACL_CHANGE: Final = "acl_changes_"
 """The name of a change notification without its number."""
 DECLARED_RIGHTS: Final = "/heliograph-declared-rights"
 """Users and ACLs that `heliograph up` created. Not Kafka's, and no broker reads it."""
+TOPOLOGY_FILE: Final = "/heliograph-topology"
+"""The topology file of several hosts, without secrets. Not Kafka's, and no broker reads it."""
 RESTART_TURN: Final = "/heliograph-restart-turn"
 """While a host restarts brokers: its name. Not Kafka's, and no broker reads it."""
 
