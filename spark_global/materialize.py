@@ -46,6 +46,8 @@ from spark_global.windowing.keeping import INPUT_COLUMNS, Windowing, window_rows
 
 CHECKPOINT: Final = "_checkpoint"
 """Spark ignores names that begin with an underscore when it reads a table."""
+PARTITIONS: Final = ("datacenter", "hour")
+"""Columns by which a table is partitioned, those that the view has."""
 HOUR_FORMAT: Final = "yyyy-MM-dd-HH"
 TRIGGER_SECONDS: Final = 10.0
 """Default of the seconds between two batches; each batch writes files of its own."""
@@ -90,12 +92,12 @@ def start_materializing(
     Raises KafkaError, UnknownViewError and SchemaFileError.
     """
     found = find_view(aggregate, wanted.view, wanted.decoding)
-    frame = _rows_of(session, aggregate, wanted, found)
+    frame = rows_of_view(session, aggregate, wanted, found)
     if wanted.group is not None:
         follow_streams(session, aggregate)
     folder = wanted.path.rstrip("/")
     checkpoint = f"{folder}/{CHECKPOINT}"
-    rows_of = _rows_per_batch(wanted, found, checkpoint)
+    rows_of = rows_per_batch(wanted, found, checkpoint)
     if rows_of is not None:
 
         def write(records: DataFrame, batch: int) -> None:
@@ -115,7 +117,7 @@ def start_materializing(
     return triggered(writer, wanted).start()
 
 
-def _rows_per_batch(
+def rows_per_batch(
     wanted: Materialization, found: FoundView, checkpoint: str
 ) -> Callable[[DataFrame, int], DataFrame] | None:
     """Return what gives the rows of a batch; None if its rows do not wait for datacenters."""
@@ -139,7 +141,7 @@ def partitioned(frame: DataFrame) -> tuple[DataFrame, list[str]]:
     """Return rows with their hour, and the columns by which a table is partitioned."""
     time = "timestamp" if "timestamp" in frame.columns else "window_start"
     frame = frame.withColumn("hour", sql.date_format(time, HOUR_FORMAT))
-    return frame, [name for name in ("datacenter", "hour") if name in frame.columns]
+    return frame, [name for name in PARTITIONS if name in frame.columns]
 
 
 def triggered(writer: DataStreamWriter, wanted: Materialization) -> DataStreamWriter:
@@ -173,14 +175,18 @@ def streaming_rows(
     found = find_view(aggregate, wanted.view, wanted.decoding)
     if found.windows is not None or (found.closed is not None and found.question is None):
         raise UnknownViewError(
-            f"{wanted.view} has rows per batch; only `spark materialize` to Parquet keeps it"
+            f"{wanted.view} has rows per batch; `spark materialize` to Parquet or Delta keeps it"
         )
-    return _rows_of(session, aggregate, wanted, found._replace(closed=None))
+    return rows_of_view(session, aggregate, wanted, found._replace(closed=None))
 
 
-def _rows_of(
+def rows_of_view(
     session: SparkSession, aggregate: Aggregate, wanted: Materialization, found: FoundView
 ) -> DataFrame:
+    """Return the stream that a view is made of; see `rows_per_batch`.
+
+    Raises KafkaError and SchemaFileError.
+    """
     options: dict[str, str | int] = {}
     if wanted.records_max is not None:
         options["max_records_per_trigger"] = wanted.records_max

@@ -16,6 +16,7 @@ from typing import Final
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
 from pyspark.sql.streaming.query import StreamingQuery
 
 from local_cluster.wire.errors import KafkaError
@@ -30,10 +31,12 @@ from spark_global.kept.folders import FolderRefusedError, table_folder
 from spark_global.kept.said import KIND, Through, said_of_batch, with_news
 from spark_global.materialize import (
     CHECKPOINT,
+    PARTITIONS,
     Materialization,
     find_view,
     partitioned,
-    streaming_rows,
+    rows_of_view,
+    rows_per_batch,
     triggered,
 )
 from spark_global.source.options import ReadOptions
@@ -62,24 +65,31 @@ def start_keeping(
     """
     folder = table_folder(wanted.path)
     check_folder(folder, wanted.view)
-    topic = find_view(aggregate, wanted.view, wanted.decoding).topic
-    frame, partitions = partitioned(streaming_rows(session, aggregate, wanted))
-    schema = table_schema(frame.schema.json())
+    found = find_view(aggregate, wanted.view, wanted.decoding)
+    if found.question is not None:
+        # Spark's watermark closes its windows, as in tables that older versions began.
+        found = found._replace(closed=None)
+    frame = rows_of_view(session, aggregate, wanted, found)
+    answer = rows_per_batch(wanted, found, str(folder / CHECKPOINT))
+    if answer is None:
+        frame, _ = partitioned(frame)
+        table_schema(frame.schema.json())  # refused now, not at the first batch
     if wanted.group is not None:
         follow_streams(session, aggregate)
-    target = FileTarget(
-        folder=str(folder),
-        partitions=tuple(partitions),
-        time="timestamp" if "timestamp" in frame.columns else "window_start",
-    )
-    options = replace(read_options(aggregate), topic=topic)
+    options = replace(read_options(aggregate), topic=found.topic)
     query_id: Future[str] = Future()
     keeper: list[_Keeper] = []
 
-    def keep(rows: DataFrame, number: int) -> None:
+    def keep(records: DataFrame, number: int) -> None:
+        rows = records
+        if answer is not None:
+            # A later row of a fast window replaces those of the batches before.
+            answered = answer(records, number).withColumn("batch", sql.lit(number).cast("long"))
+            rows, _ = partitioned(answered)
         if not keeper:
+            target = _target(folder, rows)
             writer = DeltaWriter(folder, wanted.view, query_id.result())
-            writer.open(schema, partitions)
+            writer.open(table_schema(rows.schema.json()), list(target.partitions))
             keeper.append(_Keeper(writer, target, options))
         keeper[0].keep(rows, number)
 
@@ -91,6 +101,14 @@ def start_keeping(
     query = triggered(writer, wanted).start()
     query_id.set_result(str(query.id))
     return query
+
+
+def _target(folder: Path, rows: DataFrame) -> FileTarget:
+    return FileTarget(
+        folder=str(folder),
+        partitions=tuple(name for name in PARTITIONS if name in rows.columns),
+        time="timestamp" if "timestamp" in rows.columns else "window_start",
+    )
 
 
 class _Keeper:

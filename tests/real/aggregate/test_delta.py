@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 
 import pyarrow as pa
@@ -170,6 +171,73 @@ def test_conflicts_with_their_spread(spark: SparkSession, nyc: Aggregated, tmp_p
         (b"k0", ["EWR", "JFK"], "JFK", 28_000),
         (b"k1", ["EWR", "JFK"], "JFK", 28_000),
     ]
+
+
+def test_windows_that_wait_for_datacenters(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path
+) -> None:
+    copied = dict.fromkeys(SOURCES, 0)
+    path = tmp_path / "s"
+    wanted = replace(kept("global_s_strict_windows", str(path), once=True), late_seconds=0)
+
+    def copy(source: str, seconds: range, through: int) -> None:
+        nyc.run(nyc.copy(f"{source}.s", seconds, keys=3))
+        copied[source] += len(seconds)
+        nyc.run(nyc.publish_map(source, "s", copied[source]))
+        nyc.run(nyc.state_complete(source, "s", SHIFT + copied[source], through * 1_000))
+
+    def rows() -> list[tuple[float, int, list[str], bool]]:
+        table = DeltaTable(str(path)).to_pyarrow_table().to_pylist()
+        return sorted(
+            (row["window_start"].timestamp(), row["records"], row["datacenters"], row["is_late"])
+            for row in table
+        )
+
+    def kill(*, in_commit: bool) -> None:
+        """Leave what a kill leaves after the commit, or between the state of windows and it."""
+        checkpoint = path / "_checkpoint"
+        last = max(int(each.name) for each in (checkpoint / "commits").glob("[0-9]*"))
+        for name in (str(last), f".{last}.crc"):
+            (checkpoint / "commits" / name).unlink()
+        assert (checkpoint / "windows" / "strict_windows" / str(last)).exists()
+        if in_commit:
+            max((path / "_delta_log").glob("*.json")).unlink()
+
+    for source in SOURCES:
+        nyc.run(nyc.create(f"{source}.s"))
+    copy("ewr", range(10), through=700)
+    copy("jfk", range(4), through=200)
+    keep(spark, nyc, wanted)
+    assert rows() == []  # JFK is behind
+    copy("ewr", range(650, 651), through=700)
+    copy("jfk", range(290, 293), through=700)
+    kill(in_commit=False)
+    keep(spark, nyc, wanted)
+    both = [(0.0, 17, ["EWR", "JFK"], False)]
+    assert rows() == both
+    kill(in_commit=True)
+    assert rows() == []
+    keep(spark, nyc, wanted)
+    assert rows() == both
+    copy("jfk", range(5, 7), through=700)
+    keep(spark, nyc, wanted)
+    assert rows() == [(0.0, 2, ["JFK"], True), *both]
+    numbers = DeltaTable(str(path)).to_pyarrow_table(columns=["batch"])["batch"].to_pylist()
+    assert len(set(numbers)) == 2
+
+    # The last row of each fast window, and a question that is asked of closed windows only.
+    others = {name: tmp_path / name for name in ("fast_windows", "top_keys")}
+    for name, at in others.items():
+        keep(spark, nyc, replace(wanted, view=f"global_s_{name}", path=str(at)))
+    fast = DeltaTable(str(others["fast_windows"])).to_pyarrow_table().to_pylist()
+    last = {row["window_start"].timestamp(): row for row in sorted(fast, key=itemgetter("batch"))}
+    assert {start: (row["records"], row["is_complete"]) for start, row in last.items()} == {
+        0.0: (19, True),
+        600.0: (1, False),
+    }
+    top = DeltaTable(str(others["top_keys"])).to_pyarrow_table()
+    assert {row["window_start"].timestamp() for row in top.to_pylist()} == {0.0}
+    assert {"key", "late_records", "batch", "hour"} <= set(top.column_names)
 
 
 class Campaign:
