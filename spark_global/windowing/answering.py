@@ -124,9 +124,9 @@ def answer_rows(wanted: Asking) -> Callable[[DataFrame, int], DataFrame]:
         else:
             state = decode_asked(stored)
         late = _late_rows(session, wanted, state)
-        if not state.rows:
-            return late  # without rows, so its columns do not matter
-        return _answers(session, wanted, state).unionByName(late, allowMissingColumns=True)
+        answers = _answers(session, wanted, state).unionByName(late, allowMissingColumns=True)
+        # Nothing is closed: no rows without asking, and the same columns as ever.
+        return answers if state.rows else small_frame(session, [], answers.schema)
 
     return of_batch
 
