@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from mirror_maker.settings import LinkSettings, MirrorSettings
 from spark_global.links import MirrorLink
@@ -74,6 +74,10 @@ class Mirrored:
         return Aggregate(name="nyc", bootstrap=bootstrap, links=links)
 
 
+def _leave(runner: asyncio.Runner, context: contextlib.AbstractAsyncContextManager[Any]) -> None:
+    runner.run(context.__aexit__(None, None, None))
+
+
 @contextlib.contextmanager
 def mirrored(zookeeper: str, directory: Path, topic: str) -> Iterator[Mirrored]:
     """Four clusters of one broker, the topic, and a running worker per aggregate."""
@@ -82,7 +86,7 @@ def mirrored(zookeeper: str, directory: Path, topic: str) -> Iterator[Mirrored]:
         for index, name in enumerate((*SOURCES, *AGGREGATES)):
             context = running_broker(zookeeper, directory / name, cluster=name)
             broker = runner.run(context.__aenter__())
-            stack.callback(lambda context=context: runner.run(context.__aexit__(None, None, None)))
+            stack.callback(_leave, runner, context)
             first = FILLED if index == len(SOURCES) + 1 else 0
             brokers[name] = Aggregated(broker.bootstrap, runner, first=first)
         sources = {name: brokers[name] for name in SOURCES}

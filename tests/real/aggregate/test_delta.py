@@ -280,9 +280,9 @@ class Campaign:
         return job
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(KILLS, marks=pytest.mark.long)])
+@pytest.mark.long
 @pytest.mark.timeout(1_200 + 300 * KILLS)
-def test_kills_lose_nothing_and_double_nothing(nyc: Aggregated, tmp_path: Path, kills: int) -> None:
+def test_kills_lose_nothing_and_double_nothing(nyc: Aggregated, tmp_path: Path) -> None:
     """kill -9 of the driver with its workers, or of the workers alone, at any moment."""
     campaign = Campaign(nyc, tmp_path)
     for source in SOURCES:
@@ -291,7 +291,7 @@ def test_kills_lose_nothing_and_double_nothing(nyc: Aggregated, tmp_path: Path, 
     campaign.produce()
     job = campaign.start()
     try:
-        for index in range(kills):
+        for index in range(KILLS):
             before = campaign.found()
             campaign.produce()
             job = campaign.wait_for(before + 1, job)
@@ -301,7 +301,7 @@ def test_kills_lose_nothing_and_double_nothing(nyc: Aggregated, tmp_path: Path, 
             else:
                 job.kill()
                 job = campaign.start()
-            if kills > 1:
+            if KILLS > 1:
                 compact_table(str(campaign.path), 1 << 20)
         job = campaign.wait_for(campaign.records * len(SOURCES), job)
     finally:
@@ -313,7 +313,7 @@ def test_kills_lose_nothing_and_double_nothing(nyc: Aggregated, tmp_path: Path, 
         for i in range(campaign.records)
     )
     print(
-        f"{kills} kills, {expected.total()} records: {(expected - found).total()} lost, "
+        f"{KILLS} kills, {expected.total()} records: {(expected - found).total()} lost, "
         f"{(found - expected).total()} doubled or foreign"
     )
     assert found == expected
