@@ -28,7 +28,7 @@ from local_cluster.security.authentication.oauth.settings import OauthSettings
 from local_cluster.security.authentication.oauth.token_rules import verify_token
 from local_cluster.security.authentication.scram_credentials import credential_of
 from local_cluster.transactions import records as transaction_records
-from local_cluster.wire import fetch, messages, offset_commit, produce
+from local_cluster.wire import fetch, list_offsets, messages, offset_commit, produce
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import KafkaError, PeerError
 from local_cluster.wire.frame import FrameReceiver, frame_size_prefix
@@ -48,6 +48,7 @@ GOLDEN: Final = ROOT / "tests" / "golden"
 BY_HAND: Final = {
     ApiKey.PRODUCE: produce.decode_request,
     ApiKey.FETCH: fetch.decode_request,
+    ApiKey.LIST_OFFSETS: list_offsets.decode_request,
     ApiKey.OFFSET_COMMIT: offset_commit.decode_request,
 }
 FRAME_BYTES_MAX: Final = 100_000

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import local_cluster.handlers.all  # noqa: F401  (registers what is served)
 from local_cluster.handlers.registry import advertised_apis, find_handler
-from local_cluster.wire import fetch, messages, offset_commit, produce
+from local_cluster.wire import fetch, list_offsets, messages, offset_commit, produce
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import PeerError
 from local_cluster.wire.header import read_request_header
@@ -24,6 +24,7 @@ from tests.golden.frames import Golden, golden
 BY_HAND: Final = {
     ApiKey.PRODUCE: produce.decode_request,
     ApiKey.FETCH: fetch.decode_request,
+    ApiKey.LIST_OFFSETS: list_offsets.decode_request,
     ApiKey.OFFSET_COMMIT: offset_commit.decode_request,
 }
 EXTREMES: Final = (

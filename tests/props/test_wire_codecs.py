@@ -16,7 +16,7 @@ from kio.serial import entity_writer
 from local_cluster.records import header as h
 from local_cluster.records.batch import CorruptRecordError, NewRecord, decode_batch, encode_batch
 from local_cluster.records.compress import Codec, CompressionError
-from local_cluster.wire import fetch, messages, metadata, offset_commit, produce
+from local_cluster.wire import fetch, list_offsets, messages, metadata, offset_commit, produce
 from local_cluster.wire.api import FLEXIBLE_SINCE, ApiKey
 from local_cluster.wire.errors import PeerError
 from local_cluster.wire.frame import FrameReceiver
@@ -81,6 +81,13 @@ KIOS_APIS = [
 def test_offset_commit_of_any_bytes(data: bytes, version: int) -> None:
     with contextlib.suppress(PeerError):
         offset_commit.decode_request(version, memoryview(data), 0)
+
+
+@settings(max_examples=1000)
+@given(small_bytes, st.integers(1, 11))
+def test_list_offsets_of_any_bytes(data: bytes, version: int) -> None:
+    with contextlib.suppress(PeerError):
+        list_offsets.decode_request(version, memoryview(data), 0)
 
 
 @settings(max_examples=1000)
