@@ -159,7 +159,9 @@ class Fakes:
         key = f"b{broker_id}"
         ready_file = str(self.state.ready_dir / f"{key}.json")
         settings_file = str(self.state.settings_dir / f"{key}.json")
-        text = json.dumps({"name": key, "ready_file": ready_file, **settings})
+        text = json.dumps(
+            {"name": key, "ready_file": ready_file, "zookeeper_connect": "h:2", **settings}
+        )
         return Daemon(
             key=key,
             role="broker",
