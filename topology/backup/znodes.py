@@ -6,18 +6,16 @@ chroot that is not empty is never written.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Final
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NoNodeError
-from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.exceptions import NoNodeError
 
-from local_cluster.client.auth.security import SecurityError
-from local_cluster.controller.zk.kazoo_security import acl_of_new, client_options
+from local_cluster.controller.zk.kazoo_security import acl_of_new
 from topology.backup.document import Znodes, is_kept
 from topology.deployment.zookeeper_access import ZooKeeperAccess
+from topology.operate.zookeeper_client import connected
 from topology.problems import DeployError
 
 CONNECT_TIMEOUT_S: Final = 15.0
@@ -30,7 +28,7 @@ OWN_OF_ZOOKEEPER: Final = "/zookeeper"
 def read_znodes(access: ZooKeeperAccess) -> dict[str, bytes]:
     """Return the znodes of a cluster, parents first. Raises DeployError."""
     connect = access.connect
-    with _client(access, connect) as client:
+    with connected(access, connect, timeout_s=CONNECT_TIMEOUT_S) as client:
         before: dict[str, bytes] | None = None
         for _ in range(READS_MAX):
             found = dict(_walk(client, "/"))
@@ -47,10 +45,10 @@ def write_znodes(access: ZooKeeperAccess, znodes: Znodes) -> None:
     """
     connect, sets_acl = access.connect, access.sets_acl
     address, _, chroot = connect.partition("/")
-    with _client(access, address) as client:
+    with connected(access, address, timeout_s=CONNECT_TIMEOUT_S) as client:
         if chroot:
             client.ensure_path(f"/{chroot}", acl=acl_of_new("/", sets_acl=sets_acl))
-    with _client(access, connect) as client:
+    with connected(access, connect, timeout_s=CONNECT_TIMEOUT_S) as client:
         if there := [path for path, _ in _walk(client, "/")]:
             raise DeployError(
                 f"{connect} is not empty: it has {len(there)} znodes, such as {there[0]};"
@@ -67,27 +65,6 @@ def write_znodes(access: ZooKeeperAccess, znodes: Znodes) -> None:
                     raise DeployError(f"{connect} refuses a znode: {result!r}")
         if dict(_walk(client, "/")) != dict(znodes):
             raise DeployError(f"{connect} does not hold what was written; delete it and try again")
-
-
-@contextlib.contextmanager
-def _client(access: ZooKeeperAccess, connect: str) -> Iterator[KazooClient]:
-    try:
-        options = client_options(access.security)
-    except SecurityError as error:
-        raise DeployError(f"ZooKeeper {connect}: {error}") from error
-    client = KazooClient(connect, timeout=CONNECT_TIMEOUT_S, **options)
-    try:
-        client.start(timeout=CONNECT_TIMEOUT_S)
-        yield client
-    except KazooTimeoutError as error:
-        raise DeployError(
-            f"ZooKeeper {connect} does not answer within {CONNECT_TIMEOUT_S:g} s"
-        ) from error
-    except KazooException as error:
-        raise DeployError(f"ZooKeeper {connect}: {error!r}") from error
-    finally:
-        client.stop()
-        client.close()
 
 
 def _walk(client: KazooClient, path: str) -> Iterator[tuple[str, bytes]]:

@@ -12,6 +12,7 @@ Reading order:
     restart_turn         whose turn it is to restart brokers, among the hosts of a cluster
     cluster_rights       compares users and ACLs of one cluster with the file, and applies them
     rights_rollout       when `up` applies them in each cluster
+    zookeeper_client     clients of the ZooKeeper of a cluster, for commands
     znode_acls           counts the ACLs of znodes, and changes them to Kafka's or back
     controller_metadata  the partitions of a cluster, as its controller knows them
     down                 `down`: stops everything, with or without a supervisor

@@ -11,16 +11,15 @@ import contextlib
 import logging
 from typing import Final, Protocol
 
-from kazoo.client import KazooClient, KazooState
+from kazoo.client import KazooState
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
-from local_cluster.client.auth.security import SecurityError
 from local_cluster.controller.model.znode_paths import RESTART_TURN
-from local_cluster.controller.zk.kazoo_security import acl_of_new, client_options
+from local_cluster.controller.zk.kazoo_security import acl_of_new
 from topology.deployment.deployment import ClusterView, Deployment
 from topology.deployment.zookeeper_access import ZooKeeperAccess, access_of_broker
-from topology.problems import DeployError
+from topology.operate.zookeeper_client import new_client
 
 PATH: Final = RESTART_TURN
 """Under the cluster's chroot, while a host has the turn; its data is the host's name."""
@@ -71,11 +70,7 @@ class SharedTurn:
         self._connect = access.connect
         self._acl = acl_of_new(PATH, sets_acl=access.sets_acl)
         self._host = host
-        try:
-            options = client_options(access.security)
-        except SecurityError as error:
-            raise DeployError(f"ZooKeeper {access.connect}: {error}") from error
-        self._client = KazooClient(access.connect, timeout=SESSION_TIMEOUT_S, **options)
+        self._client = new_client(access, access.connect, timeout_s=SESSION_TIMEOUT_S)
         self._client.add_listener(self._on_state)
         self._is_ours = False
         """Set to False by kazoo's thread when the session is lost."""

@@ -7,20 +7,18 @@ continued by the next one, and nothing is kept about it.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import InvalidACLError, KazooException, NoAuthError, NoNodeError
-from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.exceptions import InvalidACLError, NoAuthError, NoNodeError
 
-from local_cluster.client.auth.security import SecurityError
 from local_cluster.client.auth.zookeeper_security import ZooKeeperSecurity
 from local_cluster.controller.model.znode_access import SECURE_ROOTS, ZnodeAccess, access_of
-from local_cluster.controller.zk.kazoo_security import acl_for, client_options
+from local_cluster.controller.zk.kazoo_security import acl_for
 from topology.deployment.zookeeper_access import ZooKeeperAccess
+from topology.operate.zookeeper_client import connected
 from topology.problems import DeployError
 
 CONNECT_TIMEOUT_S: Final = 15.0
@@ -61,7 +59,7 @@ def _ignore(_: Counts) -> None:
 
 def count_acls(access: ZooKeeperAccess) -> Counts:
     """Count the ACLs of a cluster's znodes, as its user sees them. Raises DeployError."""
-    with _connected(access.connect, access.security) as client:
+    with connected(access, access.connect, timeout_s=CONNECT_TIMEOUT_S) as client:
         visit = _Visit(client, access.security)
         visit.run(None, _ignore)
         return visit.counts
@@ -74,28 +72,10 @@ def migrate_acls(
 
     Raises DeployError. What was changed until then stays changed.
     """
-    with _connected(access.connect, access.security) as client:
+    with connected(access, access.connect, timeout_s=CONNECT_TIMEOUT_S) as client:
         visit = _Visit(client, access.security)
         visit.run(secure, on_progress)
         return visit.counts
-
-
-@contextlib.contextmanager
-def _connected(connect: str, security: ZooKeeperSecurity) -> Iterator[KazooClient]:
-    try:
-        client = KazooClient(connect, timeout=CONNECT_TIMEOUT_S, **client_options(security))
-    except SecurityError as error:
-        raise DeployError(f"ZooKeeper {connect}: {error}") from error
-    try:
-        client.start(timeout=CONNECT_TIMEOUT_S)
-        yield client
-    except KazooTimeoutError as error:
-        raise DeployError(f"ZooKeeper {connect} does not answer") from error
-    except KazooException as error:
-        raise DeployError(f"ZooKeeper {connect}: {error!r}") from error
-    finally:
-        client.stop()
-        client.close()
 
 
 class _Visit:

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
-from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
-from local_cluster.client.auth.security import SecurityError
 from local_cluster.controller.model.znode_paths import TOPOLOGY_FILE
-from local_cluster.controller.zk.kazoo_security import acl_of_new, client_options
+from local_cluster.controller.zk.kazoo_security import acl_of_new
 from topology.deployment.zookeeper_access import ZooKeeperAccess
+from topology.operate.zookeeper_client import connected
+from topology.problems import DeployError
 from topology.shared_file.generations import (
     Generation,
     NotAGeneration,
@@ -102,20 +102,10 @@ def _client(place: ZooKeeperAccess) -> Iterator[tuple[KazooClient, str]]:
     if not any(_accepts(each) for each in servers.split(",")):
         raise Silent(f"ZooKeeper {servers} does not answer")
     try:
-        options = client_options(place.security)
-    except SecurityError as error:
-        raise Silent(f"ZooKeeper {servers}: {error}") from error
-    client = KazooClient(servers, timeout=RESPONSE_TIMEOUT_S, **options)
-    try:
-        client.start(timeout=RESPONSE_TIMEOUT_S)
-        yield client, f"/{chroot}{PATH}" if chroot else PATH
-    except KazooTimeoutError as error:
-        raise Silent(f"ZooKeeper {servers} does not answer in {RESPONSE_TIMEOUT_S:g} s") from error
-    except KazooException as error:
-        raise Silent(f"ZooKeeper {servers}: {error!r}") from error
-    finally:
-        client.stop()
-        client.close()
+        with connected(place, servers, timeout_s=RESPONSE_TIMEOUT_S) as client:
+            yield client, f"/{chroot}{PATH}" if chroot else PATH
+    except DeployError as error:
+        raise Silent(str(error)) from error
 
 
 def _accepts(server: str) -> bool:
