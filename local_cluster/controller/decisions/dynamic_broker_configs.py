@@ -123,7 +123,7 @@ def check_broker_configs(configs: Mapping[str, str], *, for_all: bool) -> None:
         " prefix",
     )
     for name, value in configs.items():
-        definition = DYNAMIC_BROKER_CONFIGS.get(base_name(name)) or kafkas.get(_base_name(name))
+        definition = DYNAMIC_BROKER_CONFIGS.get(name) or kafkas.get(_without_listener(name))
         if definition is not None and (refusal := definition.refusal(value, name)) is not None:
             raise KafkaError(ErrorCode.invalid_request, refusal)
     if for_all:
@@ -185,14 +185,14 @@ def _is_fixed(name: str) -> bool:
     return name in KNOWN_BROKER_CONFIGS if config is None else not config.is_dynamic
 
 
-def _base_name(name: str) -> str:
+def _without_listener(name: str) -> str:
     """Return the name without the prefix of a listener."""
     found = _LISTENER_PREFIX.fullmatch(name)
     return name if found is None else found.group(1)
 
 
 def _is_per_broker(name: str) -> bool:
-    return _PER_BROKER.fullmatch(name) is not None and _base_name(name) not in CLUSTER_WIDE
+    return _PER_BROKER.fullmatch(name) is not None and _without_listener(name) not in CLUSTER_WIDE
 
 
 def _why_unused(name: str) -> str:
