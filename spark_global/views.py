@@ -157,20 +157,17 @@ def create_views(
     decoding: Decoding | None = None,
     *,
     by_connector: bool = False,
-    is_for_query_alone: bool = False,
 ) -> list[str]:
     """Create the views that a query mentions, or all views; return their names.
 
     Each view costs a start of Python on the driver, so only the needed ones are created. With a
     `past` the views of topics have its cut, and there are no others. With a `decoding` there are
     also `decoded_<topic>` and `rejects_<topic>`. `by_connector` reads records with Spark's Kafka
-    connector. `is_for_query_alone` leaves out records and columns that the query does not need, as
-    `create_views_for`. Raises KafkaError, CutRefusedError, SchemaFileError and
-    ConnectorRefusedError.
+    connector. Raises KafkaError, CutRefusedError, SchemaFileError and ConnectorRefusedError.
     """
     mentioned = mention(global_topics(aggregate), query, decoding, has_past=past is not None)
     loads = _Loads(session, aggregate, past, by_connector, {})
-    _create(mentioned, loads, query if is_for_query_alone else None)
+    _create(mentioned, loads, None)
     return mentioned.wanted
 
 
