@@ -6,6 +6,7 @@ Reading order:
     columns       columns of decoded records
     table_state   what a table and its snapshots say about their records (pure)
     deciding      whether a batch may be committed (pure)
+    replacing     a snapshot in which files replace others
     staging       stages a batch as one snapshot
     table_writer  takes a table over, and commits batches to it
     packing       which ranges one Spark task writes (pure)

@@ -35,6 +35,7 @@ from tenacity import (
 )
 
 from spark_global.iceberg.catalogues import UNREACHABLE
+from spark_global.iceberg.replacing import replace_files
 from spark_global.iceberg.table_state import SnapshotKind, snapshot_properties
 from spark_global.iceberg.table_writer import check_table
 from spark_global.kept.open_files import COMPRESSION
@@ -154,7 +155,7 @@ def _commit_once(
                 described[each.new] = found
         transaction = table.transaction()
         says = snapshot_properties(state, SnapshotKind.COMPACTION)
-        with transaction.update_snapshot(snapshot_properties=says).overwrite() as snapshot:
+        with replace_files(transaction, says) as snapshot:
             for each in wanted:
                 for path in each.old:
                     snapshot.delete_data_file(live[path].file)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pyiceberg.io.pyarrow import parquet_file_to_data_file
 from pyiceberg.table import FileScanTask, Table, Transaction
 
+from spark_global.iceberg.replacing import replace_files
 from spark_global.iceberg.table_state import SnapshotKind, TableState
 from spark_global.kept.said import SourceRange, Through
 from spark_global.streaming.positions import StreamPositions
@@ -60,7 +61,7 @@ def stage_rewrite(
     live = files_of_buckets(table)
     transaction = table.transaction()
     transaction.set_properties(after.properties())
-    with transaction.update_snapshot(snapshot_properties=says).overwrite() as snapshot:
+    with replace_files(transaction, says) as snapshot:
         for bucket, path in batch.replaced.items():
             old = live.get(bucket)
             if (None if old is None else old.file.file_path) != path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.expressions import visitors
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, Transaction
 
@@ -261,6 +263,23 @@ def test_a_compaction_beside_a_running_writer_is_exact(
     again = commit_rewritten(catalogue, NAME, [done])
     assert (again.files_before, again.files_after) == (6, 1)
     assert in_table(catalogue) == list(range(75))
+
+
+def test_manifests_are_judged_beside_each_other(
+    catalogue: Catalog, writer: TableWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_small_files(writer)
+    writer.commit(batch_of(writer.table, at(66), range(66, 190)))
+    done = rewritten(catalogue.load_table(NAME))
+    visit = visitors.visit
+
+    def visit_late(expression: Any, visitor: Any) -> Any:
+        time.sleep(0.005)  # long enough for the other threads to begin
+        return visit(expression, visitor)
+
+    monkeypatch.setattr(visitors, "visit", visit_late)
+    assert commit_rewritten(catalogue, NAME, [done]).files_before == 6
+    assert in_table(catalogue) == list(range(190))
 
 
 def test_of_two_compactions_of_the_same_files_one_counts(
