@@ -15,4 +15,5 @@ Reading order:
     metrics         Prometheus metrics
     web             the HTTP API and a page
     service         starts and stops all of it
+    process         the command line, signals, the exit code
 """

@@ -2,7 +2,7 @@
 
 Guarantees: the ready file is written atomically when every map was read to its end, and removed by
 a clean stop. A failure of a loop ends the service, so that its supervisor sees it.
-Not here: signals and the command line (`__main__`).
+Not here: signals and the command line (`process`).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from local_cluster.address_limits import parse_overrides
+from local_cluster.kafka_configs.address_limits import parse_overrides
 from local_cluster.kafka_configs.definition import ConfigType
 from local_cluster.kafka_configs.table import kafka_configs
 from local_cluster.log.config.topic_configs import TOPIC_CONFIGS

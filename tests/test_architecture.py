@@ -27,6 +27,7 @@ COUNTERS = "local_cluster.counters"
 JSON = "local_cluster.foreign_json"
 TEXT = "local_cluster.prometheus_text"
 SYSTEMD = "local_cluster.systemd"
+STARTING = "local_cluster.starting"
 HTTP = "local_cluster.http_security"
 BASE = tuple(f"local_cluster.{name}" for name in ("backoff", "clock", "network", "periodic"))
 LEVELS = "local_cluster.log_levels"
@@ -40,6 +41,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     TEXT: (),
     JSON: (),
     SYSTEMD: (),
+    STARTING: (),
     CLIENT: WIRE,
     CONFIGS: WIRE,
     LOG: ("local_cluster.clock", CONFIGS, *WIRE),
@@ -106,8 +108,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "local_cluster": ("local_cluster",),
     FORMATS: (JSON, *WIRE, f"{HTTP}.addresses"),
-    "mirror_maker": (*WIRE, CLIENT, HTTP, JSON, TEXT, SYSTEMD, *LOGGING),
-    "aggregator": (*WIRE, CLIENT, FORMATS, HTTP, JSON, SYSTEMD, *LOGGING),
+    "mirror_maker": (*WIRE, CLIENT, HTTP, JSON, TEXT, STARTING, SYSTEMD, *LOGGING),
+    "aggregator": (*WIRE, CLIENT, FORMATS, HTTP, JSON, STARTING, SYSTEMD, *LOGGING),
     "spark_global": (*WIRE, CLIENT, FORMATS),
     "topology": PACKAGES,
 }

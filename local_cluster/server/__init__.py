@@ -2,7 +2,8 @@
 
 Reading order:
 
-    broker               the process: what it is made of, start and stop
+    process              the command line, signals, the exit code
+    broker               what it is made of, start and stop
     listeners            its sockets, and the connections that they accept
     accept               which connections are accepted, and how many
     connection           one client connection

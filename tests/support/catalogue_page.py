@@ -28,7 +28,6 @@ from topology.operate.down import down
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "operations" / "spark-catalogue.md"
 AGGREGATE: Final = "nyc"
-START: Final = "from topology.main import main; main()"
 ROWS_MAX: Final = 5
 CELL_CHARS_MAX: Final = 48
 HEAD: Final = """# The catalogue's answers
@@ -46,7 +45,7 @@ def main() -> int:
         state = StateDir(path / "state")
         try:
             options = ["--keep", "--state-dir", str(state.path), "--out", str(path / "out")]
-            subprocess.run([sys.executable, "-c", START, "demo", *options], check=True)
+            subprocess.run([sys.executable, "-m", "topology", "demo", *options], check=True)
             aggregate = aggregate_view(read_deployment(state), AGGREGATE)
             with open_session() as session:
                 text = HEAD + "".join(sections(session, aggregate))

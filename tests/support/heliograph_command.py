@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 COMMAND_TIMEOUT_S = 240.0
-PROGRAM = "from topology.main import main; main()"
 
 
 class HeliographCommand:
@@ -39,7 +38,7 @@ class HeliographCommand:
         self, arguments: tuple[str, ...], code: int | None
     ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, *arguments, *self.options],
+            [sys.executable, "-m", "topology", *arguments, *self.options],
             cwd=Path(__file__).resolve().parents[2],
             capture_output=True,
             text=True,

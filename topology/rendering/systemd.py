@@ -29,7 +29,7 @@ UNITS: Final = "etc/systemd/system"
 USER: Final = "heliograph"
 WATCHDOG_S: Final = 30
 FENCED_EXIT_CODE: Final = 3
-"""A mirror worker whose id another process has; a restart would fence that one (__main__.py)."""
+"""A mirror worker whose id another process has; a restart would fence that one (process.py)."""
 
 
 def state_directory(name: str) -> Path:

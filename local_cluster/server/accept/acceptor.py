@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from local_cluster.address_limits import plain_address
 from local_cluster.counters.listener import ListenerCounters
+from local_cluster.kafka_configs.address_limits import plain_address
 from local_cluster.server.accept.admission import Admission, Refusal
 
 BACKLOG: Final = 512

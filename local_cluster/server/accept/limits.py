@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from local_cluster.address_limits import parse_overrides
 from local_cluster.broker_configs import listener_config
+from local_cluster.kafka_configs.address_limits import parse_overrides
 from local_cluster.quotas.windowed_rate import WINDOW_MS_DEFAULT, WINDOWS_DEFAULT
 
 UNLIMITED: Final = (1 << 31) - 1

@@ -133,7 +133,10 @@ def running_mirror(
     program = ["-m", "mirror_maker"]
     if machine is not None:
         told = f"import socket; socket.gethostname = lambda: {machine!r}"
-        program = ["-c", f"{told}; import mirror_maker.__main__ as m; raise SystemExit(m.main())"]
+        program = [
+            "-c",
+            f"{told}; import mirror_maker.worker.process as m; raise SystemExit(m.main())",
+        ]
     settings = MirrorSettings(
         worker_id=worker_id,
         http_host="127.0.0.1" if machine is None else "0.0.0.0",

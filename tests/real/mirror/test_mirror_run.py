@@ -22,7 +22,6 @@ pytestmark = pytest.mark.real
 
 WAIT_SECONDS_MAX = 240.0
 AT = TopicPartition("orders", 0)
-RUN = "from topology.main import main; main()"
 
 
 async def test_properties_of_mirror_maker_2_are_run(zookeeper: str, tmp_path: Path) -> None:
@@ -39,7 +38,7 @@ async def test_properties_of_mirror_maker_2_are_run(zookeeper: str, tmp_path: Pa
         log = tmp_path / "run.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [sys.executable, "-c", RUN, "mirror", "run", "--mm2", str(file)],
+                [sys.executable, "-m", "topology", "mirror", "run", "--mm2", str(file)],
                 stdout=output,
                 stderr=output,
                 cwd=Path(__file__).parents[3],

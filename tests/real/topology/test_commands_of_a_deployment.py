@@ -55,11 +55,10 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeliographComm
 
 
 def produce(command: HeliographCommand, cluster: str, topic: str, *values: str) -> None:
-    program = "from topology.main import main; main()"
     words = ["produce", topic, "-c", cluster, *command.options]
     text = "".join(f"{value}\n" for value in values)
     done = subprocess.run(
-        [sys.executable, "-c", program, *words],
+        [sys.executable, "-m", "topology", *words],
         input=text,
         text=True,
         capture_output=True,

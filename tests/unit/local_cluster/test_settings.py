@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import local_cluster
-from local_cluster.__main__ import EXIT_BAD_SETTINGS
 from local_cluster.broker_configs import KNOWN_BROKER_CONFIGS
+from local_cluster.server.process import EXIT_BAD_SETTINGS
 from local_cluster.settings import (
     BrokerSettings,
     Listener,

@@ -105,7 +105,7 @@ async def test_an_exporter_that_is_not_installed_stops_the_worker_at_once(
 
 def test_opentelemetry_is_not_loaded_where_no_link_wants_spans() -> None:
     program = (
-        "import sys, mirror_maker.__main__\n"
+        "import sys, mirror_maker.worker.process\n"
         "assert not any(name.startswith('opentelemetry') for name in sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

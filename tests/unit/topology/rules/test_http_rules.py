@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-import aggregator.__main__
-import local_cluster.__main__
-import mirror_maker.__main__
+import aggregator.process
+import local_cluster.server.process
+import mirror_maker.worker.process
 from aggregator.settings import WorkerPlace
 from aggregator.settings import parse_settings as parse_aggregator
 from local_cluster.client.auth.security import Secret
@@ -131,9 +131,9 @@ def test_a_daemon_does_not_start_on_an_open_port_that_others_reach(
 ) -> None:
     deployment = deployed(tmp_path, text_of())
     for key, main in (
-        ("broker-jfk-1", local_cluster.__main__.main),
-        ("mirror-nyc", mirror_maker.__main__.main),
-        ("aggregator-nyc", aggregator.__main__.main),
+        ("broker-jfk-1", local_cluster.server.process.main),
+        ("mirror-nyc", mirror_maker.worker.process.main),
+        ("aggregator-nyc", aggregator.process.main),
     ):
         file = tmp_path / f"{key}.json"
         text = settings_text(deployment, key)

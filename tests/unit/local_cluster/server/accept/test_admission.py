@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from local_cluster.address_limits import plain_address
 from local_cluster.broker_configs import find_problem, is_known, listener_config
+from local_cluster.kafka_configs.address_limits import plain_address
 from local_cluster.quotas.quota_keys import CONNECTION_CREATION_RATE
 from local_cluster.server.accept.admission import RATES_MAX, Admission
 from local_cluster.server.accept.limits import ConnectionLimits
