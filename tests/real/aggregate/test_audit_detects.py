@@ -225,6 +225,7 @@ def test_a_dropped_and_a_doubled_record_are_named(tmp_path: Path) -> None:
     assert left_behind(tmp_path) == []
 
 
+@pytest.mark.long
 def test_a_failure_in_the_middle_stops_everything_and_is_told(tmp_path: Path) -> None:
     run = run_demo_process("fail", tmp_path)
     assert run.code == EXIT_BAD

@@ -36,7 +36,7 @@ Peers = tuple[str, str]
 
 @pytest.fixture(
     params=[
-        "own->own",
+        pytest.param("own->own", marks=pytest.mark.long),
         pytest.param("own->kafka", marks=pytest.mark.oracle),
         pytest.param("kafka->own", marks=pytest.mark.oracle),
         pytest.param("container->own", marks=pytest.mark.docker),

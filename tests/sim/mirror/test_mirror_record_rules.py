@@ -112,12 +112,14 @@ def _check_rules_were_applied(worker: SimWorker) -> None:
     assert batches[CopyPath.RULES] == sum(batches.values()) > 8
 
 
-@pytest.mark.parametrize("seed", [2, pytest.param(1, marks=pytest.mark.long)])
-def test_killed_at_every_step_with_a_filter_and_transforms(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "batches"), [(2, 12), pytest.param(1, 25, marks=pytest.mark.long)]
+)
+def test_killed_at_every_step_with_a_filter_and_transforms(seed: int, batches: int) -> None:
     kill_at_every_step(
         lambda: RulesWorld(seed),
-        batches=25,
-        batches_later=10,
+        batches=batches,
+        batches_later=batches // 2,
         check_undisturbed=_check_rules_were_applied,
     )
 
