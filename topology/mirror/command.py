@@ -5,8 +5,9 @@ Commands import what they need when they run, to keep start-up short.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -28,6 +29,8 @@ from topology.mirror.repair import repair
 
 if TYPE_CHECKING:
     from topology.model import Topology
+
+Response = TypeVar("Response")
 
 NamedLink = Annotated[str, typer.Option("--link", help="Name of the link.")]
 TopicOption = Annotated[
@@ -230,14 +233,21 @@ def retry(
     state_dir: StateDirOption = None,
 ) -> None:
     """Retry stopped partitions now: of a link, of a topic, or one partition."""
-    document = _post("retry", link, deployment, state_dir, topic=topic, partition=partition)
+    from topology.mirror.worker_http import post_to_all
+
+    # The partitions of a link are spread over its workers, and each knows only its own.
+    values = {"topic": topic, "partition": partition}
+    responses = _send(post_to_all, "retry", link, deployment, state_dir, values)
+    retried = [at for response in responses.given for at in response["retried"]]
     if output is Output.json:
-        print_json(document)
-        return
-    for at in document["retried"]:
-        typer.echo(f"{link}: retried: {at['topic']}-{at['partition']}")
-    if not document["retried"]:
-        typer.echo(f"{link}: no partition of it is stopped")
+        print_json({"retried": retried})
+    else:
+        for at in retried:
+            typer.echo(f"{link}: retried: {at['topic']}-{at['partition']}")
+        if not retried:
+            typer.echo(f"{link}: no partition of it is stopped")
+    if responses.failures:
+        fail("not every worker responded", [f"  {each}" for each in responses.failures])
 
 
 def _control(
@@ -249,7 +259,9 @@ def _control(
     **values: object,
 ) -> None:
     """Change the controls of a link, and show all that are in effect."""
-    controls = _post(action, link, deployment, state_dir, **values)
+    from topology.mirror.worker_http import post
+
+    controls = _send(post, action, link, deployment, state_dir, values)
     if output is Output.json:
         print_json(controls)
         return
@@ -263,16 +275,16 @@ def _control(
             typer.echo(f"{link}: {side}: {f'{rate} bytes per second' if rate else 'no limit'}")
 
 
-def _post(
+def _send(
+    send: Callable[..., Response],
     action: str,
     link: str,
     deployment: str | None,
     state_dir: Path | None,
-    **values: object,
-) -> dict[str, Any]:
-    """Return the worker's response; end the command without one."""
+    values: Mapping[str, object],
+) -> Response:
+    """Return what `send` of worker_http.py returns; end the command without a response."""
     from topology.deployment.deployment import read_deployment
-    from topology.mirror.worker_http import post
     from topology.problems import DeployError
     from topology.status.process_http import CallFailed
 
@@ -280,7 +292,7 @@ def _post(
         fail("a partition needs its --topic", code=EXIT_USAGE)
     try:
         found = read_deployment(find_deployment(deployment, state_dir))
-        return post(found, link, action, **values)
+        return send(found, link, action, **values)
     except DeployError as error:
         fail(str(error), error.details)
     except CallFailed as error:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from topology.deployment.deployment import Deployment
+from topology.deployment.deployment import Daemon, Deployment
 from topology.problems import unknown_name
 from topology.status.process_http import CallFailed, JsonObject, NotRunning, call, url_of_daemon
 
@@ -16,6 +17,37 @@ def post(deployment: Deployment, link: str, action: str, **values: object) -> Js
     Raises CallFailed.
     """
     return _call(deployment, link, "POST", f"{action}?{_query(link, values)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Responses:
+    """What the workers of a link responded to one request."""
+
+    given: tuple[JsonObject, ...]
+    failures: tuple[CallFailed, ...]
+    """Of workers that may run, and from which no response came."""
+
+
+def post_to_all(deployment: Deployment, link: str, action: str, **values: object) -> Responses:
+    """Send `POST /<action>` to every worker of the link. Raises CallFailed if none responds.
+
+    A worker of this host that does not run copies nothing. Beside another one it is no failure.
+    """
+    path = f"{action}?{_query(link, values)}"
+    given: list[JsonObject] = []
+    failures: list[CallFailed] = []
+    stopped: list[CallFailed] = []
+    for daemon in _workers(deployment, link):
+        named = f"worker {daemon.key} of link {link}"
+        try:
+            given.append(call(deployment, *_place(deployment, daemon, named), "POST", path))
+        except NotRunning as error:
+            (failures if daemon in deployment.elsewhere else stopped).append(error)
+        except CallFailed as error:
+            failures.append(error)
+    if not given:
+        raise (failures + stopped)[0]
+    return Responses(tuple(given), tuple(failures))
 
 
 def get(deployment: Deployment, link: str, name: str, **values: object) -> JsonObject:
@@ -48,22 +80,31 @@ def _call(deployment: Deployment, link: str, method: str, path: str) -> JsonObje
 
     A worker of another host is asked if other hosts reach its HTTP. Raises CallFailed.
     """
-    view = next((each for each in deployment.links if each.name == link), None)
-    if view is None:
-        raise CallFailed(unknown_name("link", link, [each.name for each in deployment.links]))
     failures: list[CallFailed] = []
-    for key in dict.fromkeys((view.daemon, *view.workers)):
-        daemon = deployment.daemon(key)
+    for daemon in _workers(deployment, link):
         named = f"the worker of link {link}"
         try:
-            url = url_of_daemon(deployment, daemon, named)
+            place = _place(deployment, daemon, named)
         except CallFailed as error:  # it got no request, so another one may
             failures.append(error)
             continue
-        if daemon in deployment.elsewhere:
-            named += f" on {daemon.host}"
         try:
-            return call(deployment, url, named, method, path)
+            return call(deployment, *place, method, path)
         except NotRunning as error:
             failures.append(error)
     raise failures[0]
+
+
+def _workers(deployment: Deployment, link: str) -> Iterator[Daemon]:
+    """Yield the workers of the link, that of this host first. Raises CallFailed without a link."""
+    view = next((each for each in deployment.links if each.name == link), None)
+    if view is None:
+        raise CallFailed(unknown_name("link", link, [each.name for each in deployment.links]))
+    for key in dict.fromkeys((view.daemon, *view.workers)):
+        yield deployment.daemon(key)
+
+
+def _place(deployment: Deployment, daemon: Daemon, named: str) -> tuple[str, str]:
+    """Return the URL of a worker, and its name with that of its host. Raises CallFailed."""
+    where = f" on {daemon.host}" if daemon in deployment.elsewhere else ""
+    return url_of_daemon(deployment, daemon, named), named + where

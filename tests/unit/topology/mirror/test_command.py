@@ -285,3 +285,22 @@ def test_workers_whose_http_other_hosts_cannot_reach_are_named(
         "the worker of link a-b runs on host-1, and other hosts cannot reach its HTTP; ask there"
         in output
     )
+
+
+def test_every_worker_retries(worker: list[str], tmp_path: Path) -> None:
+    elsewhere(tmp_path, address_of(tmp_path), address_of(tmp_path))
+    code, output = run(tmp_path, "retry", "--link", "a-b", "-o", "json")
+    assert (code, worker) == (0, ["/retry?link=a-b"] * 2)
+    assert json.loads(output) == {"retried": RETRIED["retried"] * 2}
+
+
+def test_a_worker_that_does_not_retry_is_named(worker: list[str], tmp_path: Path) -> None:
+    elsewhere(tmp_path, None, address_of(tmp_path))
+    code, output = run(tmp_path, "retry", "--link", "a-b")
+    assert (code, len(worker)) == (1, 1)
+    assert output.splitlines() == [
+        "a-b: retried: t-1",
+        "a-b: retried: t-3",
+        "heliograph: not every worker responded",
+        "  worker m1 of link a-b runs on host-1, and other hosts cannot reach its HTTP; ask there",
+    ]
