@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from spark_global.views import Aggregate, global_topics
-from tests.support.heliograph_command import PROGRAM, HeliographCommand, pids
+from tests.support.heliograph_command import HeliographCommand, pids
 from tests.support.quiet_ports import quiet_ports
 from topology.deployment.aggregate_view import aggregate_view
 from topology.deployment.deployment import read_deployment
@@ -76,7 +76,7 @@ def deployed(directory: Path, partitions: int) -> Iterator[Deployed]:
             broker_pids=_of(status, "broker"),
         )
         create = ["topic", "create", TOPIC, "--bootstrap", running.source_bootstrap]
-        subprocess.run([sys.executable, "-c", PROGRAM, *create], check=True, capture_output=True)
+        subprocess.run([sys.executable, "-m", "topology", *create], check=True, capture_output=True)
         _wait_for_copy(running.aggregate)
         yield running
     finally:

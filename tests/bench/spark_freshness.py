@@ -29,7 +29,6 @@ from tests.bench.raw_client import connected
 from tests.bench.spark_deployment import AGGREGATE, START_SECONDS_MAX, TOPIC, Deployed, deployed
 from tests.bench.spark_load import RECORDS_PER_BATCH, VALUE_BYTES, make_batches
 from tests.bench.spark_model import TRIGGER_SECONDS, Freshness, SparkScale
-from tests.support.heliograph_command import PROGRAM
 
 CODEC: Final = "lz4"
 TABLE: Final = (AGGREGATE, f"global_{TOPIC}")
@@ -176,7 +175,7 @@ def _job(processes: Deployed, directory: Path, partitions: int) -> Iterator[Runn
     with log.open("wb") as output:
         job = subprocess.Popen(
             [
-                *(sys.executable, "-c", PROGRAM, "spark", "materialize", TABLE[1], str(tables)),
+                *(sys.executable, "-m", "topology", "spark", "materialize", TABLE[1], str(tables)),
                 *("--to", "iceberg", "--trigger", str(TRIGGER_SECONDS)),
                 *("--master", "local[2]", "--state-dir", str(command.state_dir)),
                 str(command.file),

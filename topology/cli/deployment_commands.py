@@ -30,12 +30,10 @@ from topology.cli.command_line import (
 )
 
 if TYPE_CHECKING:
-    from topology.cli.show import UpProgress
     from topology.deployment.plan import Step
     from topology.deployment.state_dir import StateDir
     from topology.operate.up import Up
     from topology.problems import DeployError
-    from topology.shared_file.acting import FileAgreement
     from topology.shared_file.agreement import FileState
 
 FOREGROUND_POLL_S = 1.0
@@ -152,7 +150,8 @@ def up(
                 timeout_s=timeout_s,
                 abandon_replicas=abandon_replicas,
                 keep_rights=not agreement.may_delete_rights,
-                on_plan=lambda steps: _begin(progress, agreement, steps),
+                on_plan=lambda steps: progress.plan(deployment.name, steps),
+                on_checked=agreement.claim,
                 on_status=progress.status,
                 on_roll=progress.roll,
                 on_rights=progress.rights,
@@ -170,12 +169,6 @@ def up(
         _stay(state)
     elif not result.is_well:
         raise typer.Exit(EXIT_UNHEALTHY)
-
-
-def _begin(progress: UpProgress, agreement: FileAgreement, steps: list[Step]) -> None:
-    """Show the steps, and tell the other hosts of the file, when `up` has made its checks."""
-    progress.plan(agreement.deployment.name, steps)
-    agreement.claim()
 
 
 def _refuse(error: DeployError) -> NoReturn:

@@ -82,6 +82,7 @@ def up(
     abandon_replicas: bool = False,
     keep_rights: bool = False,
     on_plan: Callable[[list[Step]], None] = lambda steps: None,
+    on_checked: Callable[[], None] = lambda: None,
     on_status: Callable[[dict[str, Any]], None] = lambda status: None,
     on_roll: Callable[[Sequence[str]], None] = lambda reasons: None,
     on_rights: Callable[[str, Sequence[RightsChange]], None] = lambda cluster, changes: None,
@@ -93,11 +94,14 @@ def up(
     replicas, unless `abandon_replicas` gives these up. With `keep_rights` no user and no ACL is
     deleted.
 
+    `on_checked` is called between the checks and the first change, and may raise DeployError.
+
     `up` also returns if everything runs except links that wait for an operator (paused links, or
     stopped partitions). The status is `degraded` then. It is `waiting` if everything runs except
     what waits for other hosts.
     """
     live, steps = _checked(deployment, state, on_plan, abandon_replicas=abandon_replicas)
+    on_checked()
     before = read_deployment(state) if state.exists() else None
     try:
         state.create()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 import uuid
@@ -18,7 +19,7 @@ from kazoo.client import KazooClient
 from local_cluster.client.auth.security import Secret
 from local_cluster.client.auth.zookeeper_security import NO_ZOOKEEPER_USER, ZooKeeperSecurity
 from tests.real.topology.test_hosts import Host
-from tests.support.heliograph_command import PROGRAM, HeliographCommand, pids
+from tests.support.heliograph_command import HeliographCommand, pids
 from tests.support.quiet_ports import quiet_ports
 from topology.deployment.zookeeper_access import ZooKeeperAccess
 from topology.shared_file.generations import Generation
@@ -47,7 +48,7 @@ clusters:
     brokers: [{{id: 1, host: 127.0.1.2, port: {2}}}]
     config: {{num.partitions: 1}}
 """
-KILLED_BEFORE_ITS_NOTE = f"""\
+KILLED_BEFORE_ITS_NOTE = """\
 import os, signal
 from topology.shared_file import agreement
 write = agreement.write_seen
@@ -56,7 +57,8 @@ def write_or_die(state, seen):
         os.kill(os.getpid(), signal.SIGKILL)
     write(state, seen)
 agreement.write_seen = write_or_die
-{PROGRAM}
+from topology.main import main
+main()
 """
 
 
@@ -97,6 +99,15 @@ def test_edits_of_two_hosts_follow_one_another_or_conflict(hosts: tuple[Host, Ho
 
     edit(second, "nyc", 2)
     assert second.command.run("plan", *part(second))["file"]["state"] == "advance"
+    with socket.create_server((second.name, 0)) as taken:
+        text = second.command.file.read_text()
+        more = f"{{id: 2, host: {second.name}, port: {taken.getsockname()[1]}}}]"
+        one, _, rest = text.rpartition("}]")
+        second.command.file.write_text(f"{one}}}, {more}{rest}")
+        refusal = second.command.complain("up", *part(second))
+        assert "some ports cannot be used; nothing was started" in refusal
+        assert standing(first.command.run("status")) == ("same", 1, of_first)
+        second.command.file.write_text(text)
     up = second.up()
     assert standing(up) == ("same", 2, of_second)
     running_second = pids(up)

@@ -18,7 +18,7 @@ from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
 from aiokafka.helpers import create_ssl_context
 
 from tests.support.authority import Authority
-from tests.support.heliograph_command import PROGRAM, HeliographCommand, pids
+from tests.support.heliograph_command import HeliographCommand, pids
 from tests.support.quiet_ports import quiet_ports, quiet_range
 
 pytestmark = pytest.mark.real
@@ -85,7 +85,7 @@ def secured(tmp_path: Path) -> Iterator[Secured]:
 
 def produce(command: HeliographCommand, cluster: str, *values: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, "produce", "flights", "-c", cluster, *command.options],
+        [sys.executable, "-m", "topology", "produce", "flights", "-c", cluster, *command.options],
         input="".join(f"{value}\n" for value in values),
         text=True,
         capture_output=True,

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.heliograph_command import COMMAND_TIMEOUT_S, PROGRAM, HeliographCommand, pids
+from tests.support.heliograph_command import COMMAND_TIMEOUT_S, HeliographCommand, pids
 from tests.support.quiet_ports import quiet_ports
 from tests.support.scraping import get_json
 
@@ -136,7 +136,7 @@ clusters: [{{name: jfk, brokers: [{{id: 1, port: {jfk}}}]}}]
     )
     arguments = ("up", str(command.file), "--foreground", *command.options)
     stays = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *arguments],
+        [sys.executable, "-m", "topology", *arguments],
         cwd=Path(__file__).resolve().parents[3],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -24,7 +24,7 @@ from local_cluster.client.admin.scram_users import ScramChange, alter_scram_user
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.client.reader import read_topic
-from tests.support.heliograph_command import PROGRAM, HeliographCommand, pids
+from tests.support.heliograph_command import HeliographCommand, pids
 from tests.support.quiet_ports import quiet_ports
 from tests.support.replicas import IdempotentProducer, eventually
 from topology.deployment.state_dir import StateDir
@@ -65,7 +65,7 @@ class Closed(HeliographCommand):
         """Roll the brokers; kill the first `up` when the first broker has ended."""
         log = StateDir(self.state_dir).log_file("supervisor")
         seen = len(ENDED.findall(log.read_text()))
-        argv = [sys.executable, "-c", PROGRAM, "up", str(self.file), *self.options]
+        argv = [sys.executable, "-m", "topology", "up", str(self.file), *self.options]
         with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
             await eventually(lambda: len(ENDED.findall(log.read_text())) > seen)
             first.kill()
