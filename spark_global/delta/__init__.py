@@ -2,9 +2,7 @@
 
 Reading order:
 
-    deciding      whether a batch may be committed (pure)
     columns       the columns of a table, from those of the view (pure)
-    checkpoint    what the query's checkpoint says about a batch
     file_writing  the Parquet files of a batch, written by Spark's tasks
     table_writer  creates a table, and commits batches to it
     keeping       the query: write, then commit

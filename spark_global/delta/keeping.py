@@ -21,11 +21,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from local_cluster.wire.errors import KafkaError
 from spark_global.cut.statements import StatementReader
-from spark_global.delta.checkpoint import planned_batch, query_id_of
 from spark_global.delta.columns import ColumnsRefusedError, table_schema
-from spark_global.delta.deciding import BatchRefusedError
 from spark_global.delta.file_writing import FileTarget, write_batch
 from spark_global.delta.table_writer import DeltaWriter, TableRefusedError, check_table
+from spark_global.kept.batches import BatchRefusedError
+from spark_global.kept.checkpoint import planned_batch, query_id_of
 from spark_global.kept.completeness import Completeness
 from spark_global.kept.folders import FolderRefusedError, table_folder
 from spark_global.kept.said import KIND, Through, said_of_batch, with_news

@@ -1,4 +1,4 @@
-"""Creates a Delta table, and commits batches to it. Shell over `deciding.py`.
+"""Creates a Delta table, and commits batches to it. Shell over `kept/batches.py`.
 
 Guarantees: a batch is in the table once, whatever happens to this writer or to its answers. A
 writer that was replaced cannot commit, however late it wakes up.
@@ -28,8 +28,8 @@ from tenacity import (
 )
 
 from spark_global.delta.columns import ColumnsRefusedError, missing_columns
-from spark_global.delta.deciding import Batch, Held, Verdict, decide_commit
 from spark_global.delta.file_writing import WrittenFile
+from spark_global.kept.batches import Batch, Held, Verdict, decide_commit
 from spark_global.kept.said import COMPLETE_THROUGH, Through, decode_complete
 
 VIEW: Final = "heliograph.view"

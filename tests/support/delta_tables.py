@@ -10,9 +10,9 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from spark_global.delta.columns import table_schema
-from spark_global.delta.deciding import Batch
 from spark_global.delta.file_writing import REPORT, FileTarget, WrittenFile, write_rows
 from spark_global.delta.table_writer import DeltaWriter
+from spark_global.kept.batches import Batch
 from tests.support.iceberg_tables import at, rows_of
 
 PARTITIONS = ("datacenter", "hour")

@@ -12,10 +12,10 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from spark_global.delta.columns import ColumnsRefusedError
-from spark_global.delta.deciding import Batch, BatchRefusedError
 from spark_global.delta.keeping import check_folder
 from spark_global.delta.maintaining import compact_table, delete_unreferenced, run_upkeep
 from spark_global.delta.table_writer import DeltaWriter, TableRefusedError
+from spark_global.kept.batches import Batch, BatchRefusedError
 from spark_global.kept.folders import FolderRefusedError, table_folder
 from spark_global.kept.said import COMPLETE_THROUGH, Through, complete_text
 from tests.support.delta_tables import SCHEMA, files_of, numbered, offsets_in, writer_of

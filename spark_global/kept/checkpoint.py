@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from spark_global.delta.deciding import Batch
+from spark_global.kept.batches import Batch
 from spark_global.streaming.checkpoint import read_positions
 from spark_global.streaming.positions import StreamPositions
 

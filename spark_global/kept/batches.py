@@ -1,9 +1,9 @@
-"""Whether a batch may be committed to a Delta table. Pure.
+"""Whether a batch of a streaming query may be committed to a table. Pure.
 
-A commit has two `txn` actions: the number of the batch under the id of the query, and a hash of the
-positions after it under `ID/positions`. Both are read from the version of the table that the commit
-is based on. The commit creates the next version and no later one. So of two commits with one base
-only one succeeds, whoever sends it and however late it arrives.
+A table has the number of its newest batch, and a hash of the positions after it: two `txn` actions
+of a Delta table, properties of an Iceberg table. Both are read from the version of the table that
+the commit is based on. The commit creates the next version and no later one. So of two commits with
+one base only one succeeds, whoever sends it and however late it arrives.
 
     the table's batch   its positions      verdict
     none                                   COMMIT batch 0, refuse any other
@@ -79,8 +79,8 @@ def decide_commit(held: Held | None, batch: Batch) -> Verdict:
 
 
 def positions_number(positions: StreamPositions) -> int:
-    """Return a hash of positions that the version of a `txn` action can hold: 63 bits."""
+    """Return a hash of positions in 63 bits, as the version of Delta's `txn` action has."""
     return int(positions_hash(positions), 16) >> 1
 
 
-_WAY_OUT = "table and checkpoint do not belong together: restore both, or begin in a new PATH"
+_WAY_OUT = "table and checkpoint do not belong together: restore both, or begin a new table with a new checkpoint"

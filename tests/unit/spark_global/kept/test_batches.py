@@ -1,4 +1,4 @@
-"""Which batches a Delta table takes, in a model with kills, late commits and old checkpoints."""
+"""Which batches of a query a table takes, in a model with kills, late commits and old checkpoints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 import pytest
 
 from local_cluster.client.model import TopicPartition
-from spark_global.delta.deciding import (
+from spark_global.kept.batches import (
     Batch,
     BatchRefusedError,
     Held,
