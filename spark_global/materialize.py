@@ -20,9 +20,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.types import StructType
 
 from local_cluster.wire.errors import KafkaError
 from spark_global.catalogue.question import Question
+from spark_global.catalogue.records import LATEST_PER_KEY
 from spark_global.catalogue.windows import WINDOW_QUESTIONS
 from spark_global.kept.upkeep import Compacting, beside
 from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
@@ -39,10 +41,16 @@ from spark_global.views import (
     load_table,
     stream_records,
 )
-from spark_global.windowing.answering import OPEN_RECORDS_MAX, Asking, answer_rows
+from spark_global.windowing.answering import OPEN_RECORDS_MAX, Asking, answer_rows, answer_schema
 from spark_global.windowing.closed_questions import CLOSED_QUESTIONS
 from spark_global.windowing.closing import Closing, WindowKind
-from spark_global.windowing.keeping import INPUT_COLUMNS, Windowing, window_rows, write_batch
+from spark_global.windowing.keeping import (
+    INPUT_COLUMNS,
+    Windowing,
+    window_rows,
+    window_schema,
+    write_batch,
+)
 
 CHECKPOINT: Final = "_checkpoint"
 """Spark ignores names that begin with an underscore when it reads a table."""
@@ -51,8 +59,11 @@ PARTITIONS: Final = ("datacenter", "hour")
 HOUR_FORMAT: Final = "yyyy-MM-dd-HH"
 TRIGGER_SECONDS: Final = 10.0
 """Default of the seconds between two batches; each batch writes files of its own."""
+BATCH: Final = "batch"
+"""Column of tables in which the rows of a batch stand beside those of others."""
 LATE_SECONDS: Final = 600
 """Default of the seconds that a window waits for late records."""
+_MS_PER_SECOND: Final = 1_000
 
 
 StartQuery = Callable[[SparkSession, Aggregate, "Materialization"], StreamingQuery]
@@ -121,20 +132,38 @@ def rows_per_batch(
     wanted: Materialization, found: FoundView, checkpoint: str
 ) -> Callable[[DataFrame, int], DataFrame] | None:
     """Return what gives the rows of a batch; None if its rows do not wait for datacenters."""
-    lateness_ms = wanted.late_seconds * 1_000
     if found.windows is not None:
-        how = Closing(found.windows, lateness_ms)
+        how = Closing(found.windows, wanted.late_seconds * _MS_PER_SECOND)
         return window_rows(Windowing(topic=found.topic, how=how, checkpoint=checkpoint))
     if found.closed is not None:
-        asking = Asking(
-            topic=found.topic,
-            name=found.closed,
-            checkpoint=checkpoint,
-            lateness_ms=lateness_ms,
-            open_records_max=wanted.open_records_max,
-        )
-        return answer_rows(asking)
+        return answer_rows(_asking(wanted, found.topic, found.closed, checkpoint))
     return None
+
+
+def schema_per_batch(
+    session: SparkSession, wanted: Materialization, found: FoundView, checkpoint: str
+) -> StructType | None:
+    """Return the columns of the rows that `rows_per_batch` gives; None if it gives none."""
+    if found.windows is not None:
+        return window_schema(found.windows)
+    if found.closed is not None:
+        return answer_schema(session, _asking(wanted, found.topic, found.closed, checkpoint))
+    return None
+
+
+def _asking(wanted: Materialization, topic: str, name: str, checkpoint: str) -> Asking:
+    return Asking(
+        topic=topic,
+        name=name,
+        checkpoint=checkpoint,
+        lateness_ms=wanted.late_seconds * _MS_PER_SECOND,
+        open_records_max=wanted.open_records_max,
+    )
+
+
+def numbered(rows: DataFrame, batch: int) -> DataFrame:
+    """Return rows with their batch: a later row of a fast window replaces those before it."""
+    return rows.withColumn(BATCH, sql.lit(batch).cast("long"))
 
 
 def partitioned(frame: DataFrame) -> tuple[DataFrame, list[str]]:
@@ -175,7 +204,7 @@ def streaming_rows(
     found = find_view(aggregate, wanted.view, wanted.decoding)
     if found.windows is not None or (found.closed is not None and found.question is None):
         raise UnknownViewError(
-            f"{wanted.view} has rows per batch; `spark materialize` to Parquet or Delta keeps it"
+            f"{wanted.view} has rows per batch; `spark materialize` keeps it as a table"
         )
     return rows_of_view(session, aggregate, wanted, found._replace(closed=None))
 
@@ -230,10 +259,28 @@ def find_view(aggregate: Aggregate, view: str, decoding: Decoding | None = None)
     found |= {name: FoundView(topic) for name, topic in topics.items()}
     if view in found:
         return found[view]
+    if view in question_names(topics):
+        raise UnknownViewError(_why_no_stream(view, *question_names(topics)[view], topics))
     near = difflib.get_close_matches(view, [*topics, *found], n=1)
     raise UnknownViewError(
         f"{aggregate.name} has no view {view} that a stream can fill"
         + (f"; did you mean {near[0]}?" if near else "")
+    )
+
+
+def _why_no_stream(
+    view: str, question: Question, topic: str | None, topics: Mapping[str, str]
+) -> str:
+    """Return why no table keeps a question, and what to use instead."""
+    if question == LATEST_PER_KEY:
+        records = next(name for name, each in topics.items() if each == topic)
+        return (
+            f"the rows of {view} change with every record, so it is kept by key: keep {records} "
+            "with --to iceberg --upsert key"
+        )
+    return (
+        f"{view} is asked of all records at once, so no stream can fill it; ask it by "
+        "`heliograph sql`"
     )
 
 

@@ -6,8 +6,6 @@ says which batch it has. Both lie in one folder: the checkpoint in `_checkpoint`
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -16,32 +14,29 @@ from typing import Final
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
 from pyspark.sql.streaming.query import StreamingQuery
 
-from local_cluster.wire.errors import KafkaError
-from spark_global.cut.statements import StatementReader
 from spark_global.delta.columns import ColumnsRefusedError, table_schema
 from spark_global.delta.file_writing import FileTarget, write_batch
 from spark_global.delta.table_writer import DeltaWriter, TableRefusedError, check_table
 from spark_global.kept.batches import BatchRefusedError
 from spark_global.kept.checkpoint import planned_batch, query_id_of
-from spark_global.kept.completeness import Completeness
+from spark_global.kept.completeness import CompleteOfQuery
 from spark_global.kept.folders import FolderRefusedError, table_folder
-from spark_global.kept.said import KIND, Through, said_of_batch, with_news
+from spark_global.kept.said import KIND, said_of_batch, with_news
 from spark_global.materialize import (
     CHECKPOINT,
     PARTITIONS,
     Materialization,
     find_view,
+    numbered,
     partitioned,
     rows_of_view,
     rows_per_batch,
     triggered,
 )
 from spark_global.source.options import ReadOptions
-from spark_global.streaming.planner import StreamPlanner
-from spark_global.streaming.positions import CheckpointError, StreamPositions
+from spark_global.streaming.positions import CheckpointError
 from spark_global.views import Aggregate, follow_streams, read_options
 
 REFUSALS: Final = (
@@ -83,9 +78,7 @@ def start_keeping(
     def keep(records: DataFrame, number: int) -> None:
         rows = records
         if answer is not None:
-            # A later row of a fast window replaces those of the batches before.
-            answered = answer(records, number).withColumn("batch", sql.lit(number).cast("long"))
-            rows, _ = partitioned(answered)
+            rows, _ = partitioned(numbered(answer(records, number), number))
         if not keeper:
             target = _target(folder, rows)
             writer = DeltaWriter(folder, wanted.view, query_id.result())
@@ -117,9 +110,7 @@ class _Keeper:
     def __init__(self, writer: DeltaWriter, target: FileTarget, options: ReadOptions) -> None:
         self._writer = writer
         self._target = target
-        self._runner = asyncio.Runner()
-        self._planner = StreamPlanner(options)
-        self._completeness = Completeness(self._planner, StatementReader(options.maps))
+        self._times = CompleteOfQuery(options)
         self._complete = writer.complete()
 
     def keep(self, rows: DataFrame, number: int) -> None:
@@ -128,17 +119,11 @@ class _Keeper:
             # A question with state must have run all the same, for the batch after it.
             rows.write.format("noop").mode("overwrite").save()
             return
-        complete = self._complete_at(batch.end)
+        complete = with_news(self._complete, self._times.at(batch.end))
         written = write_batch(rows, self._target)
         said = said_of_batch(batch.start, batch.end, written.ranges, complete)
         self._writer.commit(batch, written.files, self._target.time, {KIND: "batch", **said})
         self._complete = complete
-
-    def _complete_at(self, positions: StreamPositions) -> dict[str, Through]:
-        """Return until when the table is complete; older times if the aggregate does not say."""
-        with contextlib.suppress(KafkaError):
-            self._runner.run(self._completeness.look())
-        return with_news(self._complete, self._completeness.reached(positions))
 
 
 def check_folder(folder: Path, view: str) -> None:

@@ -13,6 +13,7 @@ Reading order:
     file_writing  the Parquet files of a batch, written by Spark's tasks
     upserts/      the latest record of each key: which wins, and the Spark job of a batch
     keeping       the loop: plan, write, commit
+    questions/    windows and other questions: the batches of a streaming query
     moving        `heliograph spark move-table`: the table follows another aggregate
     compacting    rewrites small files beside a running writer
     maintaining   `heliograph spark compact`: also old snapshots and files

@@ -1,4 +1,4 @@
-"""The columns of a table of decoded records, from those of the view.
+"""The columns of a table of decoded records or of a question, from those of the view.
 
 All columns and fields are optional, so that a later schema can add some to an existing table. Old
 rows have nulls there.
@@ -56,13 +56,13 @@ class ColumnsRefusedError(ValueError):
 def table_schema(rows: pa.Schema, descriptions: Mapping[str, str]) -> Schema:
     """Return the columns of a table for rows of a view, with ids by their place.
 
-    Raises ColumnsRefusedError.
+    `descriptions` are by column; others have none. Raises ColumnsRefusedError.
     """
     ids = count(_NESTED_FROM)
     return Schema(
         *(
             NestedField(
-                place, each.name, _type(each.name, each.type, ids), doc=descriptions[each.name]
+                place, each.name, _type(each.name, each.type, ids), doc=descriptions.get(each.name)
             )
             for place, each in enumerate(rows, start=1)
         )
@@ -93,8 +93,8 @@ def _type(name: str, kind: pa.DataType, ids: Iterator[int]) -> IcebergType:
         return MapType(next(ids), key, next(ids), value, value_required=False)
     lacking = "a struct without fields" if pa.types.is_struct(kind) else f"of type {kind}"
     raise ColumnsRefusedError(
-        f"column {name} is {lacking}, which an Iceberg table does not have; leave the field out of "
-        "the schema file, or keep the view as Parquet"
+        f"column {name} is {lacking}, which an Iceberg table does not have; leave a field out "
+        "of the schema file, or keep the view as Parquet"
     )
 
 

@@ -53,6 +53,8 @@ class FileTarget:
     fetch_bytes_max: int
     decoded: DecodedView | None = field(default=None, repr=False)
     """The view whose rows are written; None for records as they are."""
+    time: str = "timestamp"
+    """The column by whose hour the table is partitioned."""
 
     @classmethod
     def of(
@@ -61,6 +63,7 @@ class FileTarget:
         fetch_bytes_max: int,
         columns: Schema = SCHEMA,
         decoded: DecodedView | None = None,
+        time: str = "timestamp",
     ) -> FileTarget:
         """Return the target of a table; columns that others added stay null in new rows."""
         names = [each.name for each in columns.fields]
@@ -70,6 +73,7 @@ class FileTarget:
             io_properties=dict(table.io.properties),
             fetch_bytes_max=fetch_bytes_max,
             decoded=decoded,
+            time=time,
         )
 
 
@@ -124,7 +128,7 @@ class HourFiles:
 
     def add(self, datacenter: str | None, rows: pa.RecordBatch) -> None:
         """Add rows of one datacenter."""
-        for hour, part in _by_hour(rows):
+        for hour, part in _by_hour(rows, self._target.time):
             self._files.add((datacenter, hour), part)
 
     def close(self) -> list[str]:
@@ -136,8 +140,8 @@ class HourFiles:
         return NewFile(path, self._io.new_output(path).create(), self._target.schema)
 
 
-def _by_hour(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    hours = rows.column("timestamp").view(pa.int64()).to_numpy() // _US_PER_HOUR
+def _by_hour(rows: pa.RecordBatch, time: str) -> Iterator[tuple[int, pa.RecordBatch]]:
+    hours = rows.column(time).view(pa.int64()).to_numpy() // _US_PER_HOUR
     distinct = np.unique(hours)
     if len(distinct) == 1:
         yield int(distinct[0]), rows

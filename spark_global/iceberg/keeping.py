@@ -2,13 +2,12 @@
 
 The table is the only state. Each batch begins at the positions in its properties, and its commit
 replaces them. So there is no checkpoint: a job that starts anywhere goes on where the table is. A
-batch that was not committed is planned again.
+batch that was not committed is planned again. Questions have a checkpoint; see `questions/`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import difflib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -30,14 +29,23 @@ from spark_global.iceberg.file_writing import (
 )
 from spark_global.iceberg.layout import SCHEMA
 from spark_global.iceberg.packing import pack_ranges
+from spark_global.iceberg.questions.keeping import checkpoint_folder, start_keeping
 from spark_global.iceberg.staging import Batch, TableRefusedError
 from spark_global.iceberg.table_state import TableState
 from spark_global.iceberg.table_writer import TableWriter, WriterReplacedError
 from spark_global.iceberg.upserts.bucketing import UpsertTarget, write_upserts
 from spark_global.iceberg.upserts.keys import RECORDS_MAX, TOMBSTONE_HOURS, Upsert
+from spark_global.kept.batches import BatchRefusedError
 from spark_global.kept.completeness import Completeness
+from spark_global.kept.folders import FolderRefusedError
 from spark_global.kept.upkeep import Compacting, beside
-from spark_global.materialize import Materialization, UnknownViewError
+from spark_global.materialize import (
+    LATE_SECONDS,
+    FoundView,
+    Materialization,
+    UnknownViewError,
+    find_view,
+)
 from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
 from spark_global.source.options import ReadOptions
 from spark_global.source.tables import RECORDS_TABLE
@@ -50,8 +58,9 @@ from spark_global.streaming.progress import notes_of_topics
 from spark_global.streaming.publishing import publish_positions
 from spark_global.values.declaring import Decoding
 from spark_global.values.not_decodable import SchemaFileError
-from spark_global.view_names import REJECTS_PREFIX, VIEW_PREFIX, decoded_names, view_names
-from spark_global.views import Aggregate, global_topics, load_table, read_options
+from spark_global.view_names import REJECTS_PREFIX, VIEW_PREFIX
+from spark_global.views import Aggregate, load_table, read_options
+from spark_global.windowing.answering import OPEN_RECORDS_MAX
 
 if TYPE_CHECKING:
     from spark_global.values.batches import DecodedView
@@ -70,7 +79,8 @@ class KeptTable:
     """What to keep, and where."""
 
     view: str
-    """`global_<topic>` or, with a `decoding`, `decoded_<topic>` or `rejects_<topic>`."""
+    """`global_<topic>`, a question of it or, with a `decoding`, `decoded_<topic>` or
+    `rejects_<topic>`."""
     catalogue: str
     """Directory with a SQLite catalogue, or URI of a REST catalogue."""
     identifier: tuple[str, ...]
@@ -88,6 +98,12 @@ class KeptTable:
     tombstone_hours: float = TOMBSTONE_HOURS
     """Hours that a deleted key is remembered, with `upsert`."""
     decoding: Decoding | None = None
+    late_seconds: int = LATE_SECONDS
+    """Seconds that a window waits for late records, in a question."""
+    open_records_max: int = OPEN_RECORDS_MAX
+    """Most records that may wait for datacenters, in a question."""
+    checkpoint: str | None = None
+    """Directory for the state of a question; None for one in the catalogue's directory."""
 
 
 def kept_as(
@@ -95,6 +111,7 @@ def kept_as(
     identifier: tuple[str, ...],
     upsert: Upsert | None = None,
     tombstone_hours: float = TOMBSTONE_HOURS,
+    checkpoint: str | None = None,
 ) -> KeptTable:
     """Return a view to keep as a table of the catalogue that `path` names."""
     records_max = wanted.records_max
@@ -111,6 +128,9 @@ def kept_as(
         upsert=upsert,
         tombstone_hours=tombstone_hours,
         decoding=wanted.decoding,
+        late_seconds=wanted.late_seconds,
+        open_records_max=wanted.open_records_max,
+        checkpoint=checkpoint,
     )
 
 
@@ -135,8 +155,10 @@ def run_keeping(
 
 
 REFUSALS: Final = (
+    BatchRefusedError,
     CheckpointError,
     ColumnsRefusedError,
+    FolderRefusedError,
     KafkaError,
     SchemaFileError,
     TableRefusedError,
@@ -149,12 +171,14 @@ REFUSALS: Final = (
 
 def keep_table(session: SparkSession, aggregate: Aggregate, wanted: KeptTable) -> TableState:
     """Keep a table; return its last state. Raises PySparkException and `REFUSALS`."""
-    topic = _topic(aggregate, wanted)
-    decoded = _decoded_view(session, aggregate, wanted, topic)
+    found = _find(aggregate, wanted)
+    if found.question or found.windows or found.closed:
+        return _keep_question(session, aggregate, wanted, found)
+    decoded = _decoded_view(session, aggregate, wanted, found)
     columns = None if decoded is None else table_schema(decoded.schema, decoded.descriptions)
     options = replace(
         read_options(aggregate),
-        topic=topic,
+        topic=found.topic,
         max_records_per_trigger=wanted.records_max,
         group=wanted.group,
     )
@@ -306,38 +330,52 @@ class _Keeper:
             self._runner.run(publish_positions(options.cluster, options.group, positions, notes))
 
 
-def _topic(aggregate: Aggregate, wanted: KeptTable) -> str:
-    topics = view_names(global_topics(aggregate))
-    decoded = decoded_names(topics, wanted.decoding)
-    if wanted.view in decoded and wanted.upsert is not None:
+def _find(aggregate: Aggregate, wanted: KeptTable) -> FoundView:
+    found = find_view(aggregate, wanted.view, wanted.decoding)
+    if wanted.upsert is not None and found != FoundView(found.topic):
         raise UnknownViewError(
             f"--upsert compares keys as produced, so it cannot keep {wanted.view}; keep "
             f"{VIEW_PREFIX}<topic> with --upsert, or {wanted.view} without it"
         )
-    every = {**decoded, **topics}
-    if wanted.view in every:
-        return every[wanted.view]
-    near = difflib.get_close_matches(wanted.view, every, n=1)
-    raise UnknownViewError(
-        f"{aggregate.name} has no view {wanted.view} that an Iceberg table can keep: only "
-        "global_<topic> and, with --decoding, decoded_<topic> and rejects_<topic>"
-        + (f"; did you mean {near[0]}?" if near else "")
+    return found
+
+
+def _keep_question(
+    session: SparkSession, aggregate: Aggregate, wanted: KeptTable, found: FoundView
+) -> TableState:
+    checkpoint = checkpoint_folder(wanted.catalogue, wanted.identifier, wanted.checkpoint)
+    rows = Materialization(
+        view=wanted.view,
+        path=wanted.catalogue,
+        trigger_seconds=wanted.trigger_seconds,
+        stops_at_end=wanted.stops_at_end,
+        late_seconds=wanted.late_seconds,
+        records_max=wanted.records_max,
+        open_records_max=wanted.open_records_max,
+        group=wanted.group,
     )
+    table = open_catalogue(wanted.catalogue, create=True), wanted.identifier
+    query, writer = start_keeping(session, aggregate, rows, found, table, checkpoint)
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
+    return writer.state
 
 
 def _decoded_view(
-    session: SparkSession, aggregate: Aggregate, wanted: KeptTable, topic: str
+    session: SparkSession, aggregate: Aggregate, wanted: KeptTable, found: FoundView
 ) -> DecodedView | None:
     """Return a view of decoded records with its schemas; None for records as they are.
 
     Raises SchemaFileError.
     """
-    if wanted.decoding is None or wanted.view.startswith(VIEW_PREFIX):
+    if wanted.decoding is None or not found.is_decoded:
         return None
     from spark_global.values.batches import DecodedView
     from spark_global.values.frames import samples_of
     from spark_global.values.pinning import pin_topic
 
-    records = load_table(session, aggregate, RECORDS_TABLE, topic=topic)
-    pinned = pin_topic(wanted.decoding, topic, samples_of(records))
+    records = load_table(session, aggregate, RECORDS_TABLE, topic=found.topic)
+    pinned = pin_topic(wanted.decoding, found.topic, samples_of(records))
     return DecodedView(topic=pinned, is_rejects=wanted.view.startswith(REJECTS_PREFIX))

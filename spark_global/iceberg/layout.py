@@ -6,12 +6,12 @@ add columns to an existing table. Old rows have nulls there.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
-from pyiceberg.transforms import HourTransform, IdentityTransform
+from pyiceberg.transforms import HourTransform, IdentityTransform, Transform
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
@@ -51,6 +51,21 @@ PARTITIONS: Final = PartitionSpec(
     PartitionField(source_id=1, field_id=1000, transform=IdentityTransform(), name="datacenter"),
     PartitionField(source_id=7, field_id=1001, transform=HourTransform(), name="hour"),
 )
+
+
+def partitions_of(columns: Schema, time: str) -> PartitionSpec:
+    """Return the partitions of a question: by datacenter, if it has one, and hour of `time`."""
+    ids = {each.name: each.field_id for each in columns.fields}
+    by: list[tuple[str, str, Transform[Any, Any]]] = [("hour", time, HourTransform())]
+    if "datacenter" in ids:
+        by.insert(0, ("datacenter", "datacenter", IdentityTransform()))
+    return PartitionSpec(
+        *(
+            PartitionField(source_id=ids[column], field_id=number, transform=how, name=name)
+            for number, (name, column, how) in enumerate(by, start=1000)
+        )
+    )
+
 
 UPSERT_SCHEMA: Final = Schema(
     *SCHEMA.fields,

@@ -56,6 +56,11 @@ def move_table(
     """
     opened = open_catalogue(catalogue)
     state = check_table(opened.load_table(identifier))
+    if state.query is not None:
+        raise TableRefusedError(
+            f"it keeps {state.view}, whose open windows are in the checkpoint of its query, so the "
+            "table alone cannot follow another aggregate; begin a new table there"
+        )
     there = asyncio.run(cluster_id_of(to))
     if there and state.positions.cluster_id == there:
         return state

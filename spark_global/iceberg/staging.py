@@ -9,7 +9,7 @@ from pyiceberg.io.pyarrow import parquet_file_to_data_file
 from pyiceberg.table import FileScanTask, Table, Transaction
 
 from spark_global.iceberg.replacing import replace_files
-from spark_global.iceberg.table_state import SnapshotKind, TableState
+from spark_global.iceberg.table_state import QueryState, SnapshotKind, TableState
 from spark_global.kept.said import SourceRange, Through
 from spark_global.streaming.positions import StreamPositions
 
@@ -31,6 +31,8 @@ class Batch:
     """By rewritten bucket the file that it had; empty if rows are only added."""
     complete: Mapping[str, Through]
     """New times by datacenter; a datacenter that is absent keeps its own."""
+    query: QueryState | None = None
+    """The batch of a query, for a table that has its batches."""
     is_move: bool = False
     """It adds nothing: `end` says in another aggregate what `start` says."""
 
@@ -38,7 +40,8 @@ class Batch:
     def kind(self) -> SnapshotKind:
         if self.is_move:
             return SnapshotKind.MOVE
-        return SnapshotKind.STATE if self.start == self.end else SnapshotKind.BATCH
+        is_empty = self.start == self.end and not self.paths
+        return SnapshotKind.STATE if is_empty else SnapshotKind.BATCH
 
 
 def stage(

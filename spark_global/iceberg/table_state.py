@@ -7,6 +7,8 @@ Properties of the table; a commit replaces them together with the rows:
     heliograph.writer            which run has the epoch
     heliograph.positions         the next aggregate offset per partition, as `StreamPositions`
     heliograph.complete-through  {"JFK": {"through": time, "proved": time, "gaps": 0}}
+    heliograph.query             Spark's id of the query whose batches the table has
+    heliograph.batch             the number of its newest batch
     heliograph.upsert            key or datacenter-key, in a table of the latest records only
     heliograph.upsert-buckets    the number of its buckets
 
@@ -18,6 +20,7 @@ Properties of a snapshot, in its summary:
     heliograph.source-offsets    [{"datacenter", "topic", "partition", "first", "end", "records"}]
     heliograph.complete-through  as in the table
     heliograph.positions-hash    hash of the table's positions; a rollback shows by it
+    heliograph.batch             as in the table, for the same
 """
 
 from __future__ import annotations
@@ -46,6 +49,8 @@ VIEW: Final = "heliograph.view"
 WRITER_EPOCH: Final = "heliograph.writer-epoch"
 WRITER: Final = "heliograph.writer"
 POSITIONS: Final = "heliograph.positions"
+QUERY: Final = "heliograph.query"
+BATCH: Final = "heliograph.batch"
 UPSERT: Final = "heliograph.upsert"
 UPSERT_BUCKETS: Final = "heliograph.upsert-buckets"
 
@@ -77,6 +82,13 @@ class Writer(NamedTuple):
     run_id: str
 
 
+class QueryState(NamedTuple):
+    """How far the query has come whose batches a table has."""
+
+    query_id: str
+    batch: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
     """How far a table has come, and who may extend it."""
@@ -89,6 +101,8 @@ class TableState:
     """By datacenter."""
     upsert: Upsert | None = None
     """None for a table with every record."""
+    query: QueryState | None = None
+    """None if the positions are the only state of the writer, and before the first batch."""
 
     def properties(self) -> dict[str, str]:
         """Return the state as properties of the table."""
@@ -99,6 +113,8 @@ class TableState:
         }
         if self.upsert is not None:
             found |= {UPSERT: self.upsert.by, UPSERT_BUCKETS: str(self.upsert.buckets)}
+        if self.query is not None:
+            found |= {QUERY: self.query.query_id, BATCH: str(self.query.batch)}
         if self.writer is not None:
             found |= {WRITER_EPOCH: str(self.writer.epoch), WRITER: self.writer.run_id}
         return found
@@ -115,10 +131,14 @@ class TableState:
             upsert = None
             if UPSERT in properties:
                 upsert = Upsert(UpsertBy(properties[UPSERT]), int(properties[UPSERT_BUCKETS]))
+            query = None
+            if QUERY in properties:
+                query = QueryState(properties[QUERY], int(properties[BATCH]))
             return cls(
                 view=properties[VIEW],
                 writer=writer,
                 upsert=upsert,
+                query=query,
                 positions=StreamPositions.decode(json.loads(properties[POSITIONS])),
                 complete=decode_complete(properties[COMPLETE_THROUGH]),
             )
@@ -144,8 +164,10 @@ def snapshot_properties(
     `start` has the positions before the snapshot, if it adds rows.
     """
     added = state.positions if start is None else start
+    batch = {} if state.query is None else {BATCH: str(state.query.batch)}
     return {
         KIND: kind,
         WRITER_EPOCH: "0" if state.writer is None else str(state.writer.epoch),
+        **batch,
         **said_of_batch(added, state.positions, ranges, state.complete),
     }

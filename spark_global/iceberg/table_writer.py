@@ -20,6 +20,7 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     TableAlreadyExistsError,
 )
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table, TableProperties
 from tenacity import (
@@ -31,7 +32,7 @@ from tenacity import (
 
 from spark_global.iceberg.catalogues import UNREACHABLE
 from spark_global.iceberg.columns import check_columns
-from spark_global.iceberg.deciding import Verdict, decide_commit
+from spark_global.iceberg.deciding import Verdict, decide_commit, decide_query_commit
 from spark_global.iceberg.layout import (
     NO_RETRIES,
     PARTITIONS,
@@ -49,6 +50,7 @@ from spark_global.iceberg.staging import (
     stage_rewrite,
 )
 from spark_global.iceberg.table_state import (
+    BATCH,
     SnapshotKind,
     TableState,
     TableStateError,
@@ -79,15 +81,17 @@ class TableWriter:
         identifier: tuple[str, ...],
         view: str,
         upsert: Upsert | None = None,
-        decoded: Schema | None = None,
+        columns: Schema | None = None,
+        partitions: PartitionSpec = PARTITIONS,
     ) -> None:
-        """`decoded` has the columns of a view of decoded records."""
+        """`columns` and `partitions` are those of a view that is not of records as they are."""
         self._catalogue = catalogue
         self._identifier = identifier
         self._view = view
         self._upsert = upsert
-        self._decoded = decoded
-        self._columns = decoded or (SCHEMA if upsert is None else UPSERT_SCHEMA)
+        self._of_view = columns
+        self._columns = columns or (SCHEMA if upsert is None else UPSERT_SCHEMA)
+        self._partitions = partitions if upsert is None else UPSERT_PARTITIONS
         self._writer: Writer | None = None
         self._table: Table | None = None
         self._is_stale = True
@@ -127,13 +131,18 @@ class TableWriter:
     def commit(self, batch: Batch) -> TableState:
         """Commit a batch, or find that it is committed; return the table's state after it.
 
-        Raises WriterReplacedError, TableRefusedError, and `UNREACHABLE` if the catalogue does not
-        answer. Then it is unknown whether the batch is in the table; the next writer finds out.
+        Raises WriterReplacedError, TableRefusedError, BatchRefusedError for a batch of a query that
+        is not the next one, and `UNREACHABLE` if the catalogue does not answer. Then it is unknown
+        whether the batch is in the table; the next writer finds out.
         """
         for attempt in _patiently():
             with attempt:
                 self._commit(batch)
         return self.state
+
+    def is_done(self, batch: Batch) -> bool:
+        """Return whether `table` has a batch. Raises BatchRefusedError and TableRefusedError."""
+        return self._decide(self._check(self.table), batch) is Verdict.DONE
 
     def _take_over(self, run_id: str, cluster_id: str) -> None:
         self._table = table = self._open()
@@ -147,8 +156,8 @@ class TableWriter:
                 f"table {self.name} follows cluster {held_id}, and this is {cluster_id}; move it "
                 "with `heliograph spark move-table`"
             )
-        if self._decoded is not None:
-            check_columns(table.schema(), self._decoded)
+        if self._of_view is not None:
+            check_columns(table.schema(), self._of_view)
         epoch = 0 if base.writer is None else base.writer.epoch
         after = replace(base, writer=Writer(epoch + 1, run_id))
         transaction = table.transaction()
@@ -166,7 +175,7 @@ class TableWriter:
         # The decision and the transaction have the same base: this object is not refreshed between.
         table = self.table
         base = self._check(table)
-        match decide_commit(base, self._writer, batch.start, batch.end):
+        match self._decide(base, batch):
             case Verdict.REPLACED:
                 raise WriterReplacedError(
                     f"table {self.name}: another writer has taken it over (epoch "
@@ -181,7 +190,8 @@ class TableWriter:
             case Verdict.DONE:
                 return
             case Verdict.COMMIT:
-                after = replace(base, positions=batch.end).with_complete(batch.complete)
+                after = replace(base, positions=batch.end, query=batch.query or base.query)
+                after = after.with_complete(batch.complete)
                 start = None if batch.is_move else batch.start
                 says = snapshot_properties(after, batch.kind, start, batch.ranges)
                 self._is_stale = True  # unless the commit succeeds
@@ -192,8 +202,14 @@ class TableWriter:
                 self._table = transaction.commit_transaction()
                 self._is_stale = False
 
+    def _decide(self, base: TableState, batch: Batch) -> Verdict:
+        assert self._writer is not None, "take_over comes first"
+        if batch.query is None:
+            return decide_commit(base, self._writer, batch.start, batch.end)
+        return decide_query_commit(base, self._writer, batch.query, batch.start, batch.end)
+
     def _settings(self) -> dict[str, str]:
-        if self._decoded is None:
+        if self._of_view is None:
             return SETTINGS
         # Its names have ids that the catalogue assigns; pyiceberg adds the mapping of them.
         return {
@@ -223,7 +239,7 @@ class TableWriter:
             return self._catalogue.create_table(
                 self._identifier,
                 schema=self._columns,
-                partition_spec=PARTITIONS if self._upsert is None else UPSERT_PARTITIONS,
+                partition_spec=self._partitions,
                 properties=self._settings() | new.properties(),
             )
         except (NamespaceAlreadyExistsError, TableAlreadyExistsError):
@@ -250,11 +266,13 @@ def check_table(table: Table, view: str | None = None) -> TableState:
         )
     snapshot = table.current_snapshot()
     summary = {} if snapshot is None or snapshot.summary is None else snapshot.summary
-    says = summary.get(POSITIONS_HASH)
-    if says is not None and says != positions_hash(state.positions):
+    holds = {POSITIONS_HASH: positions_hash(state.positions)}
+    if state.query is not None:
+        holds[BATCH] = str(state.query.batch)  # batches without records have the same positions
+    if any(summary.get(each) not in (None, text) for each, text in holds.items()):
         raise TableRefusedError(
-            f"table {name} was rolled back to a snapshot whose positions are not those of its "
-            "properties; undo the rollback, or begin a new table"
+            f"table {name} was rolled back to a snapshot whose positions or batch are not those "
+            "of its properties; undo the rollback, or begin a new table"
         )
     return state
 

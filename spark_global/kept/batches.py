@@ -83,4 +83,7 @@ def positions_number(positions: StreamPositions) -> int:
     return int(positions_hash(positions), 16) >> 1
 
 
-_WAY_OUT = "table and checkpoint do not belong together: restore both, or begin a new table with a new checkpoint"
+_WAY_OUT = (
+    "table and checkpoint do not belong together: restore both, or begin a new table with a new "
+    "checkpoint"
+)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
 from local_cluster.client.model import TopicPartition
+from local_cluster.wire.errors import KafkaError
 from spark_global.cut.statements import StatementReader, Statements
 from spark_global.kept.said import Through
 from spark_global.kept.sightings import Sighting, Sightings, sightings_of
+from spark_global.source.options import ReadOptions
 from spark_global.streaming.planner import StreamPlanner
 from spark_global.streaming.positions import StreamPositions
 
@@ -61,3 +65,22 @@ class Completeness:
     def reached(self, positions: StreamPositions) -> Mapping[str, Through]:
         """Return the newest statement about each datacenter that holds at these positions."""
         return self._sightings.reached(positions)
+
+
+class CompleteOfQuery:
+    """Until when a table is complete after the batches of a query. One call at a time."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        """`options` are those of the query's stream."""
+        self._runner = asyncio.Runner()
+        planner = StreamPlanner(options)
+        self._completeness = Completeness(planner, StatementReader(options.maps))
+
+    def at(self, positions: StreamPositions) -> Mapping[str, Through]:
+        """Return the newest statement about each datacenter that holds at the end of a batch.
+
+        Statements that were read before count if the aggregate does not answer.
+        """
+        with contextlib.suppress(KafkaError):
+            self._runner.run(self._completeness.look())
+        return self._completeness.reached(positions)

@@ -123,12 +123,21 @@ def answer_rows(wanted: Asking) -> Callable[[DataFrame, int], DataFrame]:
             _forget(states, batch - STATES_KEPT)
         else:
             state = decode_asked(stored)
-        late = _late_rows(session, wanted, state)
-        answers = _answers(session, wanted, state).unionByName(late, allowMissingColumns=True)
+        answers = _with_late_rows(session, wanted, state)
         # Nothing is closed: no rows without asking, and the same columns as ever.
         return answers if state.rows else small_frame(session, [], answers.schema)
 
     return of_batch
+
+
+def answer_schema(session: SparkSession, wanted: Asking) -> StructType:
+    """Return the columns of the rows of every batch. Nothing is read or run."""
+    return _with_late_rows(session, wanted, AskedState()).schema
+
+
+def _with_late_rows(session: SparkSession, wanted: Asking, state: AskedState) -> DataFrame:
+    late = _late_rows(session, wanted, state)
+    return _answers(session, wanted, state).unionByName(late, allowMissingColumns=True)
 
 
 def _keep_records(

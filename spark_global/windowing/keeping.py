@@ -148,12 +148,18 @@ def count_windows(records: DataFrame, window: str) -> Iterator[Counted]:
         yield Counted(Span(start_ms, end_ms), datacenter or ALL, Count(count, size))
 
 
+def window_schema(kind: WindowKind) -> StructType:
+    """Return the columns of the rows of windows."""
+    names = [name for name in _COLUMNS if name not in _LEFT_OUT[kind]]
+    is_of_one = kind is WindowKind.DATACENTER
+    types = _COLUMNS | ({"with_gaps": BooleanType()} if is_of_one else {})
+    return StructType([StructField(name, types[name]) for name in names])
+
+
 def as_frame(session: SparkSession, wanted: Windowing, rows: Sequence[WindowRow]) -> DataFrame:
     """Return the rows as a DataFrame with the columns of their kind."""
-    names = [name for name in _COLUMNS if name not in _LEFT_OUT[wanted.how.kind]]
+    schema = window_schema(wanted.how.kind)
     is_of_one = wanted.how.kind is WindowKind.DATACENTER
-    types = _COLUMNS | ({"with_gaps": BooleanType()} if is_of_one else {})
-    schema = StructType([StructField(name, types[name]) for name in names])
     found = []
     for row in rows:
         columns: dict[str, Any] = {
@@ -168,7 +174,7 @@ def as_frame(session: SparkSession, wanted: Windowing, rows: Sequence[WindowRow]
             "is_complete": not row.missing,
             "is_late": row.is_late,
         }
-        found.append({name: columns[name] for name in names})
+        found.append({name: columns[name] for name in schema.names})
     return small_frame(session, found, schema)
 
 

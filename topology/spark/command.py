@@ -6,7 +6,6 @@ Commands import what they need when they run, to keep start-up short.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +30,7 @@ from topology.problems import unknown_name
 from topology.spark.compaction import compact, compacting_of, table_identifier
 from topology.spark.options import (
     BucketsOption,
+    CheckpointOption,
     CompactOption,
     Format,
     GroupOption,
@@ -67,6 +67,7 @@ def materialize(
     deployment: Which = None,
     to: Annotated[Format, typer.Option("--to", help="Format of the table.")] = Format.parquet,
     table: TableOption = None,
+    checkpoint: CheckpointOption = None,
     upsert: UpsertOption = None,
     buckets: BucketsOption = 16,
     tombstone_hours: TombstoneOption = 24.0,
@@ -86,10 +87,9 @@ def materialize(
     """Keep a view as a table, exactly once, until Ctrl-C. The same command goes on after a stop.
 
     Parquet: rows in PATH/datacenter=D/hour=YYYY-MM-DD-HH, the checkpoint in PATH/_checkpoint.
-    Delta: the same, with one commit per batch. Iceberg: one table, which has all positions.
+    Delta: the same, with one commit per batch. Iceberg: one table; questions have a checkpoint.
     """
-    _check_format(to, iceberg={"--table": table, "--upsert": upsert})
-    named = None if table is None else table_identifier(table)
+    named = _iceberg_name(to, table, checkpoint=checkpoint, upsert=upsert)
     settings, declared = spark_conf(conf), read_decoding(decoding)
     running, cluster = running_aggregate(deployment, aggregate, state_dir)
     names = named or (cluster, view)
@@ -109,17 +109,17 @@ def materialize(
         group=group,
         decoding=declared,
     )
+    compacting = compacting_of(to, path, names, 0 if upsert else compact_minutes)
+    how: dict[str, Any] = {"master": master, "conf": settings, "compacting": compacting}
     if to is Format.iceberg:
         from spark_global.iceberg.keeping import kept_as, run_keeping
         from spark_global.iceberg.upserts import keys
 
         latest = None if upsert is None else keys.Upsert(keys.UpsertBy(upsert), buckets)
-        kept = kept_as(wanted, names, latest, tombstone_hours)
-        how = {"compacting": compacting_of(to, path, names, 0 if upsert else compact_minutes)}
-        problem = run_keeping(view_of, kept, master=master, conf=settings, **how)
+        kept = kept_as(wanted, names, latest, tombstone_hours, checkpoint)
+        problem = run_keeping(view_of, kept, **how)
     else:
-        more = _how_to_start(to) | {"compacting": compacting_of(to, path, names, compact_minutes)}
-        problem = run_materializing(view_of, wanted, master=master, conf=settings, **more)
+        problem = run_materializing(view_of, wanted, **how, **_how_to_start(to))
     if problem is not None:
         fail(problem)
 
@@ -133,12 +133,12 @@ def _how_to_start(to: Format) -> dict[str, Any]:
     return {"start": start_keeping, "refusals": REFUSALS}
 
 
-def _check_format(to: Format, **options: Mapping[str, object]) -> None:
-    """End the command if an option is given that is for another format; `options` by format."""
-    for format_name, of_format in options.items():
-        for name, given in of_format.items():
-            if given is not None and to != format_name:
-                fail(f"{name} is for --to {format_name}", code=EXIT_USAGE)
+def _iceberg_name(to: Format, table: str | None, **options: object) -> tuple[str, ...] | None:
+    """Return the parts of --table; end the command if an option of Iceberg tables does not fit."""
+    for name, given in {"table": table, **options}.items():
+        if given is not None and to is not Format.iceberg:
+            fail(f"--{name} is for --to {Format.iceberg}", code=EXIT_USAGE)
+    return None if table is None else table_identifier(table)
 
 
 @spark_app.command()

@@ -42,7 +42,14 @@ TableOption = Annotated[
         "--table", metavar="NAMESPACE.NAME", help="Iceberg table; default: AGGREGATE.VIEW."
     ),
 ]
-
+CheckpointOption = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="DIR",
+        help="Iceberg: directory for the state of a question; default: in CATALOG.",
+    ),
+]
 
 TriggerOption = Annotated[
     float, typer.Option("--trigger", min=0, help="Seconds between two batches.")

@@ -164,7 +164,7 @@ def test_a_table_gets_the_columns_of_the_view(tmp_path: Path, is_rejects: bool) 
     wanted = view(is_rejects=is_rejects)
     columns = table_schema(wanted.schema, wanted.descriptions)
     catalogue = open_catalogue(str(tmp_path / "tables"), create=True)
-    writer = TableWriter(catalogue, ("nyc", "d"), "decoded_d", decoded=columns)
+    writer = TableWriter(catalogue, ("nyc", "d"), "decoded_d", columns=columns)
     writer.take_over()
     schema = writer.table.schema()
     assert [each.name for each in schema.fields] == wanted.schema.names

@@ -1,4 +1,4 @@
-"""Which batches of a query a table takes, in a model with kills, late commits and old checkpoints."""
+"""Which batches of a query a table takes: a model with kills, late commits, old checkpoints."""
 
 from __future__ import annotations
 
