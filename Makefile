@@ -100,10 +100,11 @@ exactly-once: $(STAMP)  ## kill -9 in a loop under transactional producers, for 
 materialize-kills: $(STAMP)  ## kill -9 of a job that keeps an Iceberg table, its catalogue; it moves between aggregates
 	MATERIALIZE_KILLS=$(or $(KILLS),200) MATERIALIZE_CHANGES=$(or $(CHANGES),20) $(BIN)/python -m pytest -s --long tests/real/aggregate/test_iceberg_kills.py
 
-spark-kills: $(STAMP)  ## kill -9 of streams, of jobs that serve or keep a Delta table, of executors
+spark-kills: $(STAMP)  ## kill -9 of streams, of executors, of jobs that serve, or keep a Delta table or windows
 	$(BIN)/python -m pytest -s --long $(PYTEST_OPTIONS) tests/real/aggregate/test_executor_kills.py \
 		tests/real/aggregate/test_spark_streaming.py::test_kills_lose_nothing_and_double_nothing \
 		tests/real/aggregate/test_spark_serving.py::test_kills_lose_nothing_and_double_nothing \
+		tests/real/aggregate/test_iceberg_question_kills.py \
 		tests/real/aggregate/test_delta.py::test_kills_lose_nothing_and_double_nothing
 
 simulate: $(STAMP)  ## seeds of the simulated cluster, as JSON

@@ -44,6 +44,7 @@ def kept_table(
         trigger_seconds=0.05,
         records_max=records_max,
         stops_at_end=once,
+        late_seconds=0,
         upsert=Upsert(UpsertBy(upsert_by), buckets=3) if upsert_by else None,
     )
 

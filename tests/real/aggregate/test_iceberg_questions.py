@@ -51,8 +51,7 @@ class Kept:
         self._copied = dict.fromkeys(SOURCES, 0)
 
     def wanted(self, question: str) -> KeptTable:
-        view = f"{self._topic}_{question}"
-        return replace(kept_table(view, str(self.place), 100, once=True), late_seconds=0)
+        return kept_table(f"{self._topic}_{question}", str(self.place), 100, once=True)
 
     def keep(self, question: str) -> dict[str, Through]:
         found = keep_table(self._spark, aggregate_of(self._nyc.bootstrap), self.wanted(question))
