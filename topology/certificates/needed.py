@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from local_cluster.client.auth.security import ClientSecurity
-from topology.model import Cluster, Topology
+from topology.model import Cluster, Topology, ZooKeeperProcess
 from topology.model.cluster import Listener
 from topology.model.listener_security import Credentials
 from topology.model.scalars import ANY_ADDRESSES, LOOPBACK_NAMES
@@ -16,7 +16,8 @@ from topology.model.security import SecretPlace, Security
 
 BROKER_NAME: Final = "broker"
 HTTP_NAME: Final = "heliograph"
-"""Common names of certificates, of brokers and of HTTP ports alone."""
+ZOOKEEPER_NAME: Final = "zookeeper"
+"""Common names of certificates: of brokers, of HTTP ports alone, of embedded ZooKeepers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,16 +61,14 @@ def needed(topology: Topology, directory: Path, bootstraps: dict[str, str]) -> N
     passwords: dict[Path, None] = {}
     clients: list[Client] = []
     others: dict[str, None] = {}
-    for cluster in topology.clusters:
-        if cluster.effective_kind == "external":
-            continue
-        for listener in cluster.listeners:
-            problem, certificate = _certificate(cluster, listener, directory)
-            if problem is not None:
-                others[f"{cluster.name}: {problem}"] = None
-            elif certificate is not None:
-                before = certificates.get(certificate.file)
-                certificates[certificate.file] = _merged(certificate, before)
+    own = [each for each in topology.clusters if each.effective_kind != "external"]
+    for problem, certificate in _certificates(topology, own, directory):
+        if problem is not None:
+            others[problem] = None
+        elif certificate is not None:
+            before = certificates.get(certificate.file)
+            certificates[certificate.file] = _merged(certificate, before)
+    for cluster in own:
         for place in _places(cluster):
             if place.file is not None:
                 passwords[directory / place.file] = None
@@ -82,12 +81,6 @@ def needed(topology: Topology, directory: Path, bootstraps: dict[str, str]) -> N
             passwords[directory / token.file] = None
         elif token is not None:
             others[f"environment variable {token.env} holds a token"] = None
-    problem, certificate = _http_certificate(topology, directory)
-    if problem is not None:
-        others[problem] = None
-    elif certificate is not None:
-        before = certificates.get(certificate.file)
-        certificates[certificate.file] = _merged(certificate, before)
     return Needed(
         certificates=tuple(certificates.values()),
         password_files=tuple(passwords),
@@ -96,10 +89,24 @@ def needed(topology: Topology, directory: Path, bootstraps: dict[str, str]) -> N
     )
 
 
-def _certificate(
-    cluster: Cluster, listener: Listener, directory: Path
-) -> tuple[str | None, ServerCertificate | None]:
-    """Return why a certificate cannot be made, or the certificate; neither without TLS."""
+Made = tuple[str | None, ServerCertificate | None]
+"""Why a certificate cannot be made, or the certificate; neither without TLS."""
+
+
+def _certificates(topology: Topology, own: list[Cluster], directory: Path) -> Iterator[Made]:
+    for cluster in own:
+        for listener in cluster.listeners:
+            problem, certificate = _certificate(cluster, listener, directory)
+            yield None if problem is None else f"{cluster.name}: {problem}", certificate
+    for server in topology.effective_zookeepers:
+        users = [each for each in own if topology.zookeeper_server(each) == server]
+        problem, certificate = _zookeeper_certificate(server, users, directory)
+        named = f"zookeepers entry {server.name}"
+        yield None if problem is None else f"{named}: {problem}", certificate
+    yield _http_certificate(topology, directory)
+
+
+def _certificate(cluster: Cluster, listener: Listener, directory: Path) -> Made:
     tls = listener.tls
     if tls is None:
         return None, None
@@ -120,10 +127,26 @@ def _certificate(
     )
 
 
-def _http_certificate(
-    topology: Topology, directory: Path
-) -> tuple[str | None, ServerCertificate | None]:
-    """Return the same for the HTTP ports."""
+def _zookeeper_certificate(server: ZooKeeperProcess, users: list[Cluster], directory: Path) -> Made:
+    """Return that of the port for clients, by the clusters that use the server."""
+    tls = server.client_tls
+    if tls is None:
+        return None, None
+    ca_files = [each.zookeeper_security.ca_file for each in users if each.zookeeper_security]
+    ca_file = next((each for each in ca_files if each is not None), None)
+    if ca_file is None:
+        return "no cluster that uses it names a `ca_file` in `zookeeper_security`", None
+    if tls.client_ca_file is not None:
+        return "its `client_tls` requires client certificates", None
+    return None, ServerCertificate(
+        ca_file=directory / ca_file,
+        file=directory / tls.keystore_file,
+        hosts=tuple(sorted({node.host for node in server.node_list})),
+        name=ZOOKEEPER_NAME,
+    )
+
+
+def _http_certificate(topology: Topology, directory: Path) -> Made:
     http = topology.http_security
     tls, what = http.tls, "the certificate of HTTP ports"
     if tls is None:
@@ -161,6 +184,8 @@ def _places(cluster: Cluster) -> Iterator[SecretPlace]:
         if listener.sasl is not None:
             yield from listener.sasl.users.values()
     yield from cluster.users.values()
+    if cluster.zookeeper_security is not None:
+        yield cluster.zookeeper_security.password
 
 
 def _clients(cluster: Cluster, directory: Path, bootstrap: str) -> Iterator[Client]:

@@ -10,13 +10,22 @@ from local_cluster.settings import Listener as BrokerListener
 from topology.deployment.deployment import Daemon, python_command
 from topology.deployment.state_dir import StateDir
 from topology.deployment.zookeeper import (
+    ClientTls,
     EmbeddedZooKeeper,
     Node,
     QuorumTls,
     ZooKeeperUnavailable,
 )
 from topology.deployment.zookeeper_access import zookeeper_client
-from topology.model import Cluster, PlacedBroker, Topology, ZooKeeperChroot, ZooKeeperProcess
+from topology.model import (
+    Cluster,
+    PlacedBroker,
+    Topology,
+    ZooKeeperChroot,
+    ZooKeeperNode,
+    ZooKeeperProcess,
+)
+from topology.model.security import path_at
 from topology.rules.kafka_configs import broker_config
 
 
@@ -123,16 +132,14 @@ def broker_daemon(
 
 def zookeeper_of(topology: Topology, cluster: Cluster) -> tuple[ZooKeeperProcess | None, str]:
     """Return a cluster's embedded server, if it uses one, and its connect string with chroot."""
-    place = cluster.zookeeper
-    if isinstance(place, str) and place != "embedded":
-        return None, place
-    servers = topology.effective_zookeepers
+    place, server = cluster.zookeeper, topology.zookeeper_server(cluster)
+    if server is None:
+        return None, str(place)
     chroot = f"/{cluster.name}"
-    server = servers[0]
     if isinstance(place, ZooKeeperChroot):
-        server = next(each for each in servers if each.name == place.embedded)
         chroot = place.chroot or chroot
-    return server, f"{server.connect}{chroot}"
+    security = cluster.zookeeper_security
+    return server, f"{server.connect(tls=security is not None and security.tls)}{chroot}"
 
 
 def _zookeeper(
@@ -155,6 +162,8 @@ def _zookeeper(
             ensemble=ensemble,
             number=number,
             quorum_tls=tls,
+            client_tls=_client_tls(server, node, directory),
+            plain_host=node.plain_host or None,
         )
         try:
             argv = embedded.argv
@@ -168,11 +177,11 @@ def _zookeeper(
             argv=argv,
             files={str(path): text for path, text in embedded.files.items()},
             directories=(str(embedded.directory), str(embedded.data_directory)),
-            ready_zookeeper=(node.host, node.client_port),
-            ports=tuple((node.host, port) for port in node.ports),
+            ready_zookeeper=node.client_address,
+            ports=node.addresses,
             host=node.host,
             datacenter=(near or users)[0].effective_datacenter,
-            address=(node.host, node.client_port),
+            address=node.reached_at,
             quorum=keys if ensemble else (),
         )
 
@@ -185,6 +194,17 @@ def _quorum_tls(server: ZooKeeperProcess, directory: Path) -> QuorumTls | None:
         keystore_file=str(directory / tls.keystore_file),
         ca_file=str(directory / tls.ca_file),
         check_hostname=tls.check_hostname,
+    )
+
+
+def _client_tls(server: ZooKeeperProcess, node: ZooKeeperNode, directory: Path) -> ClientTls | None:
+    tls = server.client_tls
+    if tls is None or node.tls_port is None:
+        return None
+    return ClientTls(
+        port=node.tls_port,
+        keystore_file=str(directory / tls.keystore_file),
+        client_ca_file=path_at(directory, tls.client_ca_file),
     )
 
 

@@ -40,6 +40,9 @@ SNAPSHOTS_KEPT: Final = 3
 
 _KEYSTORE: Final = "ssl.quorum.keyStore.location"
 _TRUSTSTORE: Final = "ssl.quorum.trustStore.location"
+_CLIENT_KEYSTORE: Final = "ssl.keyStore.location"
+_CLIENT_TRUSTSTORE: Final = "ssl.trustStore.location"
+_STORES: Final = (_KEYSTORE, _TRUSTSTORE, _CLIENT_KEYSTORE, _CLIENT_TRUSTSTORE)
 _JARS: Final = (
     "zookeeper-*.jar",
     "netty-*.jar",
@@ -100,10 +103,35 @@ class QuorumTls:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientTls:
+    """TLS of clients, on a port beside the plain one."""
+
+    port: int
+    keystore_file: str
+    """PEM with certificate chain and key."""
+    client_ca_file: str | None = None
+    """PEM of the authorities that sign certificates of clients; None asks for no certificate."""
+
+    @property
+    def config(self) -> Mapping[str, object]:
+        """The settings of ZooKeeper, without the address."""
+        settings: dict[str, object] = {
+            "secureClientPort": self.port,
+            "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+            _CLIENT_KEYSTORE: self.keystore_file,
+            "ssl.keyStore.type": "PEM",
+            "ssl.clientAuth": "none" if self.client_ca_file is None else "need",
+        }
+        if self.client_ca_file is not None:
+            settings |= {_CLIENT_TRUSTSTORE: self.client_ca_file, "ssl.trustStore.type": "PEM"}
+        return settings
+
+
 def files_of_config(text: str) -> tuple[str, ...]:
     """Return the certificates that a server's config names."""
     pairs = (line.partition("=") for line in text.splitlines())
-    return tuple(value for name, _, value in pairs if name in (_KEYSTORE, _TRUSTSTORE))
+    return tuple(value for name, _, value in pairs if name in _STORES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,11 +152,14 @@ class EmbeddedZooKeeper:
     """Number of this node, from 1."""
     quorum_tls: QuorumTls | None = None
     """For an ensemble only."""
+    client_tls: ClientTls | None = None
+    plain_host: str | None = None
+    """Address of the port without TLS; None for `host`."""
 
     @property
     def connect(self) -> str:
         """The connect string, without a chroot."""
-        return f"{self.host}:{self.port}"
+        return f"{self.plain_host or self.host}:{self.port}"
 
     @property
     def config_file(self) -> Path:
@@ -161,13 +192,15 @@ class EmbeddedZooKeeper:
             "maxSessionTimeout": SESSION_TIMEOUT_MS_MAX,
             "dataDir": self.data_directory,
             "clientPort": self.port,
-            "clientPortAddress": self.host,
+            "clientPortAddress": self.plain_host or self.host,
             "maxClientCnxns": 0,
             "admin.enableServer": "false",
             "4lw.commands.whitelist": "srvr",
             "autopurge.snapRetainCount": SNAPSHOTS_KEPT,
             "autopurge.purgeInterval": 1,
         }
+        if self.client_tls is not None:
+            settings |= {**self.client_tls.config, "secureClientPortAddress": self.host}
         if self.ensemble:
             settings |= {"initLimit": INIT_TICKS, "syncLimit": SYNC_TICKS}
             settings |= {

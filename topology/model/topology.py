@@ -12,7 +12,7 @@ from topology.model.cluster import Cluster
 from topology.model.http_security import HttpSecurity
 from topology.model.link import Link
 from topology.model.scalars import Entry, Name
-from topology.model.zookeeper import DEFAULT_ZOOKEEPER, ZooKeeperProcess
+from topology.model.zookeeper import DEFAULT_ZOOKEEPER, ZooKeeperChroot, ZooKeeperProcess
 
 SCHEMA_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -55,6 +55,13 @@ class Topology(Entry):
     def effective_zookeepers(self) -> list[ZooKeeperProcess]:
         """Every embedded server that a cluster can refer to."""
         return self.zookeepers or [DEFAULT_ZOOKEEPER]
+
+    def zookeeper_server(self, cluster: Cluster) -> ZooKeeperProcess | None:
+        """Return the embedded server that a cluster uses, if it uses one."""
+        place, servers = cluster.zookeeper, self.effective_zookeepers
+        if isinstance(place, ZooKeeperChroot):
+            return next(each for each in servers if each.name == place.embedded)
+        return servers[0] if place == "embedded" else None
 
 
 def schema_text() -> str:

@@ -17,6 +17,7 @@ CHROOT_PATTERN = r"^/[^\s]*[^\s/]$"
 USERNAME_PATTERN = r"^[^\s:]+$"
 """ZooKeeper separates user and password by a colon."""
 
+LOOPBACK: Final = "127.0.0.1"
 NODES_OF_HOSTS: Final = (3, 5)
 """Nodes of an ensemble with a host for each."""
 
@@ -37,12 +38,28 @@ class ZooKeeperNode(NamedTuple):
     peer_port: int | None = None
     """Port on which it talks to the other nodes; None for a single server."""
     election_port: int | None = None
+    tls_port: int | None = None
+    """Port of clients that connect by TLS, if it has one."""
+    plain_host: str = ""
+    """Address of `client_port`; empty for `host`."""
 
     @property
-    def ports(self) -> tuple[int, ...]:
-        """Every port that it binds."""
-        inner = (self.peer_port, self.election_port)
-        return (self.client_port, *(port for port in inner if port is not None))
+    def client_address(self) -> tuple[str, int]:
+        """The address of clients without TLS."""
+        return self.plain_host or self.host, self.client_port
+
+    @property
+    def reached_at(self) -> tuple[str, int]:
+        """The address of clients of other hosts."""
+        if self.plain_host and self.tls_port is not None:
+            return self.host, self.tls_port
+        return self.host, self.client_port
+
+    @property
+    def addresses(self) -> tuple[tuple[str, int], ...]:
+        """Every address that it binds."""
+        others = (self.peer_port, self.election_port, self.tls_port)
+        return (self.client_address, *((self.host, port) for port in others if port is not None))
 
 
 class QuorumTls(Entry):
@@ -55,6 +72,20 @@ class QuorumTls(Entry):
     """PEM file of the authorities that sign these certificates, and no others."""
     check_hostname: bool = True
     """Whether a node's certificate must name its host."""
+
+
+class ZooKeeperTls(Entry):
+    """TLS of the clients of an embedded server or ensemble, on a port beside the plain one."""
+
+    port: Port
+    """Client port with TLS. `nodes: 3` uses three ports from this one on."""
+    keystore_file: Annotated[str, Field(min_length=1)]
+    """PEM file with certificate chain and key, without a password; each host has its own one under
+    this name. A relative path starts at the directory of the topology file."""
+    client_ca_file: Annotated[str, Field(min_length=1)] | None = None
+    """PEM file of the authorities that sign certificates of clients. Then each client needs one."""
+    closes_plain_port: bool = False
+    """Bind the plain port to the loopback only, when every cluster connects by TLS."""
 
 
 class ZooKeeperProcess(Entry):
@@ -75,12 +106,26 @@ class ZooKeeperProcess(Entry):
     number and order cannot change after the first start."""
     quorum_tls: QuorumTls | None = None
     """TLS among the nodes of an ensemble; required if other hosts reach them."""
+    client_tls: ZooKeeperTls | None = None
+    """TLS of its clients: brokers and commands whose `zookeeper_security` has `tls`."""
     allow_insecure: bool = False
     """Allow nodes that other hosts reach without `quorum_tls`, in a network of their own."""
 
     @property
     def node_list(self) -> list[ZooKeeperNode]:
         """Every node, in the order of their numbers."""
+        tls = self.client_tls
+        if tls is None:
+            return self._plain_nodes
+        plain_host = LOOPBACK if tls.closes_plain_port else ""
+        step = 0 if self.hosts is not None else 1
+        return [
+            node._replace(tls_port=tls.port + step * index, plain_host=plain_host)
+            for index, node in enumerate(self._plain_nodes)
+        ]
+
+    @property
+    def _plain_nodes(self) -> list[ZooKeeperNode]:
         if self.hosts is not None:
             client, peer, election = range(self.port, self.port + 3)
             return [ZooKeeperNode(host, client, peer, election) for host in self.hosts]
@@ -91,10 +136,11 @@ class ZooKeeperProcess(Entry):
             for port in range(self.port, self.port + self.nodes)
         ]
 
-    @property
-    def connect(self) -> str:
-        """The connect string, without a chroot."""
-        return ",".join(f"{node.host}:{node.client_port}" for node in self.node_list)
+    def connect(self, *, tls: bool) -> str:
+        """Return the connect string, without a chroot; with `tls` it needs `client_tls`."""
+        return ",".join(
+            f"{node.host}:{node.tls_port if tls else node.client_port}" for node in self.node_list
+        )
 
 
 class ZooKeeperChroot(Entry):
@@ -114,7 +160,8 @@ class ZooKeeperSecurity(Entry):
     password: SecretPlace
     """Where its password is."""
     tls: bool = False
-    """Connect by TLS: `zookeeper` has the addresses of the ensemble's secureClientPort."""
+    """Connect by TLS: to `client_tls` of an embedded server, else to the secureClientPort of your
+    ensemble, whose addresses `zookeeper` has."""
     ca_file: Annotated[str, Field(min_length=1)] | None = None
     """PEM file of the authorities that sign the servers' certificates, beside the system's."""
     certificate_file: Annotated[str, Field(min_length=1)] | None = None

@@ -92,13 +92,10 @@ def up(
     Brokers of one cluster restart one after the other. Users and ACLs are applied before what needs
     them starts (rights_rollout.py). Brokers and log directories that are removed must hold no
     replicas, unless `abandon_replicas` gives these up. With `keep_rights` no user and no ACL is
-    deleted.
+    deleted. `on_checked` is called before the first change, and may raise DeployError.
 
-    `on_checked` is called between the checks and the first change, and may raise DeployError.
-
-    `up` also returns if everything runs except links that wait for an operator (paused links, or
-    stopped partitions). The status is `degraded` then. It is `waiting` if everything runs except
-    what waits for other hosts.
+    `up` also returns if everything runs except links that wait for an operator (the status is
+    `degraded` then), or except what waits for other hosts (it is `waiting` then).
     """
     live, steps = _checked(deployment, state, on_plan, abandon_replicas=abandon_replicas)
     on_checked()

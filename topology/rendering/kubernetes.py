@@ -39,6 +39,7 @@ from topology.rendering.placed import (
     ANY_ADDRESS,
     HTTP_PORT,
     ZOOKEEPER_PORT,
+    ZOOKEEPER_TLS_PORT,
     Place,
     dns_label,
     placed,
@@ -127,6 +128,8 @@ def _container_set(here: Topology, containers: list[Container]) -> ContainerSet:
     by_zone = False
     if place.role == "zookeeper":
         ports = {"client": ZOOKEEPER_PORT}
+        if any(each.client_tls and each.name == place.of for each in here.zookeepers):
+            ports = {**ports, "client-tls": ZOOKEEPER_TLS_PORT}
         if len(containers) > 1:
             ports = {**ports, "peer": ZOOKEEPER_PORT + 1, "election": ZOOKEEPER_PORT + 2}
     elif place.role == "broker":

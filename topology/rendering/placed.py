@@ -18,6 +18,8 @@ LISTENER_PORT: Final = 9092
 """Port of the first listener; the others follow, one by one."""
 ZOOKEEPER_PORT: Final = 2181
 """Port for clients; the two ports between the nodes follow."""
+ZOOKEEPER_TLS_PORT: Final = 2281
+"""Port for clients that connect by TLS."""
 HTTP_PORT: Final = 8080
 """Port of health and metrics."""
 ANY_ADDRESS: Final = "0.0.0.0"
@@ -104,6 +106,9 @@ def _zookeeper(server: ZooKeeperProcess, address: AddressOf, datacenter: str) ->
         address(Place("zookeeper", server.name, number, datacenter))
         for number in range(1, len(server.node_list) + 1)
     ]
+    if server.client_tls is not None:
+        tls = server.client_tls.model_copy(update={"port": ZOOKEEPER_TLS_PORT})
+        server = server.model_copy(update={"client_tls": tls})
     if len(hosts) == 1:
         return server.model_copy(update={"host": hosts[0], "port": ZOOKEEPER_PORT})
     return server.model_copy(update={"hosts": hosts, "nodes": 1, "port": ZOOKEEPER_PORT})

@@ -8,7 +8,8 @@ Reading order:
     security_rules   listeners, connections and the authorizer
     http_rules       HTTP ports that other hosts reach
     rights_rules     users and ACLs that a cluster declares
-    address_rules    ports and chroots that two entries claim
+    address_rules    ports that two entries claim, hosts of mirror workers
+    zookeeper_rules  embedded servers, the ZooKeeper of each cluster
     link_rules       references, loops and collisions of links
     kafka_configs    known config names and values
     copy_loops       records that links would copy for ever, or twice

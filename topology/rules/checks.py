@@ -10,16 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from topology.problems import Finding
-from topology.rules.address_rules import (
-    check_chroots,
-    check_mirror_hosts,
-    check_ports,
-    check_zookeepers,
-)
+from topology.rules.address_rules import check_mirror_hosts, check_ports
 from topology.rules.cluster_rules import check_clusters
 from topology.rules.http_rules import check_http
 from topology.rules.link_rules import check_links
 from topology.rules.parts import Parts, duplicates
+from topology.rules.zookeeper_rules import check_chroots, check_zookeeper_tls, check_zookeepers
 
 
 def check_rules(parts: Parts) -> list[Finding]:
@@ -29,6 +25,7 @@ def check_rules(parts: Parts) -> list[Finding]:
         *check_zookeepers(parts),
         *check_clusters(parts),
         *check_chroots(parts),
+        *check_zookeeper_tls(parts),
         *check_ports(parts),
         *check_mirror_hosts(parts),
         *check_http(parts),

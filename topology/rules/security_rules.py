@@ -66,10 +66,6 @@ def _check_zookeeper(cluster: Cluster, here: Location) -> Iterator[Finding]:
     security = cluster.zookeeper_security
     if security is not None and (problem := _problem(security.client)):
         yield Finding((*here, "zookeeper_security"), problem, at_key=True)
-    is_outside = isinstance(cluster.zookeeper, str) and cluster.zookeeper != "embedded"
-    if security is not None and security.tls and not is_outside:
-        expected = "false, or a connect string in `zookeeper`; an embedded server has no TLS"
-        yield Finding((*here, "zookeeper_security", "tls"), expected)
     if SET_ACL in cluster.config:
         expected = "absent; `set_acl` in `zookeeper_security` sets it, as it needs a user"
         yield Finding((*here, "config", SET_ACL), expected, at_key=True)

@@ -24,23 +24,13 @@ from tests.support.authority import Authority
 from tests.support.cluster import running_broker
 from tests.support.quiet_ports import quiet_ports
 from topology.backup.znodes import read_znodes
-from topology.deployment.zookeeper import EmbeddedZooKeeper
+from topology.deployment.zookeeper import ClientTls, EmbeddedZooKeeper
 from topology.deployment.zookeeper_access import ZooKeeperAccess
 from topology.operate.znode_acls import count_acls, migrate_acls
 
 pytestmark = pytest.mark.real
 
 START_S: Final = 120.0
-TLS: Final = """\
-secureClientPort={port}
-secureClientPortAddress=0.0.0.0
-serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory
-ssl.keyStore.location={store}
-ssl.keyStore.type=PEM
-ssl.trustStore.location={ca_file}
-ssl.trustStore.type=PEM
-ssl.clientAuth=need
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +56,20 @@ def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Encrypted]:
         certificate_file=str(authority.issue("broker").pem),
     )
     server = EmbeddedZooKeeper(
-        directory=directory, data_directory=directory / "data", port=plain_port, fsync=False
+        directory=directory,
+        data_directory=directory / "data",
+        port=plain_port,
+        host="0.0.0.0",
+        plain_host="127.0.0.1",
+        fsync=False,
+        client_tls=ClientTls(
+            port=port,
+            keystore_file=str(authority.issue("zookeeper").pem),
+            client_ca_file=str(authority.ca_file),
+        ),
     )
     for path, text in server.files.items():
         path.write_text(text)
-    store = authority.issue("zookeeper").pem
-    with server.config_file.open("a") as config:
-        config.write(TLS.format(port=port, store=store, ca_file=authority.ca_file))
     foreign = Authority(directory / "foreign", "foreign")
     process = subprocess.Popen(server.argv, stderr=subprocess.DEVNULL)
     try:

@@ -28,7 +28,7 @@ from topology.main import app
 from topology.problems import DeployError
 
 NOW = datetime.datetime(2026, 11, 27, tzinfo=datetime.UTC)
-USERS = {"admin", "aggregator", "boards", "broker", "mirror", "producer", "spark"}
+USERS = {"admin", "aggregator", "boards", "broker", "mirror", "producer", "spark", "zookeeper"}
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_clients_have_the_password_and_the_authority(file: Path) -> None:
     directory = file.parent / "secure"
     password = (directory / "passwords" / "boards").read_text().strip()
     at = directory / "clients" / "nyc"
-    assert {path.stem for path in at.iterdir()} == USERS - {"broker"}
+    assert {path.stem for path in at.iterdir()} == USERS - {"broker", "zookeeper"}
     java = javaproperties.loads((at / "boards.properties").read_text())
     assert java["ssl.truststore.location"] == str(directory / "ca.pem")
     assert java["sasl.jaas.config"].endswith(f'username="boards" password="{password}";')
@@ -84,7 +84,8 @@ def test_what_comes_from_elsewhere_is_said(file: Path) -> None:
     text = text.replace("{keystore_file: secure/broker.pem}", store)
     bootstraps = dict.fromkeys(("ewr", "jfk", "lga", "nyc"), "h:1")
     found = needed(parse_topology(text), Path("/d"), bootstraps)
-    assert [each.name for each in found.certificates] == ["heliograph"], "that of the HTTP ports"
+    named = [each.name for each in found.certificates]
+    assert named == ["zookeeper", "heliograph"], "those of ZooKeeper and the HTTP ports"
     assert "environment variable SPARK holds a password" in found.others
     assert (
         "ewr: the certificate of listener SECURE is not one PEM file without a password"

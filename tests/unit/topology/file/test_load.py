@@ -293,6 +293,23 @@ links:
             ["t.yaml:5:33: zookeepers[0].quorum_tls: absent; a single server has no quorum"],
         ),
         (
+            "zookeepers: [{name: a, port: 1, nodes: 3, client_tls: {port: 8, keystore_file: a}}]\n",
+            [
+                "t.yaml:5:30: zookeepers[0].port: a port of its own; 8 is taken by"
+                " zookeepers[0].client_tls.port",
+                "t.yaml:5:30: zookeepers[0].port: a port of its own; 9 is taken by"
+                " zookeepers[0].client_tls.port",
+            ],
+        ),
+        (
+            "zookeepers: [{name: a, port: 1,"
+            " client_tls: {port: 8, keystore_file: a, closes_plain_port: true}}]\n",
+            [
+                "t.yaml:5:92: zookeepers[0].client_tls.closes_plain_port: false while cluster ewr"
+                " connects without TLS",
+            ],
+        ),
+        (
             "zookeepers: [{name: a, nodes: 2}]\n",
             ["t.yaml:5:31: zookeepers[0].nodes: one of 1, 3"],
         ),

@@ -78,8 +78,8 @@ def test_what_goes_together_is_taken() -> None:
         (
             "{num.partitions: 1}",
             f"{{num.partitions: 1}}\n    {ZOOKEEPER}, tls: true}}",
-            "18:64: clusters[0].zookeeper_security.tls: false, or a connect string in `zookeeper`;"
-            " an embedded server has no TLS",
+            "18:64: clusters[0].zookeeper_security.tls: false, or `client_tls` in zookeepers"
+            " entry 'zookeeper'",
         ),
         (
             "{num.partitions: 1}",
