@@ -109,13 +109,15 @@ class ClusterMember:
         """Register and take part in the election; an election is over on return.
 
         Waits while the connection is lost. Raises CoordinationUnavailable if there is no connection
-        at first or ZooKeeper denies a request, or KafkaError(duplicate_broker_registration).
+        at first or ZooKeeper denies a request, or KafkaError: duplicate_broker_registration, or
+        unsupported_version if a newer version was made final.
         """
         self._coordination.subscribe(self._path_changed, self._session_changed)
         await self._coordination.start()
         self.is_connected = True
         while True:
             try:
+                await registration.check_format_level(self._coordination)
                 await self._settle()
                 break
             except CoordinationDenied:

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from local_cluster.clock import Clock
-from local_cluster.controller.model import broker_znodes, znode_paths
+from local_cluster.controller.model import broker_znodes, format_level, znode_paths
+from local_cluster.controller.model.znode_json import UnreadableZnodeError
 from local_cluster.controller.zk.coordination import CommitConflict, Coordination, Create
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -41,6 +42,22 @@ async def ensure_layout(coordination: Coordination) -> None:
             await coordination.commit([Create(path) for path in missing])
             return
     raise KafkaError(ErrorCode.unknown_server_error, "other brokers keep changing the znode layout")
+
+
+async def check_format_level(coordination: Coordination) -> None:
+    """Check that this version reads the cluster's formats.
+
+    Raises KafkaError(unsupported_version).
+    """
+    znode = await coordination.read(znode_paths.FORMAT_LEVEL)
+    if znode is None:
+        return
+    try:
+        problem = format_level.level_problem(format_level.decode_level(znode.payload))
+    except UnreadableZnodeError as error:
+        problem = f"{znode_paths.FORMAT_LEVEL}: {error}"
+    if problem is not None:
+        raise KafkaError(ErrorCode.unsupported_version, problem)
 
 
 async def ensure_cluster_id(coordination: Coordination, proposal: str) -> str:

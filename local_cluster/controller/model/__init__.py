@@ -17,4 +17,5 @@ Reading order:
     broker_znodes      payloads: brokers, controller, cluster id, producer ids
     topic_znodes       payloads: assignments, partition states, moves and elections of old tools
     config_znodes      payloads: configs and their change notifications
+    format_level       payload: the level of all formats, and who may work at it
 """

@@ -39,6 +39,9 @@ SECURE_ROOTS: Final = (
     znode_paths.DECLARED_RIGHTS,
     znode_paths.TOPOLOGY_FILE,
     znode_paths.RESTART_TURN,
+    znode_paths.UPGRADE_PLAN,
+    znode_paths.UPGRADE_TURN,
+    znode_paths.FORMAT_LEVEL,
 )
 """Roots that a migration secures: Kafka's SecureRootPaths, and our own."""
 

@@ -42,6 +42,12 @@ TOPOLOGY_FILE: Final = "/heliograph-topology"
 """The topology file of several hosts, without secrets. Not Kafka's, and no broker reads it."""
 RESTART_TURN: Final = "/heliograph-restart-turn"
 """While a host restarts brokers: its name. Not Kafka's, and no broker reads it."""
+UPGRADE_PLAN: Final = "/heliograph-upgrade"
+"""The wanted version, and how far each host is. Not Kafka's, and no broker reads it."""
+UPGRADE_TURN: Final = "/heliograph-upgrade-turn"
+"""While a host takes over the wanted version: its name. Not Kafka's, and no broker reads it."""
+FORMAT_LEVEL: Final = "/heliograph-format-level"
+"""The level of the cluster's formats. Not Kafka's; our brokers read it when they start."""
 
 PERSISTENT_PATHS: Final = (
     CONSUMERS,

@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from local_cluster.controller.member import cluster_member
-from local_cluster.controller.model import broker_znodes, znode_paths
+from local_cluster.controller.model import broker_znodes, format_level, znode_paths
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.controller.member.control_plane_member import (
     Member,
@@ -71,6 +71,25 @@ class TestJoining:
         await eventually(lambda: 2 in member.cache.brokers)
         await second.plane.stop()
         await eventually(lambda: 2 not in member.cache.brokers)
+
+    @pytest.mark.parametrize(
+        "payload", [format_level.encode_level(format_level.FORMAT_LEVEL + 1), b"from the future"]
+    )
+    async def test_formats_of_a_newer_version_are_refused(
+        self, payload: bytes, server: FakeZooKeeper
+    ) -> None:
+        server.write(znode_paths.FORMAT_LEVEL, payload)
+        with pytest.raises(KafkaError) as refused:
+            await Member(server).plane.start()
+        assert refused.value.code is ErrorCode.unsupported_version
+        assert server.child_names(znode_paths.BROKER_IDS) == ()
+
+    async def test_formats_of_its_own_level_are_read(self, server: FakeZooKeeper) -> None:
+        payload = format_level.encode_level(format_level.FORMAT_LEVEL)
+        server.write(znode_paths.FORMAT_LEVEL, payload)
+        member = Member(server)
+        await member.plane.start()
+        await member.plane.stop()
 
     async def test_the_same_id_twice_is_refused(
         self, member: Member, server: FakeZooKeeper
