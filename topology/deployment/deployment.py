@@ -248,11 +248,16 @@ def decode_daemon(each: dict[str, Any]) -> Daemon:
         "address": tuple(each["address"]) if each.get("address") else None,
         "quorum": tuple(each.get("quorum", ())),
     }
-    # A newer version may have written more, and reads it again after a downgrade.
-    return Daemon(**{name: fields[name] for name in fields if name in _DAEMON_FIELDS})
+    return Daemon(**_known(Daemon, fields))
 
 
-_DAEMON_FIELDS: Final = frozenset(each.name for each in dataclass_fields(Daemon))
+def _known(kind: type, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that this version knows.
+
+    A newer version may have written more, and reads it again after a downgrade.
+    """
+    names = {each.name for each in dataclass_fields(kind)}
+    return {name: fields[name] for name in fields if name in names}
 
 
 def _secret(place: dict[str, Any] | None) -> Secret | None:
@@ -260,26 +265,25 @@ def _secret(place: dict[str, Any] | None) -> Secret | None:
 
 
 def _link(each: dict[str, Any]) -> LinkView:
-    return LinkView(**{**each, "workers": tuple(each.get("workers", ()))})
+    return LinkView(**_known(LinkView, {**each, "workers": tuple(each.get("workers", ()))}))
 
 
 def _cluster(each: dict[str, Any]) -> ClusterView:
-    brokers = tuple(BrokerView(**b) for b in each["brokers"])
+    brokers = tuple(BrokerView(**_known(BrokerView, b)) for b in each["brokers"])
     security = _SECURITY.validate_python(each.get("security", {}))
     spark = each.get("spark_security")
     # A deployment of an older version does not list them.
     places = each.get("secrets", (asdict(security)["password"], asdict(security)["key_password"]))
-    return ClusterView(
-        **{
-            **each,
-            "brokers": brokers,
-            "security": security,
-            "spark_security": spark and _SECURITY.validate_python(spark),
-            "secrets": tuple(Secret(**place) for place in places if place is not None),
-            "key_files": tuple(each.get("key_files", ())),
-            "rights": decode_rights(each.get("rights")),
-        }
-    )
+    fields = {
+        **each,
+        "brokers": brokers,
+        "security": security,
+        "spark_security": spark and _SECURITY.validate_python(spark),
+        "secrets": tuple(Secret(**place) for place in places if place is not None),
+        "key_files": tuple(each.get("key_files", ())),
+        "rights": decode_rights(each.get("rights")),
+    }
+    return ClusterView(**_known(ClusterView, fields))
 
 
 _SECURITY: Final = TypeAdapter(ClientSecurity)

@@ -6,8 +6,11 @@ import json
 from dataclasses import asdict, replace
 
 from topology.deployment.deployment import (
+    BrokerView,
+    ClusterView,
     Daemon,
     Deployment,
+    LinkView,
     decode_daemon,
     decode_deployment,
     encode_deployment,
@@ -110,3 +113,23 @@ def test_an_older_version_reads_what_a_newer_one_wrote() -> None:
     """A downgrade finds processes and deployments with fields that it does not know."""
     written = {**asdict(daemon("a")), "field_of_a_later_version": 1}
     assert decode_daemon(written) == daemon("a")
+    cluster = ClusterView(
+        name="c",
+        kind="local",
+        datacenter="c",
+        bootstrap="h:1",
+        brokers=(BrokerView(id=1, host="h", port=1, daemon="a"),),
+    )
+    link = LinkView(name="l", source="c", target="c", daemon="m", workers=("m",))
+    original = Deployment(
+        name="d",
+        topology_file="/d.yaml",
+        daemons=(daemon("a"),),
+        clusters=(cluster,),
+        links=(link,),
+    )
+    document = json.loads(encode_deployment(original))
+    for each in (document, *document["clusters"], *document["links"]):
+        each["field_of_a_later_version"] = 1
+    document["clusters"][0]["brokers"][0]["field_of_a_later_version"] = 1
+    assert decode_deployment(json.dumps(document)) == original
