@@ -6,8 +6,8 @@ Exit codes:
     1    the command failed
     2    wrong usage, or an invalid topology file
     3    `plan --exit-code` found changes, or `mirror repair` without --how found something wrong
-    4    `status`, `link`, `why`, `doctor` or `audit` found a problem; or after `up` links wait
-         for an operator, or another host cannot be reached
+    4    `status`, `link`, `why`, `doctor` or `audit` found a problem; after `up` links wait for an
+         operator, or another host cannot be reached; `upgrade` was stopped, or no host goes on
     5    `up`: another host has edited the topology file too
     130  interrupted by Ctrl-C
 """
@@ -50,6 +50,7 @@ from topology.rights.user_command import user_app
 from topology.rights.zookeeper_command import zookeeper_app
 from topology.spark.command import spark_app
 from topology.top.command import top
+from topology.upgrade.command import upgrade
 from topology.version import show_version
 from topology.why.command import why
 
@@ -79,7 +80,7 @@ def _options(
 
 COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     *(validate, schema, certificates),
-    *(plan, up, status, down),
+    *(plan, up, status, down, upgrade),
     *(backup, restore),
     *(produce, consume),
     *(top, why, doctor, support_bundle, log_level),

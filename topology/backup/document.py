@@ -37,8 +37,9 @@ NOTIFICATIONS: Final = (
     znode_paths.ACL_CHANGES,
     znode_paths.PREFIXED_ACL_CHANGES,
 )
-TOPOLOGY_FILE: Final = "/heliograph-topology"
-"""Left out: `up` writes it again, and the hosts may have a newer one than the backup."""
+OF_HOSTS: Final = ("/heliograph-topology", znode_paths.UPGRADE_PLAN)
+"""Left out: `up` writes the topology again, and the hosts may have a newer one than the backup. An
+upgrade that was under way then is no longer so."""
 _STATE: Final = re.compile(rf"{re.escape(znode_paths.TOPICS)}/[^/]+/partitions/\d+/state")
 
 Znodes = Mapping[str, bytes]
@@ -51,8 +52,9 @@ class NotABackup(Exception):
 
 def is_kept(path: str) -> bool:
     """Return whether a znode belongs into a backup; znodes of sessions are left out before."""
-    of_hosts = path == TOPOLOGY_FILE
-    return not of_hosts and not any(path.startswith(f"{parent}/") for parent in NOTIFICATIONS)
+    return path not in OF_HOSTS and not any(
+        path.startswith(f"{parent}/") for parent in NOTIFICATIONS
+    )
 
 
 def backup_document(name: str, taken_at: str, clusters: Mapping[str, Znodes]) -> dict[str, Any]:

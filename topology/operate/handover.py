@@ -25,11 +25,13 @@ from topology.supervisor.own_process import child_environment
 POLL_S: Final = 0.05
 
 
-def hand_over(deployment: Deployment, state: StateDir, deadline_s: float) -> None:
+def hand_over(
+    deployment: Deployment, state: StateDir, deadline_s: float, *, starts_keeper: bool = True
+) -> None:
     """Make this the wanted deployment of the supervisor. Raises DeployError.
 
     A supervisor of another version of the package is replaced first. `deadline_s` is in monotonic
-    seconds.
+    seconds. Without `starts_keeper` it is an error if no supervisor lives.
     """
     _end_other_version(state)
     child: subprocess.Popen[bytes] | None = None
@@ -43,6 +45,8 @@ def hand_over(deployment: Deployment, state: StateDir, deadline_s: float) -> Non
             if time.monotonic() > deadline_s:
                 raise _supervisor_error(state, f"does not answer: {error}") from error
         if child is None and not state.is_locked():
+            if not starts_keeper:
+                raise DeployError("no supervisor lives here: the deployment was taken down")
             try:
                 # The supervisor reads this file when it starts, so the daemons start at once.
                 write_atomically(state.deployment_file, encode_deployment(deployment))

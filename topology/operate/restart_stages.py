@@ -161,10 +161,19 @@ def decide(
     return Wait(reasons=exposed) if waiting else Done()
 
 
+def out_of_sync(partitions: Iterable[PartitionState]) -> tuple[str, ...]:
+    """Return the partitions that are not in sync on every replica, or that have no leader."""
+    return tuple(
+        sentence(each)
+        for each in partitions
+        if each.leader < 0 or not {*each.replicas} <= {*each.isr}
+    )
+
+
 def _behind(partitions: Iterable[PartitionState], broker_id: int) -> tuple[str, ...]:
     """Return the broker's partitions in which it is not in sync, or that have no leader."""
     return tuple(
-        _sentence(each)
+        sentence(each)
         for each in partitions
         if broker_id in each.replicas and (broker_id not in each.isr or each.leader < 0)
     )
@@ -176,13 +185,14 @@ def _exposed(partitions: Iterable[PartitionState], broker_id: int) -> tuple[str,
     Its restart would take a second replica out of sync.
     """
     return tuple(
-        _sentence(each)
+        sentence(each)
         for each in partitions
         if broker_id in each.isr and not {*each.replicas} <= {*each.isr}
     )
 
 
-def _sentence(partition: PartitionState) -> str:
+def sentence(partition: PartitionState) -> str:
+    """Return what is wrong with a partition that is not in sync, or has no leader."""
     missing = sorted({*partition.replicas} - {*partition.isr})
     if not missing:
         return f"{partition.name} has no leader"

@@ -64,11 +64,15 @@ class OwnTurn:
 class SharedTurn:
     """The turn in a cluster's ZooKeeper."""
 
-    def __init__(self, access: ZooKeeperAccess, host: str) -> None:
-        """`host` is what the others read in their reason to wait. Raises DeployError."""
+    def __init__(self, access: ZooKeeperAccess, host: str, *, path: str = PATH) -> None:
+        """`host` is what the others read in their reason to wait. Raises DeployError.
+
+        `path` is the znode of another kind of turn.
+        """
         self.is_taken = False
+        self._path = path
         self._connect = access.connect
-        self._acl = acl_of_new(PATH, sets_acl=access.sets_acl)
+        self._acl = acl_of_new(path, sets_acl=access.sets_acl)
         self._host = host
         self._client = new_client(access, access.connect, timeout_s=SESSION_TIMEOUT_S)
         self._client.add_listener(self._on_state)
@@ -97,13 +101,13 @@ class SharedTurn:
     def _try(self) -> str | None:
         """Return who has the turn, None if this session has it."""
         created = self._client.create_async(
-            PATH, self._host.encode(), acl=self._acl, ephemeral=True
+            self._path, self._host.encode(), acl=self._acl, ephemeral=True
         )
         try:
             created.get(timeout=RESPONSE_TIMEOUT_S)
         except NodeExistsError:
             try:
-                held, stat = self._client.get_async(PATH).get(timeout=RESPONSE_TIMEOUT_S)
+                held, stat = self._client.get_async(self._path).get(timeout=RESPONSE_TIMEOUT_S)
             except NoNodeError:
                 return "whose turn just ended"
             # The response to an earlier try may have been lost.
@@ -114,7 +118,7 @@ class SharedTurn:
     def close(self) -> None:
         with contextlib.suppress(KazooException, KazooTimeoutError):
             if self._is_ours:
-                self._client.delete_async(PATH).get(timeout=RESPONSE_TIMEOUT_S)
+                self._client.delete_async(self._path).get(timeout=RESPONSE_TIMEOUT_S)
         if self._started:
             self._client.stop()
             self._client.close()

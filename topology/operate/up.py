@@ -33,6 +33,7 @@ from topology.status.document import LINK_STUCK, WAITING
 from topology.status.observe import observe
 from topology.status.peers import check_peers
 from topology.supervisor.process_journal import StartedProcess, live_processes
+from topology.upgrade.plan_znode import check_levels
 
 if TYPE_CHECKING:
     from topology.operate.rights_rollout import RightsRollout
@@ -156,6 +157,7 @@ def _checked(
     """Return what runs, and the steps, after all checks. Raises DeployError."""
     check_owner(deployment, state)
     check_installed(deployment)
+    check_levels(deployment)
     if not abandon_replicas:
         check_removals(deployment, state)
     live = live_processes(state)

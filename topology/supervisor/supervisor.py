@@ -250,4 +250,12 @@ async def _supervise(supervisor: Supervisor) -> None:
         # This process holds the lock, so a socket that exists is a leftover.
         await asyncio.to_thread(socket_path.unlink, missing_ok=True)
         async with serve_control(supervisor, socket_path):
+            await asyncio.to_thread(_watch_upgrades, supervisor.state)
             await running
+
+
+def _watch_upgrades(state: StateDir) -> None:
+    """Import the watch while the package is the one that this process runs, and start it."""
+    from topology.upgrade.watch import start_watch
+
+    start_watch(state)

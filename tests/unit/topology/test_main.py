@@ -39,6 +39,7 @@ COMMANDS = (
     "status",
     "gaps",
     "down",
+    "upgrade",
     "rebalance",
     "zookeeper",
     "demo",
