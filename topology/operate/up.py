@@ -101,10 +101,7 @@ def up(
     live, steps = _checked(deployment, state, on_plan, abandon_replicas=abandon_replicas)
     on_checked()
     before = read_deployment(state) if state.exists() else None
-    try:
-        state.create()
-    except OSError as error:
-        raise DeployError(f"cannot use state directory {state.path}: {error}") from error
+    _create(state)
 
     def apply_stage(stage: Deployment) -> None:
         hand_over(stage, state, time.monotonic() + timeout_s)
@@ -145,6 +142,14 @@ def up(
     except TimeoutError as error:
         raise DeployError(f"not everything runs after {timeout_s:g} s", error.args) from None
     return Up(tuple(steps), status, rollout.applied if rollout else {})
+
+
+def _create(state: StateDir) -> None:
+    """Create the state directory. Raises DeployError."""
+    try:
+        state.create()
+    except OSError as error:
+        raise DeployError(f"cannot use state directory {state.path}: {error}") from error
 
 
 def _checked(
