@@ -17,6 +17,7 @@ from pyiceberg.catalog import load_catalog
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from local_cluster.client.model import TopicPartition
 from mirror_maker.formats.completeness.statement import Hold, HoldKind
 from spark_global.addresses import ClusterAddress
 from spark_global.iceberg.catalogues import open_catalogue
@@ -301,6 +302,21 @@ def test_the_latest_record_of_each_key(
     expected["DEN", SHIFT + 40, None] = 1
     assert row_counts(table) == expected
     assert len(list(table.scan().plan_files())) == 2
+    # The snapshots say which offsets they add, also those whose records changed nothing.
+    said = [each.summary.additional_properties for each in table.snapshots() if each.summary]
+    spans = dict[str, list[list[int]]]()
+    for each in said:
+        for topic, of_topic in json.loads(each["heliograph.aggregate-offsets"]).items():
+            spans.setdefault(topic, []).extend(of_topic.values())
+    for topic, end in (("den.u", 42), ("aus.u", 22)):
+        starts, ends = zip(*spans[topic], strict=True)
+        assert starts == (0, *ends[:-1]) and ends[-1] == end
+    added = [entry for each in said for entry in json.loads(each["heliograph.source-offsets"])]
+    assert sum(entry["records"] for entry in added) == 42 + 22
+    assert TableState.decode(table.properties).positions.offsets == {
+        TopicPartition("den.u", 0): 42,
+        TopicPartition("aus.u", 0): 22,
+    }
     query = "SELECT count(*) FROM global_u WHERE NOT is_deleted AND datacenter = 'DEN'"
     assert run_duckdb(query, catalogue=place, output="json", limit=10) == 0
     assert json.loads(capsys.readouterr().out)["rows"][0][0] == 4

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,24 @@ async def cluster(zookeeper: str, tmp_path: Path) -> AsyncIterator[Cluster]:
         yield Cluster(Aggregate(name="nyc", bootstrap=nyc.bootstrap, links=links), clients)
 
 
+BOUNDS: Mapping[str, Callable[[Place], bool]] = {
+    "datacenter = 'JFK'": lambda place: place[0] == "JFK",
+    "partition = 1 AND `offset` >= 3": lambda place: place[1] == 1 and place[2] >= 3,
+    "`offset` BETWEEN 2 AND 25 AND datacenter <> 'JFK'": lambda place: (
+        2 <= place[2] <= 25 and place[0] != "JFK"
+    ),
+    "timestamp > TIMESTAMP '2000-01-01'": lambda place: False,
+}
+"""Conditions that bound what a query reads, and the places that they leave over."""
+
+
+def ask_as_of(aggregate: Aggregate, as_of_ms: int, condition: str) -> int:
+    """Ask for the places of all records of a cut that satisfy a condition."""
+    query = f"SELECT datacenter, partition, `offset` FROM global_flights WHERE {condition}"
+    past = read_past(aggregate, as_of_ms, allow_missing=False)
+    return run_sql(f"{query} ORDER BY 1, 2, 3", aggregate=aggregate, output="json", past=past)
+
+
 async def test_a_cut_is_the_same_while_records_arrive_or_is_refused(
     cluster: Cluster, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -163,6 +182,12 @@ async def test_a_cut_is_the_same_while_records_arrive_or_is_refused(
     async with cluster.writing():
         for _ in range(2):
             assert await asyncio.to_thread(read, time_text(first.as_of_ms)) == planted
+        for condition, is_wanted in BOUNDS.items():
+            asked = partial(ask_as_of, cluster.aggregate, first.as_of_ms, condition)
+            assert await asyncio.to_thread(asked) == 0
+            document = json.loads(capsys.readouterr().out)
+            assert [tuple(row) for row in document["rows"]] == list(filter(is_wanted, planted))
+            assert document["reads"]["global_flights"], "the condition bounds what is read"
     later = await cluster.cut_of_all_written()
     plan = await plan_read(cluster.options(later.as_of_ms, first.as_of_ms))
     more = [each.end - each.start for each in plan.ranges]
