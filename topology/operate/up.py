@@ -95,8 +95,8 @@ def up(
     replicas, unless `abandon_replicas` gives these up. With `keep_rights` no user and no ACL is
     deleted. `on_checked` is called before the first change, and may raise DeployError.
 
-    `up` also returns if everything runs except links that wait for an operator (the status is
-    `degraded` then), or except what waits for other hosts (it is `waiting` then).
+    `up` also returns if everything runs except links that wait for an operator (status `degraded`),
+    or what waits for other hosts (status `waiting`).
     """
     live, steps = _checked(deployment, state, on_plan, abandon_replicas=abandon_replicas)
     on_checked()
