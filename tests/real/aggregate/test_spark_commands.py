@@ -146,6 +146,7 @@ def test_sql_as_of_a_time(command: HeliographCommand) -> None:
     assert "name the --aggregate" in command.complain("sql", query, "--as-of", now, code=2)
 
 
+@pytest.mark.long
 def test_a_table_moves_to_another_aggregate(command: HeliographCommand, tmp_path: Path) -> None:
     place, name = tmp_path / "tables", ("--table", "nyc.flights")
     how = ("--to", "iceberg", *name, "--once")
@@ -162,6 +163,7 @@ def test_a_table_moves_to_another_aggregate(command: HeliographCommand, tmp_path
     assert list(answer["complete_through"]) == ["flights"]
 
 
+@pytest.mark.long
 def test_a_served_query_moves_to_another_aggregate(
     command: HeliographCommand, tmp_path: Path
 ) -> None:
