@@ -18,6 +18,7 @@ from aiokafka.errors import (
 
 from aggregator.probe.settings import ProbeSettings
 from local_cluster.client.auth.credentials import read_secret, tls_context
+from local_cluster.client.auth.oauth.outside_clients import aiokafka_provider
 from local_cluster.client.auth.security import ClientSecurity
 
 CLIENT_ID: Final = "heliograph-probe"
@@ -49,7 +50,10 @@ def client_options(bootstrap: str, security: ClientSecurity) -> dict[str, Any]:
         "security_protocol": security.protocol,
         "ssl_context": tls_context(security),
     }
-    if security.uses_sasl:
+    if security.oauth is not None:
+        options["sasl_mechanism"] = security.mechanism
+        options["sasl_oauth_token_provider"] = aiokafka_provider(security.oauth)
+    elif security.uses_sasl:
         assert security.password is not None, "`ClientSecurity` checks it"
         options["sasl_mechanism"] = security.mechanism
         options["sasl_plain_username"] = security.username

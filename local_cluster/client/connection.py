@@ -16,8 +16,8 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from local_cluster.client.auth.credentials import tls_context
-from local_cluster.client.auth.sasl import authenticate
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity, SecurityError
+from local_cluster.client.auth.session import Session
 from local_cluster.client.versions import choose_version
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
@@ -32,6 +32,8 @@ CLIENT_SOFTWARE_VERSION: Final = "0.1.0"
 _CORRELATION_ID_MASK: Final = 0x7FFFFFFF
 
 Part = bytes | bytearray | memoryview
+_Response = asyncio.Future[tuple[memoryview, int]]
+_AUTHENTICATION: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
 _BUFFERS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, FrameBuffers]] = WeakKeyDictionary()
 
@@ -70,8 +72,13 @@ class Connection(asyncio.BufferedProtocol):
         self._client_id = client_id
         self._receiver = FrameReceiver(RESPONSE_BYTES_MAX, frame_buffers())
         self._correlation_ids = itertools.count(1)
-        self._pending: deque[tuple[int, int, int, asyncio.Future[tuple[memoryview, int]]]] = deque()
+        self._pending: deque[tuple[int, int, int, _Response]] = deque()
         """(correlation id, API, version, response) of the requests in flight."""
+        self._held: deque[tuple[ApiKey, int, Sequence[Part], _Response | None]] = deque()
+        """(API, version, body, response) of requests that wait for an authentication."""
+        self._is_holding = False
+        self._session: asyncio.Task[None] | None = None
+        """Authenticates again before the session ends."""
         self._transport: asyncio.Transport | None = None
         self._closed: KafkaError | None = None
         self._lost = asyncio.get_running_loop().create_future()
@@ -92,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def in_flight(self) -> int:
         """The number of requests that wait for a response."""
-        return len(self._pending)
+        return len(self._pending) + len(self._held)
 
     # -- asyncio's side ---------------------------------------------------------------------
 
@@ -117,21 +124,21 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- requests ---------------------------------------------------------------------------
 
-    def send(
-        self, api: ApiKey, version: int, body: Sequence[Part]
-    ) -> asyncio.Future[tuple[memoryview, int]]:
+    def send(self, api: ApiKey, version: int, body: Sequence[Part]) -> _Response:
         """Write a request. The future gives the response's frame and the position of its body.
 
         Raises KafkaError(network_exception) on a closed connection, or above IN_FLIGHT_MAX.
         """
-        if len(self._pending) >= IN_FLIGHT_MAX:
+        if self.in_flight >= IN_FLIGHT_MAX:
             raise KafkaError(
                 ErrorCode.network_exception, f"{IN_FLIGHT_MAX} requests are in flight already"
             )
-        correlation_id = next(self._correlation_ids) & _CORRELATION_ID_MASK
-        self._write_frame(api, version, correlation_id, body)
-        future: asyncio.Future[tuple[memoryview, int]] = asyncio.get_running_loop().create_future()
-        self._pending.append((correlation_id, api, version, future))
+        self._check_open()
+        future: _Response = asyncio.get_running_loop().create_future()
+        if self._is_holding and api not in _AUTHENTICATION:
+            self._held.append((api, version, body, future))
+        else:
+            self._write(api, version, body, future)
         return future
 
     def send_unanswered(self, api: ApiKey, version: int, body: Sequence[Part]) -> None:
@@ -139,7 +146,25 @@ class Connection(asyncio.BufferedProtocol):
 
         Raises KafkaError(network_exception) on a closed connection.
         """
-        self._write_frame(api, version, next(self._correlation_ids), body)
+        self._check_open()
+        if self._is_holding:
+            self._held.append((api, version, body, None))
+        else:
+            self._write(api, version, body, None)
+
+    def hold(self) -> None:
+        """Keep requests back, except those of an authentication, in their order."""
+        self._is_holding = True
+
+    def release(self) -> None:
+        """Write what was held back."""
+        self._is_holding = False
+        while self._held and self._closed is None:
+            self._write(*self._held.popleft())
+
+    def keep_authenticated(self, session: Session) -> None:
+        """Authenticate again before the session ends (KIP-368), until the connection closes."""
+        self._session = asyncio.create_task(session.keep(self))
 
     async def call(
         self,
@@ -210,15 +235,20 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- inside -----------------------------------------------------------------------------
 
-    def _write_frame(
-        self, api: ApiKey, version: int, correlation_id: int, body: Sequence[Part]
-    ) -> None:
+    def _check_open(self) -> None:
         if self._closed is not None:
             raise KafkaError(self._closed.code, self._closed.message)
+
+    def _write(
+        self, api: ApiKey, version: int, body: Sequence[Part], response: _Response | None
+    ) -> None:
+        correlation_id = next(self._correlation_ids) & _CORRELATION_ID_MASK
         assert self._transport is not None
         header = encode_request_header(api, version, correlation_id, self._client_id)
         size = len(header) + sum(len(part) for part in body)
         self._transport.writelines([frame_size_prefix(size) + header, *body])
+        if response is not None:
+            self._pending.append((correlation_id, api, version, response))
 
     def _resolve(self, frame: memoryview) -> None:
         if not self._pending:
@@ -234,11 +264,15 @@ class Connection(asyncio.BufferedProtocol):
         if self._closed is not None:
             return
         self._closed = KafkaError(ErrorCode.network_exception, reason)
-        pending, self._pending = self._pending, deque()
-        for *_, future in pending:
-            if not future.done():
+        futures = [*(each[-1] for each in self._pending), *(each[-1] for each in self._held)]
+        self._pending.clear()
+        self._held.clear()
+        for future in futures:
+            if future is not None and not future.done():
                 future.set_exception(KafkaError(ErrorCode.network_exception, reason))
                 future.exception()  # a caller that gave up must not leave a warning behind
+        if self._session is not None:
+            self._session.cancel()
         if self._transport is not None:
             self._transport.abort()
         if self._on_closed is not None:
@@ -257,12 +291,14 @@ async def connect(
 
     Raises KafkaError:
     - network_exception if that fails or takes longer than `timeout_ms`. It is a RefusedError if
-      no process listens at the one address of the host;
-    - sasl_authentication_failed if the broker refuses the credential, or a secret or certificate
-      cannot be read.
+      no process listens at the one address of the host. It is a NoTokenError if the broker
+      answers, but the endpoint of tokens does not;
+    - sasl_authentication_failed if the broker refuses the credential, or if there is no secret,
+      token or certificate.
     """
     loop = asyncio.get_running_loop()
     connection: Connection | None = None
+    session = Session(security, timeout_ms) if security.uses_sasl else None
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             tls = tls_context(security)
@@ -274,8 +310,8 @@ async def connect(
                 server_hostname=host if tls is not None else None,
             )
             await connection.negotiate()
-            if security.uses_sasl:
-                await authenticate(connection, security)
+        if session is not None:
+            await session.begin(connection)
     except SecurityError as error:
         if connection is not None:
             connection.abort("not authenticated")
@@ -292,6 +328,8 @@ async def connect(
         if connection is not None:
             connection.abort("negotiation failed")
         raise
+    if session is not None and session.lifetime_ms:
+        connection.keep_authenticated(session)
     return connection
 
 

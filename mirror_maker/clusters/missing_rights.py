@@ -99,6 +99,8 @@ def principal(security: ClientSecurity) -> str:
     """Return the principal as ACLs name it, as far as the client can know it."""
     if security.username is not None:
         return f"User:{security.username}"
+    if security.oauth is not None:
+        return f"the principal of {security.oauth.who}"
     if security.certificate_file is not None:
         return f"the principal of {security.certificate_file}"
     return "User:ANONYMOUS"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import (
     OFFSET_INVALID,
@@ -16,6 +16,7 @@ from confluent_kafka import (
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from local_cluster.client.auth.credentials import read_secret
+from local_cluster.client.auth.oauth.outside_clients import librdkafka_callback
 from spark_global.addresses import CLIENT_ID, ClusterAddress
 from spark_global.serving.positions import BrokenPositionError, LanePosition
 
@@ -33,16 +34,21 @@ MESSAGE_BYTES_MAX: Final = 1_000_000_000
 """The most that librdkafka allows. It counts before compression; the topic has its own limit."""
 
 
-def librdkafka_config(address: ClusterAddress) -> dict[str, str | int | bool]:
+def librdkafka_config(address: ClusterAddress) -> dict[str, Any]:
     """Return the connection's configs. Raises SecurityError."""
     security = address.security
-    found: dict[str, str | int | bool] = {
+    found: dict[str, Any] = {
         "bootstrap.servers": address.bootstrap,
         "client.id": CLIENT_ID,
         "security.protocol": security.protocol,
         "log_level": 3,
     }
-    if security.uses_sasl:
+    if security.oauth is not None:
+        found |= {
+            "sasl.mechanism": security.mechanism,
+            "oauth_cb": librdkafka_callback(security.oauth),
+        }
+    elif security.uses_sasl:
         assert security.password is not None, "`ClientSecurity` checks it"
         found |= {
             "sasl.mechanism": security.mechanism or "",

@@ -41,7 +41,9 @@ def older_settings(settings: MirrorSettings) -> bytes:
         document.pop(name)
     for name in _NEWER_LIMITS:
         document["limits"].pop(name)
+    document["target_security"].pop("oauth")
     for link in document["links"]:
+        link["source_security"].pop("oauth")
         for name in _NEWER_LINK:
             link.pop(name)
         for name in _NEWER_POLICIES:

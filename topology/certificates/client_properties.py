@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from local_cluster.client.auth.oauth.java_configs import java_configs
 from local_cluster.client.auth.security import ClientSecurity
 
 _LOGIN_MODULES = {
@@ -17,9 +18,15 @@ _LOGIN_MODULES = {
 
 
 def java_properties(bootstrap: str, security: ClientSecurity, password: str) -> dict[str, str]:
-    """Return the configs of Java's clients and tools for a user with a password."""
+    """Return the configs of Java's clients and tools for a user with a password.
+
+    With OAUTHBEARER, `password` is the secret of the client ID.
+    """
     found = {"bootstrap.servers": bootstrap, "security.protocol": security.protocol}
-    if security.uses_sasl:
+    if security.oauth is not None:
+        found["sasl.mechanism"] = "OAUTHBEARER"
+        found |= java_configs(security.oauth, password)
+    elif security.uses_sasl:
         mechanism = security.mechanism or ""
         found["sasl.mechanism"] = mechanism
         found["sasl.jaas.config"] = (

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from local_cluster.client.auth.security import ClientSecurity
+from local_cluster.client.auth.security import ClientSecurity, Mechanism
 from topology.model import Cluster, Topology, ZooKeeperProcess
 from topology.model.cluster import Listener
 from topology.model.listener_security import Credentials
 from topology.model.scalars import ANY_ADDRESSES, LOOPBACK_NAMES
-from topology.model.security import SecretPlace, Security
+from topology.model.security import SecretPlace, Security, TokenLogin
 
 BROKER_NAME: Final = "broker"
 HTTP_NAME: Final = "heliograph"
 ZOOKEEPER_NAME: Final = "zookeeper"
 """Common names of certificates: of brokers, of HTTP ports alone, of embedded ZooKeepers."""
+TOKENS: Final[Mechanism] = "OAUTHBEARER"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +75,8 @@ def needed(topology: Topology, directory: Path, bootstraps: dict[str, str]) -> N
                 passwords[directory / place.file] = None
             else:
                 others[f"environment variable {place.env} holds a password"] = None
+        for oauth in _logins(cluster):
+            others[f"{cluster.name}: the issuer of tokens gives {_grant_of(oauth)}"] = None
         clients += _clients(cluster, directory, bootstraps[cluster.name])
     http = topology.http_security
     for token in (http.token, http.metrics_token):
@@ -188,15 +191,40 @@ def _places(cluster: Cluster) -> Iterator[SecretPlace]:
         yield cluster.zookeeper_security.password
 
 
+def _logins(cluster: Cluster) -> Iterator[TokenLogin]:
+    """Yield where tokens of brokers, commands and services come from."""
+    principals = cluster.principals
+    connections: list[Security | Credentials] = [cluster.security, cluster.inter_broker_security]
+    connections += [principals.mirror, principals.aggregator, principals.spark]
+    yield from (each.oauth for each in connections if each.oauth is not None)
+
+
+def _grant_of(oauth: TokenLogin) -> str:
+    if oauth.client_id is not None:
+        return f"client ID {oauth.client_id} and its secret"
+    return f"the file {oauth.assertion_file or oauth.token_file}"
+
+
 def _clients(cluster: Cluster, directory: Path, bootstrap: str) -> Iterator[Client]:
     """Yield every user of the first listener, except the brokers."""
     sasl = cluster.listeners[0].sasl
     if sasl is None:
         return
+    mechanism = _mechanism_of_users(cluster.security.mechanism, sasl.mechanisms)
+    if mechanism is None:
+        return
     users = {**sasl.users, **cluster.users}
     for name, place in users.items():
         if name != cluster.inter_broker_security.username:
-            security = Credentials(username=name, password=place).replace_in(cluster.security)
+            user = Credentials(username=name, password=place, mechanism=mechanism)
+            security = user.replace_in(cluster.security)
             yield Client(
                 cluster=cluster.name, bootstrap=bootstrap, security=security.client(directory)
             )
+
+
+def _mechanism_of_users(used: Mechanism | None, offered: Sequence[Mechanism]) -> Mechanism | None:
+    """Return by which mechanism users with passwords log in, None if only tokens count."""
+    if used != TOKENS:
+        return used
+    return next((each for each in offered if each != TOKENS), None)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
+from local_cluster.client.auth.oauth.settings import SCOPE_PATTERN, TOKEN_URL_PATTERN
 from local_cluster.client.auth.security import Secret
 from local_cluster.security.authentication.oauth.settings import HTTPS_PATTERN
 from spark_global.values.declaring import Registry
@@ -21,7 +22,7 @@ from topology.model.cluster import LISTENER_PATTERN, LOG_DIR_PATTERN
 from topology.model.listener_security import PRINCIPAL_PATTERN, Credentials, Sasl
 from topology.model.rights import ANY_PRINCIPAL_PATTERN
 from topology.model.scalars import HOST_PATTERN, NAME_PATTERN, TOPIC_PATTERN
-from topology.model.security import SecretPlace, Security
+from topology.model.security import SecretPlace, Security, TokenLogin
 from topology.model.zookeeper import CHROOT_PATTERN, USERNAME_PATTERN, ZooKeeperSecurity
 from topology.problems import Finding, Location, nearest_name
 
@@ -32,6 +33,8 @@ _PATTERN_TEXTS = {
     USERNAME_PATTERN: "a name without colons and spaces",
     TOPIC_PATTERN: "a topic name of letters, digits, ., _ and -, at most 249 of them",
     LOG_DIR_PATTERN: "an absolute path, a name of letters, digits, - and _, or .",
+    TOKEN_URL_PATTERN: "an address such as https://issuer.example/token, without user and query",
+    SCOPE_PATTERN: "words with one space between two",
     HTTPS_PATTERN: "an address such as https://issuer.example/keys",
     PRINCIPAL_PATTERN: "a principal such as User:admin",
     ANY_PRINCIPAL_PATTERN: "a principal such as User:admin",
@@ -41,7 +44,9 @@ _PATTERN_TEXTS = {
 _NEVER_QUOTED = {
     Security.__name__: "a mapping",
     Sasl.__name__: "a mapping",
-    Credentials.__name__: "a mapping with `username` and `password`, or `certificate_file`",
+    TokenLogin.__name__: "a mapping with `token_url` or `token_file`",
+    Credentials.__name__: "a mapping with `username` and `password`, `oauth`, or"
+    " `certificate_file`",
     SecretPlace.__name__: "a mapping that says where the secret is, by `file` or `env`",
     Secret.__name__: "a mapping that says where the secret is, by `file` or `env`",
     Registry.__name__: "a mapping with `url`",

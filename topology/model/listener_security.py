@@ -21,7 +21,7 @@ from local_cluster.security.authentication.listener_security import (
 from local_cluster.security.authentication.oauth.settings import HTTPS_PATTERN, OauthSettings
 from local_cluster.security.authentication.principal_rules import DEFAULT_RULES
 from topology.model.scalars import Entry
-from topology.model.security import SecretPlace, Security, path_at, secret_at
+from topology.model.security import SecretPlace, Security, TokenLogin, path_at, secret_at
 
 PRINCIPAL_PATTERN = r"^[^:;\s]+:[^;]+$"
 """A type and a name. Kafka lists super users with semicolons."""
@@ -132,10 +132,14 @@ class Sasl(Entry):
 class Credentials(Entry):
     """Who connects, in place of the user or the certificate of the cluster's `security`."""
 
+    mechanism: Mechanism | None = None
+    """SASL mechanism, if it is another one than that of `security`."""
     username: UserName | None = None
     """SASL user name."""
     password: SecretPlace | None = None
     """Where the SASL password is."""
+    oauth: TokenLogin | None = None
+    """For OAUTHBEARER: where the tokens of this principal come from."""
     certificate_file: FileName | None = None
     """PEM file of the client certificate, if the brokers require one."""
     key_file: FileName | None = None
@@ -147,7 +151,12 @@ class Credentials(Entry):
         """Return `security` with this user, this certificate, or both."""
         changes: dict[str, object] = {}
         if self.username is not None or self.password is not None:
-            changes |= {"username": self.username, "password": self.password}
+            changes |= {"username": self.username, "password": self.password, "oauth": None}
+        if self.mechanism is not None:
+            changes["mechanism"] = self.mechanism
+        if self.oauth is not None:
+            nobody = {"username": self.username, "password": self.password}
+            changes |= {**nobody, "mechanism": "OAUTHBEARER", "oauth": self.oauth}
         if any((self.certificate_file, self.key_file, self.key_password)):
             changes |= {
                 "certificate_file": self.certificate_file,

@@ -9,7 +9,7 @@ from local_cluster.client.auth.security import Secret
 from topology.model.cluster import Cluster
 from topology.model.http_security import HttpSecurity
 from topology.model.listener_security import Credentials
-from topology.model.security import SecretPlace, Security
+from topology.model.security import SecretPlace, Security, TokenLogin
 
 
 def secrets_of(cluster: Cluster, directory: Path) -> list[Secret]:
@@ -49,10 +49,20 @@ def _clients(cluster: Cluster) -> Iterator[Security | Credentials]:
     yield from (principals.mirror, principals.aggregator, principals.spark)
 
 
+def _token_files(oauth: TokenLogin) -> Iterator[SecretPlace]:
+    """Yield the files that hold a token: with it anybody is that client."""
+    for file in (oauth.token_file, oauth.assertion_file):
+        if file is not None:
+            yield SecretPlace(file=file)
+
+
 def _places(cluster: Cluster) -> Iterator[SecretPlace | None]:
     for client in _clients(cluster):
         yield client.password
         yield client.key_password
+        if client.oauth is not None:
+            yield client.oauth.client_secret
+            yield from _token_files(client.oauth)
     yield from cluster.users.values()
     if cluster.zookeeper_security is not None:
         yield cluster.zookeeper_security.password

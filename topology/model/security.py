@@ -7,7 +7,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from local_cluster.client.auth.security import ClientSecurity, Secret
+from local_cluster.client.auth.oauth.settings import (
+    BUFFER_SECONDS_MAX,
+    FACTOR_MAX,
+    FACTOR_MIN,
+    MIN_PERIOD_SECONDS_MAX,
+    SCOPE_PATTERN,
+    TOKEN_URL_PATTERN,
+    OauthLogin,
+)
+from local_cluster.client.auth.security import ClientSecurity, Mechanism, Secret
 from topology.model.scalars import Entry
 
 
@@ -34,17 +43,65 @@ def secret_at(directory: Path, place: SecretPlace | None) -> Secret | None:
     return None if place is None else place.secret(directory)
 
 
+class TokenLogin(Entry):
+    """Where the tokens of OAUTHBEARER come from: a token endpoint, or a file."""
+
+    token_url: Annotated[str, Field(pattern=TOKEN_URL_PATTERN)] | None = None
+    """Token endpoint: https, or http on the loopback, without query."""
+    token_ca_file: Annotated[str, Field(min_length=1)] | None = None
+    """PEM file of the authorities that sign its certificate; default: the system's."""
+    client_id: Annotated[str, Field(min_length=1)] | None = None
+    """Client ID for the endpoint."""
+    client_secret: SecretPlace | None = None
+    """Where the secret of the client ID is."""
+    assertion_file: Annotated[str, Field(min_length=1)] | None = None
+    """File with a signed JWT that the endpoint exchanges for a token, in place of a client ID and
+    its secret."""
+    scope: Annotated[str, Field(pattern=SCOPE_PATTERN)] | None = None
+    """Scopes of the token, with a space between two."""
+    header_urlencode: bool = False
+    """Encode client ID and secret, as Kafka's sasl.oauthbearer.header.urlencode does."""
+    token_file: Annotated[str, Field(min_length=1)] | None = None
+    """File with the token itself, which another process keeps up to date."""
+    refresh_window_factor: Annotated[float, Field(ge=FACTOR_MIN, le=FACTOR_MAX)] = 0.8
+    """Share of a token's lifetime after which it is renewed."""
+    refresh_min_period_seconds: Annotated[
+        int, Field(strict=True, ge=0, le=MIN_PERIOD_SECONDS_MAX)
+    ] = 60
+    """Shortest time between two renewals."""
+    refresh_buffer_seconds: Annotated[int, Field(strict=True, ge=0, le=BUFFER_SECONDS_MAX)] = 300
+    """Time before a token's end in which it should be renewed already."""
+
+    def login(self, directory: Path) -> OauthLogin:
+        """Return the settings for a client. Raises ValueError for keys that do not go together."""
+        return OauthLogin(
+            token_url=self.token_url,
+            token_ca_file=path_at(directory, self.token_ca_file),
+            client_id=self.client_id,
+            client_secret=secret_at(directory, self.client_secret),
+            assertion_file=path_at(directory, self.assertion_file),
+            scope=self.scope,
+            header_urlencode=self.header_urlencode,
+            token_file=path_at(directory, self.token_file),
+            refresh_window_factor=self.refresh_window_factor,
+            refresh_min_period_seconds=self.refresh_min_period_seconds,
+            refresh_buffer_seconds=self.refresh_buffer_seconds,
+        )
+
+
 class Security(Entry):
     """Security settings of connections to a cluster."""
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     """Security protocol, by Kafka's name."""
-    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    mechanism: Mechanism | None = None
     """SASL mechanism."""
     username: Annotated[str, Field(min_length=1)] | None = None
     """SASL user name."""
     password: SecretPlace | None = None
     """Where the SASL password is."""
+    oauth: TokenLogin | None = None
+    """For OAUTHBEARER, in place of a user and a password: where tokens come from."""
     ca_file: Annotated[str, Field(min_length=1)] | None = None
     """PEM file of the authorities that sign the brokers' certificates; default: the system's."""
     certificate_file: Annotated[str, Field(min_length=1)] | None = None
@@ -67,6 +124,7 @@ class Security(Entry):
             mechanism=self.mechanism,
             username=self.username,
             password=secret_at(directory, self.password),
+            oauth=None if self.oauth is None else self.oauth.login(directory),
             ca_file=path_at(directory, self.ca_file),
             certificate_file=path_at(directory, self.certificate_file),
             key_file=path_at(directory, self.key_file),

@@ -31,6 +31,8 @@ def check_security(cluster: Cluster, here: Location) -> Iterator[Finding]:
         for name, it in _principals(cluster):
             at = (*here, "principals", name)
             if (problem := _problem(it.client)) is None:
+                if it.mechanism != cluster.security.mechanism:
+                    yield from _check_mechanism(it, first, at)
                 yield from _check_user(it, first, (*at, "username"))
             elif _problem(cluster.security.client) is None:
                 yield Finding(at, problem, at_key=True)
@@ -52,8 +54,8 @@ def _check_authorizer(
         if name in cluster.config:
             expected = "absent; `authorizer` sets it as well"
             yield Finding((*here, "config", name), expected, at_key=True)
-    if cluster.security.protocol == "SSL":
-        return  # only a broker knows the principal of a certificate
+    if cluster.security.protocol == "SSL" or cluster.security.oauth is not None:
+        return  # only a broker knows the principal of a certificate or a token
     operator = f"User:{cluster.security.username or 'ANONYMOUS'}"
     # A rolling restart must see every partition, and a broker hides those without DESCRIBE.
     if operator not in (*authorizer.super_users, *cluster.effective_broker_principals):
@@ -136,10 +138,7 @@ def _check_connection(security: Security, listener: Listener, here: Location) ->
     if problem is not None:
         yield Finding(here, problem, at_key=True)
         return
-    if listener.sasl is not None and security.mechanism not in listener.sasl.mechanisms:
-        known = listener.sasl.mechanisms
-        expected = f"a mechanism of listener {listener.name}: {', '.join(known)}"
-        yield Finding((*here, "mechanism"), expected, nearest_name(security.mechanism, known))
+    yield from _check_mechanism(security, listener, here)
     requires = listener.tls is not None and listener.tls.client_auth == "required"
     if requires and security.certificate_file is None:
         expected = f"a certificate, which listener {listener.name} requires"
@@ -147,6 +146,13 @@ def _check_connection(security: Security, listener: Listener, here: Location) ->
     yield from _check_user(
         security, listener, (*here, "username"), only_static=here[-1] == "inter_broker_security"
     )
+
+
+def _check_mechanism(security: Security, listener: Listener, here: Location) -> Iterator[Finding]:
+    if listener.sasl is not None and security.mechanism not in listener.sasl.mechanisms:
+        known = listener.sasl.mechanisms
+        expected = f"a mechanism of listener {listener.name}: {', '.join(known)}"
+        yield Finding((*here, "mechanism"), expected, nearest_name(security.mechanism, known))
 
 
 def _check_user(

@@ -1,3 +1,10 @@
-"""How a client authenticates: its settings (security, pure), secrets and TLS (credentials), SASL
-(sasl), SCRAM (scram, pure), a user of ZooKeeper (zookeeper_security, pure), and whether files
-changed (file_states)."""
+"""How a client authenticates.
+
+- `security`, `secret`: its settings; pure.
+- `credentials`: secrets and TLS.
+- `sasl`, `session`: SASL on a connection, and its session, which is renewed before it ends.
+- `scram`: the messages of SCRAM; pure.
+- `oauth`: tokens.
+- `zookeeper_security`: a user of ZooKeeper; pure.
+- `file_states`: whether files changed.
+"""

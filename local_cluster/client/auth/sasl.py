@@ -1,20 +1,25 @@
-"""SASL on a new connection: SaslHandshake, then SaslAuthenticate (KIP-43, KIP-152).
+"""SASL on a connection: SaslHandshake, then SaslAuthenticate (KIP-43, KIP-152, KIP-368).
 
-If a broker limits sessions (`connections.max.reauth.ms`, KIP-368), it closes the connection at the
-end of one, and the next connection authenticates again. A session is not extended.
+The proof is read first, because reading a token may take a while, and the connection serves other
+requests meanwhile. A broker that limits sessions says for how long one lasts.
 """
 
 from __future__ import annotations
 
+import json
 import secrets
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from local_cluster.client.auth.credentials import read_secret
 from local_cluster.client.auth.scram import ScramClient, ScramError
 from local_cluster.client.auth.security import ClientSecurity
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.messages import Fields
+from local_cluster.wire.messages import Fields, get
+
+_DISMISSAL: Final = b"\x01"
+"""A client's answer to the broker's refusal of its token; the error follows (RFC 7628)."""
+_STATUS_CHARS_MAX: Final = 80
 
 
 class SaslConnection(Protocol):
@@ -23,35 +28,70 @@ class SaslConnection(Protocol):
     async def call(self, api: ApiKey, fields: Fields, version_max: int | None) -> Any: ...
 
 
-async def authenticate(connection: SaslConnection, security: ClientSecurity) -> None:
-    """Authenticate as the user in `security`. Raises KafkaError, SecurityError."""
-    assert security.mechanism is not None
-    assert security.username is not None
+async def read_proof(security: ClientSecurity, wait_seconds: float) -> str:
+    """Return the password, or a valid token, for which this waits so long. Raises SecurityError."""
+    if security.oauth is not None:
+        from local_cluster.client.auth.oauth.token_source import token_source  # few need it
+
+        return (await token_source(security.oauth).token_soon(wait_seconds)).value
     assert security.password is not None
-    password = read_secret(security.password)
-    answer = await connection.call(
-        ApiKey.SASL_HANDSHAKE, {"mechanism": security.mechanism}, version_max=1
-    )
+    return read_secret(security.password)
+
+
+async def authenticate(connection: SaslConnection, security: ClientSecurity, proof: str) -> int:
+    """Authenticate by what `read_proof` returned; return the lifetime of the session.
+
+    It is in milliseconds, 0 without an end. Raises KafkaError.
+    """
+    mechanism = security.mechanism
+    assert mechanism is not None
+    answer = await connection.call(ApiKey.SASL_HANDSHAKE, {"mechanism": mechanism}, version_max=1)
     if answer.error_code:
         offered = ", ".join(answer.mechanisms)
-        raise KafkaError(
-            answer.error_code, f"{security.mechanism} is refused; the broker has {offered}"
-        )
-    if security.mechanism == "PLAIN":
-        await _send(connection, f"\0{security.username}\0{password}".encode())
-        return
-    scram = ScramClient(security.mechanism, security.username, password, secrets.token_urlsafe(24))
+        raise KafkaError(answer.error_code, f"{mechanism} is refused; the broker has {offered}")
+    if security.oauth is not None:
+        return await _by_token(connection, proof)
+    assert security.username is not None
+    if mechanism == "PLAIN":
+        answer = await _send(connection, f"\0{security.username}\0{proof}".encode())
+        return _lifetime_ms(answer)
+    scram = ScramClient(mechanism, security.username, proof, secrets.token_urlsafe(24))
     try:
-        server_first = await _send(connection, scram.first())
-        scram.verify(await _send(connection, scram.final(server_first)))
+        first = await _send(connection, scram.first())
+        last = await _send(connection, scram.final(bytes(first.auth_bytes)))
+        scram.verify(bytes(last.auth_bytes))
     except ScramError as error:
         raise KafkaError(
             ErrorCode.sasl_authentication_failed, f"as {security.username}: {error}"
         ) from error
+    return _lifetime_ms(last)
 
 
-async def _send(connection: SaslConnection, message: bytes) -> bytes:
+async def _by_token(connection: SaslConnection, token: str) -> int:
+    answer = await _send(connection, f"n,,\x01auth=Bearer {token}\x01\x01".encode())
+    if not answer.auth_bytes:
+        return _lifetime_ms(answer)
+    status = _status(bytes(answer.auth_bytes))
+    await _send(connection, _DISMISSAL)
+    raise KafkaError(
+        ErrorCode.sasl_authentication_failed, f"the broker refuses the token: {status}"
+    )
+
+
+def _status(refusal: bytes) -> str:
+    try:
+        return ascii(json.loads(refusal)["status"])[:_STATUS_CHARS_MAX]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return "no status"
+
+
+async def _send(connection: SaslConnection, message: bytes) -> Any:
     answer = await connection.call(ApiKey.SASL_AUTHENTICATE, {"auth_bytes": message}, version_max=2)
     if answer.error_code:
         raise KafkaError(answer.error_code, answer.error_message or "not authenticated")
-    return bytes(answer.auth_bytes)
+    return answer
+
+
+def _lifetime_ms(answer: Any) -> int:
+    lifetime = get(answer, "session_lifetime", None)
+    return 0 if lifetime is None else int(lifetime.total_seconds() * 1_000)

@@ -1,4 +1,4 @@
-"""How a client authenticates itself and its brokers: TLS, and SASL's PLAIN and SCRAM.
+"""How a client authenticates itself and its brokers: TLS, and SASL's PLAIN, SCRAM and OAUTHBEARER.
 
 Settings name a file or an environment variable that holds a secret, and never hold it themselves.
 So settings can lie on disk, be compared and be shown. Pure; credentials.py reads the files.
@@ -11,27 +11,16 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
+from local_cluster.client.auth.oauth.settings import OauthLogin
+from local_cluster.client.auth.secret import Secret, SecurityError
+
+__all__ = ["PLAINTEXT", "ClientSecurity", "Mechanism", "OauthLogin", "Secret", "SecurityError"]
+
 _STRICT: Final = ConfigDict(extra="forbid")
 
 
-class SecurityError(Exception):
-    """A secret or a certificate cannot be read. The message does not contain it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Secret:
-    """Where a secret is: in a file or in an environment variable."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
-
-    file: str | None = None
-    """Path of a file that holds it. One line end after it does not count."""
-    env: str | None = None
-    """Name of an environment variable that holds it."""
-
-    def __post_init__(self) -> None:
-        if (self.file is None) == (self.env is None):
-            raise ValueError("a secret is either in `file` or in `env`")
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+"""SASL mechanisms of clients and listeners."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +30,11 @@ class ClientSecurity:
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    mechanism: Mechanism | None = None
     username: str | None = None
     password: Secret | None = None
+    oauth: OauthLogin | None = None
+    """For OAUTHBEARER, in place of a user and a password: where tokens come from."""
     ca_file: str | None = None
     """PEM of the authorities that may sign the brokers' certificates; default: the system's."""
     certificate_file: str | None = None
@@ -55,16 +46,32 @@ class ClientSecurity:
     """Whether the broker's certificate must name the host of the connection."""
 
     def __post_init__(self) -> None:
-        credential = (self.mechanism, self.username, self.password)
+        if self.uses_tokens or self.oauth is not None:
+            self._check_tokens()
+            credential: tuple[object, ...] = (self.mechanism, self.oauth)
+        else:
+            credential = (self.mechanism, self.username, self.password)
         if self.uses_sasl and None in credential:
             raise ValueError(f"{self.protocol} needs `mechanism`, `username` and `password`")
-        if not self.uses_sasl and credential != (None, None, None):
+        if not self.uses_sasl and any(each is not None for each in credential):
             raise ValueError(f"{self.protocol} has no use for a name and a password")
         files = (self.ca_file, self.certificate_file, self.key_file, self.key_password)
         if not self.uses_tls and files != (None, None, None, None):
             raise ValueError(f"{self.protocol} has no use for certificates and keys")
         if self.certificate_file is None and (self.key_file or self.key_password):
             raise ValueError("a key needs its `certificate_file`")
+
+    def _check_tokens(self) -> None:
+        if not self.uses_tokens:
+            raise ValueError("`oauth` is for `mechanism: OAUTHBEARER`")
+        if self.oauth is None:
+            raise ValueError("OAUTHBEARER needs `oauth`, which says where tokens come from")
+        if (self.username, self.password) != (None, None):
+            raise ValueError("OAUTHBEARER has no use for `username` and `password`: see `oauth`")
+
+    @property
+    def uses_tokens(self) -> bool:
+        return self.mechanism == "OAUTHBEARER"
 
     @property
     def uses_sasl(self) -> bool:
