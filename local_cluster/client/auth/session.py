@@ -25,6 +25,9 @@ SHARE_MAX: Final = 0.95
 """Of a session's lifetime, after which it is renewed, as Java's clients do."""
 INTERVAL_MS_MIN: Final = 1_100
 """Brokers refuse an authentication within a second of the last one."""
+RETRY_SECONDS_MIN: Final = 1.0
+RETRY_SECONDS_MAX: Final = 60.0
+"""Between two attempts to get a token or a password for an open connection."""
 
 log = logging.getLogger(__name__)
 
@@ -66,11 +69,7 @@ class Session:
         """Authenticate again whenever the session is about to end. Closes if that fails."""
         while (delay_ms := reauthentication_ms(self.lifetime_ms, _share())) is not None:
             await asyncio.sleep(delay_ms / 1_000)
-            try:
-                proof = await self._proof()
-            except (KafkaError, SecurityError) as error:
-                log.warning("the session with %s ends: %s", connection.peer, error)
-                return
+            proof = await self._patient_proof(connection.peer)
             connection.hold()
             try:
                 await self._exchange(connection, proof)
@@ -90,6 +89,17 @@ class Session:
             return await read_proof(self._security, self._timeout_s)
         except TokenUnavailableError as error:
             raise NoTokenError(ErrorCode.network_exception, str(error)) from error
+
+    async def _patient_proof(self, peer: str) -> str:
+        """Return the proof as soon as there is one. Meanwhile the broker may end the session."""
+        pause_s = RETRY_SECONDS_MIN
+        while True:
+            try:
+                return await self._proof()
+            except (KafkaError, SecurityError) as error:
+                log.warning("the session with %s cannot be renewed yet: %s", peer, error)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, RETRY_SECONDS_MAX)
 
     async def _exchange(self, connection: SessionConnection, proof: str) -> None:
         try:

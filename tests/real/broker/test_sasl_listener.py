@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
+from local_cluster.client.auth.credentials import read_secret
+from local_cluster.client.auth.sasl import authenticate
 from local_cluster.client.auth.scram import HASHES, ScramClient, salted_password
 from local_cluster.client.auth.security import ClientSecurity, Secret
 from local_cluster.client.client import KafkaClient
@@ -215,7 +217,7 @@ async def test_users_change_at_once_and_are_kafkas_in_zookeeper(
 @pytest.mark.parametrize("config", [{"connections.max.reauth.ms": str(SESSION_MS)}])
 async def test_a_session_ends_unless_its_user_authenticates_again(secured: Secured) -> None:
     """KIP-368."""
-    connection = await _connect(secured.plain, secured.client("admin"))
+    connection = await _connect_once(secured.plain, secured.client("admin"))
     with pytest.raises(KafkaError) as early:
         await _authenticate_again(connection, "admin")
     assert early.value.code == ErrorCode.illegal_sasl_state, "within the first second"
@@ -231,10 +233,26 @@ async def test_a_session_ends_unless_its_user_authenticates_again(secured: Secur
     # Nobody becomes another user on the way.
     async with KafkaClient(secured.plain, security=secured.client("admin")) as admin:
         await set_password(admin, "bob")
-    connection = await _connect(secured.plain, secured.client("admin"))
+    connection = await _connect_once(secured.plain, secured.client("admin"))
     await asyncio.sleep(1.1)
     with pytest.raises(KafkaError, match="Cannot change principals"):
         await _authenticate_again(connection, "bob")
+
+
+@pytest.mark.parametrize("config", [{"connections.max.reauth.ms": str(SESSION_MS)}])
+async def test_our_own_client_renews_its_sessions(secured: Secured) -> None:
+    connections = [
+        await _connect(secured.plain, secured.client("admin", mechanism))
+        for mechanism in MECHANISMS
+    ]
+    # A session that is not renewed ends in the middle of this.
+    ends = asyncio.get_running_loop().time() + 2 * SESSION_MS / 1000
+    while asyncio.get_running_loop().time() < ends:
+        for connection in connections:
+            await connection.negotiate()
+    for connection in connections:
+        await connection.close()
+    assert "has ended" not in secured.broker.log_text()
 
 
 async def _authenticate_again(connection: Connection, username: str) -> float:
@@ -263,3 +281,14 @@ async def _connect(address: str, security: ClientSecurity) -> Connection:
     return await connect(
         host, int(port), client_id="test", timeout_ms=CONNECT_TIMEOUT_MS, security=security
     )
+
+
+async def _connect_once(address: str, security: ClientSecurity) -> Connection:
+    """Authenticate, and leave the session to its end."""
+    host, port = address.split(":")
+    loop = asyncio.get_running_loop()
+    _, connection = await loop.create_connection(lambda: Connection("test"), host, int(port))
+    await connection.negotiate()
+    assert security.password is not None
+    await authenticate(connection, security, read_secret(security.password))
+    return connection

@@ -41,11 +41,12 @@ from local_cluster.client.auth.oauth.token_times import renewal_ms
 from local_cluster.client.auth.secret import Secret, SecurityError
 
 REQUEST_SECONDS_MAX: Final = 10.0
-RENEWAL_SECONDS_MAX: Final = 20.0
-"""Of a request with its retries."""
+RETRY_SECONDS_MAX: Final = 3.0
+"""In which a request is repeated. Clients have retries of their own, and show the reason."""
+RENEWAL_SECONDS_MAX: Final = REQUEST_SECONDS_MAX + RETRY_SECONDS_MAX
 RENEWAL_WAIT_SECONDS_MAX: Final = 5.0
 """How long a client with a valid token waits for the next one."""
-RETRY_WAIT_SECONDS_MAX: Final = 5.0
+RETRY_WAIT_SECONDS_MAX: Final = 1.0
 PAUSE_SECONDS: Final = 1.0
 """After a failure the endpoint is left alone so long, however many clients ask."""
 REFUSED_SECONDS_MIN: Final = 10.0
@@ -210,7 +211,7 @@ async def _request_with_retries(login: OauthLogin) -> Token:
     retrying = AsyncRetrying(
         retry=retry_if_exception_type(TokenUnavailableError),
         wait=wait_random_exponential(multiplier=0.1, max=RETRY_WAIT_SECONDS_MAX),
-        stop=stop_after_delay(RENEWAL_SECONDS_MAX - REQUEST_SECONDS_MAX),
+        stop=stop_after_delay(RETRY_SECONDS_MAX),
         reraise=True,
     )
     found: Token = await retrying(_request_once, login)
