@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.client.auth.security import Secret
+from local_cluster.client.auth.oauth.java_configs import allowed_properties
+from local_cluster.client.auth.security import ClientSecurity, Secret
 from local_cluster.security.authentication.listener_security import SaslSettings, TlsSettings
 from local_cluster.security.authentication.oauth.settings import OauthSettings
 from local_cluster.settings import Listener
@@ -16,6 +17,8 @@ from tests.support.cluster import BrokerProcess, running_broker
 from tests.support.issuer import Issuer
 from tests.support.java_process import run_java
 from tests.support.quiet_ports import quiet_ports
+from tests.support.token_endpoint import SECRET, token_endpoint
+from topology.certificates.client_properties import java_properties, properties_text
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle]
 
@@ -198,3 +201,25 @@ async def test_a_java_client_with_a_token(
     token.write_text(Issuer().token("alice"))
     with pytest.raises(AssertionError, match="no valid signature of the issuer"):
         await tool(port, config, "TopicCommand", "--describe", options=allowed)
+
+
+async def test_a_java_client_with_the_settings_of_ours(
+    broker: BrokerProcess, authority: Authority, issuer: Issuer, tmp_path: Path
+) -> None:
+    async with token_endpoint(tmp_path / "issuer") as endpoint:
+        endpoint.issuer = issuer
+        login = endpoint.security("bob").oauth
+        assert login is not None
+        security = ClientSecurity(
+            protocol="SASL_SSL",
+            mechanism="OAUTHBEARER",
+            oauth=login,
+            ca_file=str(authority.ca_file),
+        )
+        port = broker.settings.listeners[3].port
+        config = tmp_path / "bob.properties"
+        config.write_text(properties_text(java_properties(f"127.0.0.1:{port}", security, SECRET)))
+        allowed = [f"-D{name}={value}" for name, value in allowed_properties(login).items()]
+        command = ("TopicCommand", "--create", "--topic", "bobs", "--partitions", "2")
+        await tool(port, config, *command, options=allowed)
+        assert len(endpoint.tokens) == 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from local_cluster.client.auth.oauth.java_configs import java_configs
+from local_cluster.client.auth.oauth.java_configs import jaas_text, java_configs
 from local_cluster.client.auth.security import ClientSecurity
 
 _LOGIN_MODULES = {
@@ -30,8 +30,8 @@ def java_properties(bootstrap: str, security: ClientSecurity, password: str) -> 
         mechanism = security.mechanism or ""
         found["sasl.mechanism"] = mechanism
         found["sasl.jaas.config"] = (
-            f"{_LOGIN_MODULES[mechanism]} required username={_jaas(security.username or '')}"
-            f" password={_jaas(password)};"
+            f"{_LOGIN_MODULES[mechanism]} required username={jaas_text(security.username or '')}"
+            f" password={jaas_text(password)};"
         )
     if security.ca_file is not None:
         found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": security.ca_file}
@@ -66,12 +66,6 @@ def properties_text(properties: Mapping[str, str]) -> str:
 def config_text(properties: Mapping[str, str]) -> str:
     """Return the lines of a file that kcat and librdkafka's tools read, which knows no escapes."""
     return "".join(f"{key}={value}\n" for key, value in properties.items())
-
-
-def _jaas(text: str) -> str:
-    """Return a quoted value of a JAAS configuration."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 def _escaped(value: str) -> str:

@@ -51,10 +51,15 @@ def load_security(path: Path) -> ClientSecurity:
     except ValidationError as error:
         findings = [finding_of(document.value, details, Security) for details in error.errors()]
     else:
+        directory = path.absolute().parent
+        at: Location = ("oauth",)
         try:
-            return security.client(path.absolute().parent)
+            if security.oauth is not None:
+                security.oauth.login(directory)
+            at = ()
+            return security.client(directory)
         except ValueError as error:
-            findings = [Finding((), str(error))]
+            findings = [Finding(at, str(error), at_key=bool(at))]
     raise InvalidTopology(str(path), [_problem(document, each, whole) for each in findings])
 
 

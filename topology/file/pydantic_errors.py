@@ -110,7 +110,9 @@ def _expected_text(details: ErrorDetails) -> str:
         case "too_short" | "string_too_short":
             return "at least one entry" if kind == "too_short" else "text that is not empty"
         case "string_pattern_mismatch":
-            return _PATTERN_TEXTS[context["pattern"]] + got
+            pattern = context["pattern"]
+            # An address may have a password in it.
+            return _PATTERN_TEXTS[pattern] + ("" if pattern == TOKEN_URL_PATTERN else got)
     return details["msg"][:1].lower() + details["msg"][1:] + got
 
 

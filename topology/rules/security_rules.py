@@ -30,12 +30,12 @@ def check_security(cluster: Cluster, here: Location) -> Iterator[Finding]:
         yield from _check_connection(cluster.security, first, (*here, "security"))
         for name, it in _principals(cluster):
             at = (*here, "principals", name)
-            if (problem := _problem(it.client)) is None:
+            if (finding := _connection_finding(it, at)) is None:
                 if it.mechanism != cluster.security.mechanism:
                     yield from _check_mechanism(it, first, at)
                 yield from _check_user(it, first, (*at, "username"))
             elif _problem(cluster.security.client) is None:
-                yield Finding(at, problem, at_key=True)
+                yield finding
     if between.name not in broken:
         at = (*here, "inter_broker_security")
         yield from _check_connection(cluster.inter_broker_security, between, at)
@@ -75,14 +75,14 @@ def _check_zookeeper(cluster: Cluster, here: Location) -> Iterator[Finding]:
 
 def check_external_security(cluster: Cluster, here: Location) -> Iterator[Finding]:
     """Yield what a connection to an external cluster lacks."""
-    problem = _problem(cluster.security.client)
-    if problem is not None:
-        yield Finding((*here, "security"), problem, at_key=True)
+    finding = _connection_finding(cluster.security, (*here, "security"))
+    if finding is not None:
+        yield finding
         return
     for name, security in _principals(cluster):
-        problem = _problem(security.client)
-        if problem is not None:
-            yield Finding((*here, "principals", name), problem, at_key=True)
+        finding = _connection_finding(security, (*here, "principals", name))
+        if finding is not None:
+            yield finding
 
 
 def _principals(cluster: Cluster) -> Iterator[tuple[str, Security]]:
@@ -134,9 +134,9 @@ def _check_connection(security: Security, listener: Listener, here: Location) ->
         )
         yield Finding(here, expected, at_key=True)
         return
-    problem = _problem(security.client)
-    if problem is not None:
-        yield Finding(here, problem, at_key=True)
+    finding = _connection_finding(security, here)
+    if finding is not None:
+        yield finding
         return
     yield from _check_mechanism(security, listener, here)
     requires = listener.tls is not None and listener.tls.client_auth == "required"
@@ -170,6 +170,14 @@ def _check_user(
         known = sorted(sasl.users)
         expected = f"one of the `users` of listener {listener.name}: {', '.join(known) or 'none'}"
         yield Finding(here, expected, nearest_name(security.username, known))
+
+
+def _connection_finding(security: Security, here: Location) -> Finding | None:
+    """Return which settings of a connection do not go together, if any."""
+    if security.oauth is not None and (problem := _problem(security.oauth.login)):
+        return Finding((*here, "oauth"), problem, at_key=True)
+    problem = _problem(security.client)
+    return None if problem is None else Finding(here, problem, at_key=True)
 
 
 def _problem(make: Callable[[Path], object]) -> str | None:

@@ -7,10 +7,16 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from aiokafka.errors import LeaderNotAvailableError
+from aiokafka.errors import AuthenticationFailedError, LeaderNotAvailableError
 
 from aggregator.probe.clients import StrayCancelError, check_leader, client_options, in_own_task
-from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity, Secret, SecurityError
+from local_cluster.client.auth.security import (
+    PLAINTEXT,
+    ClientSecurity,
+    OauthLogin,
+    Secret,
+    SecurityError,
+)
 
 
 async def await_a_cancelled_task() -> None:
@@ -89,3 +95,21 @@ def test_a_secured_cluster_gets_its_context_and_its_credentials(tmp_path: Path) 
     password.unlink()
     with pytest.raises(SecurityError, match="password"):
         client_options("a:1", security)
+
+
+async def test_a_cluster_of_tokens_gets_a_provider_of_them(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    security = ClientSecurity(
+        protocol="SASL_PLAINTEXT",
+        mechanism="OAUTHBEARER",
+        oauth=OauthLogin(token_file=str(token)),
+    )
+    options = client_options("a:1", security)
+    assert options["sasl_mechanism"] == "OAUTHBEARER"
+    assert "sasl_plain_username" not in options
+    provider = options["sasl_oauth_token_provider"]
+    # Other errors than aiokafka's own would end its background tasks.
+    with pytest.raises(AuthenticationFailedError, match="token"):
+        await provider.token()
+    token.write_text("opaque")
+    assert await provider.token() == "opaque"

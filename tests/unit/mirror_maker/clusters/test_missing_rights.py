@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from local_cluster.client.auth.security import ClientSecurity, Secret
+from local_cluster.client.auth.security import ClientSecurity, OauthLogin, Secret
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from mirror_maker.clusters.missing_rights import (
@@ -69,6 +69,16 @@ def test_a_principal_with_a_certificate_is_named_by_its_file() -> None:
     rights = MissingRights("b", ClientSecurity(protocol="SSL", certificate_file="/x/me.pem"))
     rights.note([(Right("ALTER", "the cluster"), OF_CLUSTER)], 0)
     assert told(rights) == ["the principal of /x/me.pem may not ALTER the cluster at b"]
+
+
+def test_a_principal_with_a_token_is_named_by_its_client_id() -> None:
+    login = OauthLogin(
+        token_url="https://i/t", client_id="mirror", client_secret=Secret(env="SECRET")
+    )
+    security = ClientSecurity(protocol="SASL_SSL", mechanism="OAUTHBEARER", oauth=login)
+    rights = MissingRights("b", security)
+    rights.note([(Right("ALTER", "the cluster"), OF_CLUSTER)], 0)
+    assert told(rights) == ["the principal of client mirror may not ALTER the cluster at b"]
 
 
 def topics(code: int, **more: Any) -> list[Answer]:

@@ -134,3 +134,49 @@ def test_the_command(file: Path) -> None:
     password = (file.parent / "secure" / "passwords" / "admin").read_text().strip()
     assert password not in done.output
     assert runner.invoke(app, ["certificates", str(file)]).stdout == "nothing is missing\n"
+
+
+WITH_TOKENS = """\
+name: tokens
+clusters:
+  - name: jfk
+    listeners:
+      - name: SECURE
+        security_protocol: SASL_SSL
+        tls: {keystore_file: broker.pem}
+        sasl:
+          mechanisms: [OAUTHBEARER, SCRAM-SHA-256]
+          users: {alice: {file: users/alice}}
+          oauth: {keys_file: keys.json}
+    security: &tokens
+      protocol: SASL_SSL
+      mechanism: OAUTHBEARER
+      oauth: {token_url: "https://i/t", client_id: admin, client_secret: {file: of-admin}}
+      ca_file: ca.pem
+    inter_broker_security: *tokens
+    broker_principals: ["User:admin"]
+    authorizer: {super_users: ["User:admin"]}
+    principals: {mirror: {oauth: {token_file: mirror.jwt}}}
+    brokers: {count: 1, base_port: 9092}
+"""
+
+
+def test_the_secret_of_a_client_id_is_not_made_up(tmp_path: Path) -> None:
+    found = needed(parse_topology(WITH_TOKENS), tmp_path, {"jfk": "h:1"})
+    assert found.password_files == (tmp_path / "users" / "alice",)
+    (client,) = found.clients
+    assert (client.security.mechanism, client.security.username) == ("SCRAM-SHA-256", "alice")
+    assert "jfk: the issuer of tokens gives client ID admin and its secret" in found.others
+    assert "jfk: the issuer of tokens gives the file mirror.jwt" in found.others
+
+
+def test_the_secret_of_a_client_id_reaches_java_as_it_is(tmp_path: Path) -> None:
+    (cluster,) = parse_topology(WITH_TOKENS).clusters
+    java = java_properties("h:1", cluster.security.client(tmp_path), 'a"b')
+    assert java["sasl.oauthbearer.token.endpoint.url"] == "https://i/t"
+    assert 'clientId="admin" clientSecret="a\\"b";' in java["sasl.jaas.config"]
+    mirror = cluster.principals.mirror.replace_in(cluster.security)
+    java = java_properties("h:1", mirror.client(tmp_path), "")
+    token = tmp_path / "mirror.jwt"
+    assert java["sasl.oauthbearer.token.endpoint.url"] == token.as_uri()
+    assert "clientId" not in java["sasl.jaas.config"]

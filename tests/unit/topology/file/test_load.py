@@ -371,8 +371,8 @@ clusters:
         "t.yaml:3:46: clusters[0].brokers.base_port: a whole number, not '9'",
         "t.yaml:3:61: clusters[0].config.num.partition: the name of a broker config; did you mean"
         " 'num.partitions'?",
-        "t.yaml:6:47: clusters[1].security.mechanism: one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512;"
-        " did you mean 'SCRAM-SHA-512'?",
+        "t.yaml:6:47: clusters[1].security.mechanism: one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512,"
+        " OAUTHBEARER; did you mean 'SCRAM-SHA-512'?",
     ]
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
 from aggregator.settings import parse_settings
-from local_cluster.client.auth.security import ClientSecurity, Secret
+from local_cluster.client.auth.security import ClientSecurity, OauthLogin, Secret
 from mirror_maker.settings import load_settings
+from spark_global.addresses import decode_security, encode_security
 from topology.deployment.aggregate_view import aggregate_view
 from topology.deployment.deployment import decode_deployment, encode_deployment
 from topology.deployment.render import render
@@ -71,6 +73,123 @@ def test_spark_is_told_the_same(tmp_path: Path) -> None:
     assert (link.bootstrap, link.security) == ("far:9093", deployment.cluster("far").security)
 
 
+TOKENS = """\
+name: tokens
+clusters:
+  - name: far
+    external: "far:9093"
+    security:
+      protocol: SASL_SSL
+      mechanism: OAUTHBEARER
+      oauth:
+        token_url: https://issuer.example/token
+        client_id: admin
+        client_secret: {file: secrets/admin}
+        token_ca_file: issuer.pem
+        scope: kafka
+    principals:
+      spark: {oauth: {token_file: spark.jwt}}
+  - name: near
+    external: "near:9093"
+    aggregator: {}
+    security: {protocol: SASL_SSL, mechanism: PLAIN, username: u, password: {env: P}}
+    principals:
+      mirror: {oauth: {token_url: "http://127.0.0.1/token", assertion_file: mirror.jwt}}
+      aggregator: {mechanism: SCRAM-SHA-256, username: a, password: {env: A}}
+links:
+  - {source: far, target: near, topics: [t]}
+"""
+
+
+def test_tokens_are_for_every_service(tmp_path: Path) -> None:
+    deployment = render(
+        parse_topology(TOKENS), StateDir(tmp_path / "state"), topology_file=tmp_path / "t.yaml"
+    )
+    admin = ClientSecurity(
+        protocol="SASL_SSL",
+        mechanism="OAUTHBEARER",
+        oauth=OauthLogin(
+            token_url="https://issuer.example/token",
+            client_id="admin",
+            client_secret=Secret(file=str(tmp_path / "secrets" / "admin")),
+            token_ca_file=str(tmp_path / "issuer.pem"),
+            scope="kafka",
+        ),
+    )
+    by_assertion = OauthLogin(
+        token_url="http://127.0.0.1/token", assertion_file=str(tmp_path / "mirror.jwt")
+    )
+    by_file = OauthLogin(token_file=str(tmp_path / "spark.jwt"))
+    (mirror_text,) = deployment.daemon("mirror-near").files.values()
+    settings = tmp_path / "mirror.json"
+    settings.write_text(mirror_text)
+    mirror = load_settings(settings)
+    assert mirror.links[0].source_security == admin
+    assert mirror.target_security == replace(admin, oauth=by_assertion)
+    (aggregator_text,) = deployment.daemon("aggregator-near").files.values()
+    aggregator = parse_settings(aggregator_text)
+    assert (aggregator.security.mechanism, aggregator.security.oauth) == ("SCRAM-SHA-256", None)
+    again = decode_deployment(encode_deployment(deployment))
+    assert again == deployment
+    far, near = again.clusters
+    assert (far.security, far.spark_security) == (admin, replace(admin, oauth=by_file))
+    assert {each.file for each in far.secrets} == {
+        str(tmp_path / "secrets" / "admin"),
+        str(tmp_path / "spark.jwt"),
+    }
+    assert Secret(file=str(tmp_path / "mirror.jwt")) in near.secrets
+    assert decode_security(encode_security(admin)) == admin
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (
+            ("client_id: admin", "token_file: t"),
+            "8:7: clusters[0].security.oauth: tokens come either from `token_url` or from",
+        ),
+        (
+            ("https://issuer.example/token", "http://issuer.example/token"),
+            "8:7: clusters[0].security.oauth: `token_url` must be an https:// address, or http://",
+        ),
+        (
+            ("https://issuer.example/token", "https://me:hunter2@issuer.example/token"),
+            "9:20: clusters[0].security.oauth.token_url: an address such as https://issuer",
+        ),
+        (
+            ("mechanism: OAUTHBEARER", "mechanism: PLAIN"),
+            "5:5: clusters[0].security: `oauth` is for `mechanism: OAUTHBEARER`",
+        ),
+        (
+            ("{file: secrets/admin}", "hunter2"),
+            "11:24: clusters[0].security.oauth.client_secret: a mapping that says where the secret",
+        ),
+        (
+            ("{token_file: spark.jwt}", "hunter2"),
+            "15:22: clusters[0].principals.spark.oauth: a mapping with `token_url` or `token_file`",
+        ),
+        (
+            ("scope: kafka", "scop: kafka"),
+            "13:9: clusters[0].security.oauth.scop: unknown key; expected one of assertion_file,",
+        ),
+        (
+            ("scope: kafka", "refresh_window_factor: 0.2"),
+            "13:32: clusters[0].security.oauth.refresh_window_factor:",
+        ),
+        (
+            ("{token_file: spark.jwt}", "{token_url: 'https://i/t', client_id: a}"),
+            "15:15: clusters[0].principals.spark.oauth: `token_url` needs `client_id` and",
+        ),
+    ],
+)
+def test_what_is_wrong_with_tokens_is_named(change: tuple[str, str], problem: str) -> None:
+    with pytest.raises(InvalidTopology) as caught:
+        parse_topology(TOKENS.replace(*change), file="t.yaml")
+    lines = caught.value.lines()
+    assert any(line.startswith(f"t.yaml:{problem}") for line in lines), lines
+    assert "hunter2" not in str(lines)
+
+
 def test_a_file_of_its_own_says_the_same(tmp_path: Path) -> None:
     file = tmp_path / "far.yaml"
     _, _, behind = TOPOLOGY.partition("security:\n")
@@ -87,6 +206,10 @@ def test_a_file_of_its_own_says_the_same(tmp_path: Path) -> None:
         ),
         ("protocol: SASL_SSL", "1:1: security: SASL_SSL needs `mechanism`, `username` and"),
         ("protocl: SSL", "1:1: security.protocl: unknown key; expected one of ca_file, cert"),
+        (
+            "protocol: SASL_SSL\nmechanism: OAUTHBEARER\noauth: {token_url: 'https://i/t'}",
+            "3:1: security.oauth: `token_url` needs `client_id` and `client_secret`, or an",
+        ),
         ("hunter2", "1:1: security: a mapping"),
         ("a: [1", "1:6: security: valid YAML"),
     ],

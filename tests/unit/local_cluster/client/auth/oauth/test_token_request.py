@@ -28,7 +28,11 @@ NOW_MS = 1_800_000_000_000
 
 
 def login(**changes: Any) -> OauthLogin:
-    given = {"token_url": URL, "client_id": "mirror", "client_secret": Secret(env="X")}
+    given: dict[str, Any] = {
+        "token_url": URL,
+        "client_id": "mirror",
+        "client_secret": Secret(env="X"),
+    }
     return OauthLogin(**(given | changes))
 
 
