@@ -24,7 +24,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from spark_global.addresses import ClusterAddress
 from spark_global.serving.clients import librdkafka_config
 from tests.support.cluster import BrokerProcess, running_broker
-from tests.support.heliograph_command import COMMAND_TIMEOUT_S, PROGRAM
+from tests.support.heliograph_command import COMMAND_TIMEOUT_S
 from tests.support.quiet_ports import quiet_ports
 from tests.support.token_endpoint import SECRET, TokenEndpoint, token_endpoint
 
@@ -68,7 +68,7 @@ class Secured:
         at = ("--bootstrap", self.address, "--security", str(file))
         return await asyncio.to_thread(
             subprocess.run,
-            [sys.executable, "-c", PROGRAM, *arguments, *at],
+            [sys.executable, "-m", "topology", *arguments, *at],
             cwd=ROOT,
             capture_output=True,
             text=True,
