@@ -317,6 +317,24 @@ FAULTS: dict[str, Fault] = {
     "a wrong password": Fault(
         T, silent("source", "SASL_AUTHENTICATION_FAILED: wrong"), "credentials", "correct user"
     ),
+    "a wrong secret of a client ID": Fault(
+        T,
+        silent(
+            "source",
+            "SASL_AUTHENTICATION_FAILED: token endpoint https://i/t refuses client c or its secret",
+        ),
+        "no_token",
+        "correct `oauth`",
+    ),
+    "a secret of a client ID that is nowhere": Fault(
+        T,
+        silent("source", "client c gets no token: environment variable PW is not set"),
+        "no_token",
+        "that `oauth` names",
+    ),
+    "a token that has expired": Fault(
+        T, silent("source", "token in /t: it has expired"), "no_token", "renew the token"
+    ),
     "a password that is nowhere": Fault(
         T, silent("source", "environment variable PW is not set"), "secret_missing", "set the"
     ),
