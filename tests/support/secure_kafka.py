@@ -92,8 +92,13 @@ class SecureKafka:
 
 
 @contextlib.asynccontextmanager
-async def running_secure_kafka(directory: Path) -> AsyncIterator[SecureKafka]:
-    """A Kafka on free ports, killed at the end; skips the test where it cannot be had."""
+async def running_secure_kafka(
+    directory: Path, *, session_ms: int = 0
+) -> AsyncIterator[SecureKafka]:
+    """A Kafka on free ports, killed at the end; skips the test where it cannot be had.
+
+    `session_ms` is its `connections.max.reauth.ms`.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     keystore = await asyncio.to_thread(make_keystore, directory)
     password_file = directory / "password"
@@ -115,6 +120,7 @@ async def running_secure_kafka(directory: Path) -> AsyncIterator[SecureKafka]:
         **keystore.broker_config,
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
+        "connections.max.reauth.ms": str(session_ms),
     }
     kafka = KafkaProcess(directory, port, controller_port, config)
     try:

@@ -11,6 +11,7 @@ import pytest
 
 from local_cluster.client.auth.security import ClientSecurity, Secret
 from local_cluster.client.client import KafkaClient
+from local_cluster.client.connection import Connection, connect
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.constants import AclOperation, PatternType, ResourceType
@@ -25,6 +26,7 @@ pytestmark = [pytest.mark.real, pytest.mark.oracle]
 
 WAIT_SECONDS_MAX = 240.0
 RECORDS = 500
+SESSION_MS = 4_000
 MECHANISMS: tuple[Mechanism, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
@@ -72,6 +74,39 @@ async def test_a_mirror_with_few_rights_from_and_to_a_cluster_with_sasl_and_tls(
             text = process.log_text() + process.settings_text()
             assert "of-the-user" not in text  # the log never has the password
             assert await process.stop() == 0
+
+
+async def test_sessions_are_renewed_while_requests_are_in_flight(tmp_path: Path) -> None:
+    """KIP-368, as Apache Kafka has it."""
+    async with (
+        running_secure_kafka(tmp_path / "kafka", session_ms=SESSION_MS) as secure,
+        KafkaClient(secure.plain_bootstrap) as admin,
+    ):
+        await secure.add_user(admin, "reader")
+        host, port = secure.bootstrap.split(":")
+        ends = asyncio.get_running_loop().time() + 3 * SESSION_MS / 1000
+        calls = 0
+
+        async def call(connection: Connection) -> None:
+            nonlocal calls
+            while asyncio.get_running_loop().time() < ends:
+                await connection.negotiate()
+                calls += 1
+
+        async with asyncio.TaskGroup() as tasks:
+            for mechanism in MECHANISMS:
+                name = "plain-user" if mechanism == "PLAIN" else "reader"
+                connection = await connect(
+                    host,
+                    int(port),
+                    client_id="test",
+                    timeout_ms=20_000,
+                    security=secure.security(name, mechanism),
+                )
+                # A closed connection fails these, and the test.
+                for _ in range(5):
+                    tasks.create_task(call(connection))
+        assert calls > 100
 
 
 async def _check_logins(secure: SecureKafka, directory: Path) -> None:
