@@ -68,6 +68,7 @@ class TokenEndpoint:
                 token_url=self.url,
                 client_id=client_id,
                 client_secret=Secret(file=str(secret_file or self._secret_file)),
+                extensions=(("pool", "of the test"),),
                 token_ca_file=(
                     str(self.authority.ca_file) if self.url.startswith("https") else None
                 ),

@@ -13,7 +13,11 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from local_cluster.client.auth.oauth.settings import SCOPE_PATTERN, TOKEN_URL_PATTERN
+from local_cluster.client.auth.oauth.settings import (
+    EXTENSION_PATTERN,
+    SCOPE_PATTERN,
+    TOKEN_URL_PATTERN,
+)
 from local_cluster.client.auth.security import Secret
 from local_cluster.security.authentication.oauth.settings import HTTPS_PATTERN
 from spark_global.values.declaring import Registry
@@ -34,6 +38,7 @@ _PATTERN_TEXTS = {
     TOPIC_PATTERN: "a topic name of letters, digits, ., _ and -, at most 249 of them",
     LOG_DIR_PATTERN: "an absolute path, a name of letters, digits, - and _, or .",
     TOKEN_URL_PATTERN: "an address such as https://issuer.example/token, without user and query",
+    EXTENSION_PATTERN: "a name of letters",
     SCOPE_PATTERN: "words with one space between two",
     HTTPS_PATTERN: "an address such as https://issuer.example/keys",
     PRINCIPAL_PATTERN: "a principal such as User:admin",

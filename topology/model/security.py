@@ -9,6 +9,7 @@ from pydantic import Field
 
 from local_cluster.client.auth.oauth.settings import (
     BUFFER_SECONDS_MAX,
+    EXTENSION_PATTERN,
     FACTOR_MAX,
     FACTOR_MIN,
     MIN_PERIOD_SECONDS_MAX,
@@ -63,6 +64,10 @@ class TokenLogin(Entry):
     """Encode client ID and secret, as Kafka's sasl.oauthbearer.header.urlencode does."""
     token_file: Annotated[str, Field(min_length=1)] | None = None
     """File with the token itself, which another process keeps up to date."""
+    extensions: dict[
+        Annotated[str, Field(pattern=EXTENSION_PATTERN)], Annotated[str, Field(min_length=1)]
+    ] = {}
+    """SASL extensions, which go to the brokers beside the token, such as logicalCluster."""
     refresh_window_factor: Annotated[float, Field(ge=FACTOR_MIN, le=FACTOR_MAX)] = 0.8
     """Share of a token's lifetime after which it is renewed."""
     refresh_min_period_seconds: Annotated[
@@ -83,6 +88,7 @@ class TokenLogin(Entry):
             scope=self.scope,
             header_urlencode=self.header_urlencode,
             token_file=path_at(directory, self.token_file),
+            extensions=tuple(self.extensions.items()),
             refresh_window_factor=self.refresh_window_factor,
             refresh_min_period_seconds=self.refresh_min_period_seconds,
             refresh_buffer_seconds=self.refresh_buffer_seconds,

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from local_cluster.client.auth.credentials import read_secret
 from local_cluster.client.auth.scram import ScramClient, ScramError
-from local_cluster.client.auth.security import ClientSecurity
+from local_cluster.client.auth.security import ClientSecurity, OauthLogin
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import Fields, get
@@ -50,7 +50,7 @@ async def authenticate(connection: SaslConnection, security: ClientSecurity, pro
         offered = ", ".join(answer.mechanisms)
         raise KafkaError(answer.error_code, f"{mechanism} is refused; the broker has {offered}")
     if security.oauth is not None:
-        return await _by_token(connection, proof)
+        return await _by_token(connection, security.oauth, proof)
     assert security.username is not None
     if mechanism == "PLAIN":
         answer = await _send(connection, f"\0{security.username}\0{proof}".encode())
@@ -67,8 +67,10 @@ async def authenticate(connection: SaslConnection, security: ClientSecurity, pro
     return _lifetime_ms(last)
 
 
-async def _by_token(connection: SaslConnection, token: str) -> int:
-    answer = await _send(connection, f"n,,\x01auth=Bearer {token}\x01\x01".encode())
+async def _by_token(connection: SaslConnection, login: OauthLogin, token: str) -> int:
+    pairs = [("auth", f"Bearer {token}"), *login.extensions]
+    message = "n,,\x01" + "".join(f"{name}={value}\x01" for name, value in pairs) + "\x01"
+    answer = await _send(connection, message.encode())
     if not answer.auth_bytes:
         return _lifetime_ms(answer)
     status = _status(bytes(answer.auth_bytes))

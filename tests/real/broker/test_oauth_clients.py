@@ -64,6 +64,7 @@ class Secured:
         settings = {k: v for k, v in asdict(security or self.endpoint.security()).items() if v}
         settings["oauth"] = {k: v for k, v in settings["oauth"].items() if v}
         settings["oauth"]["client_secret"].pop("env")
+        settings["oauth"]["extensions"] = dict(settings["oauth"]["extensions"])
         file.write_text(json.dumps(settings))
         at = ("--bootstrap", self.address, "--security", str(file))
         return await asyncio.to_thread(

@@ -57,9 +57,9 @@ def _endpoint(login: OauthLogin) -> str:
 
 
 def _options(login: OauthLogin, secret: str) -> str:
-    if login.client_id is None:
-        return ""
-    options = {"clientId": login.client_id, "clientSecret": secret}
-    if login.scope is not None:
-        options["scope"] = login.scope
+    options = {f"extension_{name}": value for name, value in login.extensions}
+    if login.client_id is not None:
+        options |= {"clientId": login.client_id, "clientSecret": secret}
+        if login.scope is not None:
+            options["scope"] = login.scope
     return "".join(f" {name}={jaas_text(value)}" for name, value in options.items())

@@ -29,20 +29,25 @@ def aiokafka_provider(login: OauthLogin) -> Any:
             except SecurityError as error:
                 raise AuthenticationFailedError(str(error)) from error
 
+        def extensions(self) -> dict[str, str]:
+            return dict(login.extensions)
+
     return Tokens()
 
 
-def librdkafka_callback(login: OauthLogin) -> Callable[[str], tuple[str, float]]:
+def librdkafka_callback(
+    login: OauthLogin,
+) -> Callable[[str], tuple[str, float, str, dict[str, str]]]:
     """Return an `oauth_cb` of confluent_kafka.
 
     librdkafka calls it after 80 % of a token's lifetime, and authenticates again (KIP-368).
     """
 
-    def next_token(config: str) -> tuple[str, float]:
+    def next_token(config: str) -> tuple[str, float, str, dict[str, str]]:
         token = token_source(login).token()
         ends_ms = token.ends_ms
         if ends_ms is None:
             ends_ms = token.starts_ms + UNKNOWN_LIFETIME_SECONDS * 1_000
-        return token.value, ends_ms / 1_000
+        return token.value, ends_ms / 1_000, "", dict(login.extensions)
 
     return next_token

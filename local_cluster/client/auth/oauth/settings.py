@@ -23,6 +23,8 @@ TOKEN_URL_PATTERN: Final = (
 """An address without user, query and fragment: nothing in it is a secret."""
 SCOPE_PATTERN: Final = r"^[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*$"
 """RFC 6749, section 3.3."""
+EXTENSION_PATTERN: Final = r"^[A-Za-z]+$"
+"""RFC 7628, section 3.1."""
 FACTOR_MIN: Final = 0.5
 FACTOR_MAX: Final = 1.0
 MIN_PERIOD_SECONDS_MAX: Final = 900
@@ -52,6 +54,8 @@ class OauthLogin:
     """Encode ID and secret in the header as RFC 6749 says: sasl.oauthbearer.header.urlencode."""
     token_file: str | None = None
     """File with the token itself. It is read at every login."""
+    extensions: tuple[tuple[str, str], ...] = ()
+    """(name, value) of SASL extensions, which go to the brokers beside the token (KIP-342)."""
     refresh_window_factor: float = 0.8
     """Share of a token's lifetime after which it is renewed."""
     refresh_min_period_seconds: int = 60
@@ -66,6 +70,11 @@ class OauthLogin:
             self._check_file()
         else:
             self._check_endpoint(self.token_url or "")
+        for name, value in self.extensions:
+            if not re.fullmatch(EXTENSION_PATTERN, name) or name == "auth":
+                raise ValueError("names of `extensions` are letters, and `auth` is taken")
+            if not re.fullmatch(r"[\x21-\x7e \t\r\n]+", value):
+                raise ValueError("values of `extensions` are printable ASCII")
         if not FACTOR_MIN <= self.refresh_window_factor <= FACTOR_MAX:
             raise ValueError(f"`refresh_window_factor` is {FACTOR_MIN}..{FACTOR_MAX}")
         if not 0 <= self.refresh_min_period_seconds <= MIN_PERIOD_SECONDS_MAX:

@@ -87,6 +87,7 @@ clusters:
         client_secret: {file: secrets/admin}
         token_ca_file: issuer.pem
         scope: kafka
+        extensions: {logicalCluster: lkc-1}
     principals:
       spark: {oauth: {token_file: spark.jwt}}
   - name: near
@@ -114,6 +115,7 @@ def test_tokens_are_for_every_service(tmp_path: Path) -> None:
             client_secret=Secret(file=str(tmp_path / "secrets" / "admin")),
             token_ca_file=str(tmp_path / "issuer.pem"),
             scope="kafka",
+            extensions=(("logicalCluster", "lkc-1"),),
         ),
     )
     by_assertion = OauthLogin(
@@ -166,7 +168,7 @@ def test_tokens_are_for_every_service(tmp_path: Path) -> None:
         ),
         (
             ("{token_file: spark.jwt}", "hunter2"),
-            "15:22: clusters[0].principals.spark.oauth: a mapping with `token_url` or `token_file`",
+            "16:22: clusters[0].principals.spark.oauth: a mapping with `token_url` or `token_file`",
         ),
         (
             ("scope: kafka", "scop: kafka"),
@@ -178,7 +180,7 @@ def test_tokens_are_for_every_service(tmp_path: Path) -> None:
         ),
         (
             ("{token_file: spark.jwt}", "{token_url: 'https://i/t', client_id: a}"),
-            "15:15: clusters[0].principals.spark.oauth: `token_url` needs `client_id` and",
+            "16:15: clusters[0].principals.spark.oauth: `token_url` needs `client_id` and",
         ),
     ],
 )

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from local_cluster.client.auth.sasl import authenticate
+from local_cluster.client.auth.security import ClientSecurity, OauthLogin
 from local_cluster.client.auth.session import INTERVAL_MS_MIN, reauthentication_ms
 from local_cluster.client.connection import IN_FLIGHT_MAX, Connection
+from local_cluster.security.authentication.exchanges import AuthenticationError
+from local_cluster.security.authentication.oauth.bearer_exchange import BearerExchange
+from local_cluster.security.authentication.oauth.token_rules import Bearer, TokenError
 from local_cluster.wire.api import ApiKey
-from local_cluster.wire.errors import KafkaError
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.messages import Fields
 
 
 @pytest.mark.parametrize(
@@ -88,3 +96,40 @@ async def test_what_waits_counts_and_fails_with_the_connection(
     assert connection.in_flight == 0
     connection.release()
     assert not wire.apis
+
+
+class Broker:
+    """Takes whatever it gets, by a broker's rules."""
+
+    def __init__(self) -> None:
+        self.exchange = BearerExchange(self.verify)
+        self.sent = b""
+
+    def verify(self, token: str) -> Bearer:
+        if token != "good":
+            raise TokenError("not good")
+        return Bearer("alice", 60_000)
+
+    async def call(self, api: ApiKey, fields: Fields, version_max: int | None) -> Any:
+        if api is ApiKey.SASL_HANDSHAKE:
+            return SimpleNamespace(error_code=0, mechanisms=["OAUTHBEARER"])
+        self.sent = fields["auth_bytes"]
+        try:
+            message = self.exchange.respond(self.sent)
+        except AuthenticationError as error:
+            code = ErrorCode.sasl_authentication_failed
+            return SimpleNamespace(error_code=code, error_message=str(error), auth_bytes=b"")
+        lifetime = timedelta(seconds=60)
+        return SimpleNamespace(error_code=0, auth_bytes=message, session_lifetime=lifetime)
+
+
+async def test_a_token_goes_with_its_extensions() -> None:
+    login = OauthLogin(token_file="/t", extensions=(("logicalCluster", "lkc-1"), ("pool", "p 1")))
+    security = ClientSecurity(protocol="SASL_SSL", mechanism="OAUTHBEARER", oauth=login)
+    broker = Broker()
+    assert await authenticate(broker, security, "good") == 60_000
+    assert broker.exchange.username == "alice"
+    assert b"\x01logicalCluster=lkc-1\x01pool=p 1\x01\x01" in broker.sent
+    with pytest.raises(KafkaError, match="not good") as caught:
+        await authenticate(Broker(), security, "bad")
+    assert caught.value.code == ErrorCode.sasl_authentication_failed

@@ -157,6 +157,9 @@ def test_a_token_in_a_file() -> None:
         ({"refresh_window_factor": 0.4}, "0.5..1.0"),
         ({"refresh_min_period_seconds": 901}, "0..900"),
         ({"refresh_buffer_seconds": -1}, "0..3600"),
+        ({"extensions": (("auth", "a"),)}, "`auth` is taken"),
+        ({"extensions": (("a-b", "a"),)}, "are letters"),
+        ({"extensions": (("a", "\x01"),)}, "printable ASCII"),
     ],
 )
 def test_what_does_not_go_together_is_refused(settings: dict[str, Any], message: str) -> None:
