@@ -12,6 +12,7 @@ Reading order:
     supervisor  keeps the daemons of one deployment running on this host
     keeper      entry point of the process that starts the supervisor and restarts it
     shared_file  the topology file as the hosts agree on it, in ZooKeeper
+    hosts       what runs on other hosts, by the HTTP of their supervisors
     upgrade     `heliograph upgrade`: all hosts take over another version
     operate     `up` and `down`, rolling restarts among them
     status      what runs and responds, what does not, and what to do about it

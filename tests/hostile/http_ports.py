@@ -1,4 +1,4 @@
-"""Requests to the HTTP ports of an aggregator, a mirror worker and a broker, as bytes.
+"""Requests to the HTTP ports of aggregator, mirror worker, broker and supervisor, as bytes.
 
 aiohttp reads them as from a socket, and the real applications answer, with a guard. What they
 refuse, they refuse with a JSON document that has a message. Nothing is a 500, nobody is served
@@ -38,8 +38,11 @@ from mirror_maker.repair.plan import How
 from mirror_maker.worker.http import ControlsChange, StatusServer
 from mirror_maker.worker.status import JsonObject
 from tests.hostile.target import Target
+from tests.support.supervised import Supervised
 from tests.unit.aggregator.http_world import World
 from tests.unit.mirror_maker.metrics.test_exposition import flow, status
+from topology.deployment.deployment import Daemon, Deployment
+from topology.supervisor.host_server import HostServer
 
 TOKEN: Final = "token-of-the-operator-0001"
 OTHER_TOKEN: Final = "token-of-another-one-0002"
@@ -102,7 +105,7 @@ class Port:
         self._loop = asyncio.new_event_loop()
         self._answers: list[tuple[web.Request, web.StreamResponse]] = []
         self._log = _Log()
-        for name in (server_log.name, "aggregator", "mirror_maker", "local_cluster"):
+        for name in (server_log.name, "aggregator", "mirror_maker", "local_cluster", "topology"):
             logging.getLogger(name).addHandler(self._log)
         self._server = self._loop.run_until_complete(self._start(make))
 
@@ -299,6 +302,25 @@ def _to_broker() -> Sequence[bytes]:
     )
 
 
+@lru_cache
+def _supervisor() -> Port:
+    deployment = Deployment(
+        name="flights",
+        topology_file="/t.yaml",
+        daemons=(Daemon(key="b", role="broker", label="b", argv=("b",), host="10.0.0.1"),),
+    )
+    return Port(HostServer(Supervised(deployment)).make_app)
+
+
+def _to_supervisor() -> Sequence[bytes]:
+    order = b'{"deployment":"flights","host":"10.0.0.1"}'
+    return (
+        _request("GET /host"),
+        _request("POST /stop", order, "Content-Type: application/json"),
+        b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    )
+
+
 def _parameters(requests: Sequence[bytes]) -> Sequence[bytes]:
     """Return requests with a query or a body, as `parameter_request` reads them."""
     found = []
@@ -344,6 +366,8 @@ HTTP_TARGETS: Final = (
     _target("http-aggregator", _aggregator, _to_aggregator(), 5),
     _target("http-worker", _worker, _to_worker(), 5),
     _target("http-broker", _broker, _to_broker(), 5),
+    _target("http-supervisor", _supervisor, _to_supervisor(), 5),
     _parameter_target("aggregator-parameters", _aggregator, _to_aggregator()),
     _parameter_target("worker-parameters", _worker, _to_worker()),
+    _parameter_target("supervisor-parameters", _supervisor, _to_supervisor()),
 )

@@ -57,7 +57,7 @@ def carry_out(
             results = checked if refused_early else None
     elif changes:
         if destroys is not None and not yes:
-            _confirm(change_lines(changes_document(changes, None)), destroys)
+            confirm(change_lines(changes_document(changes, None)), destroys)
         results = choice.run(lambda client: apply(client, changes))
     document = changes_document(changes, results)
     document["dry_run"] = dry_run
@@ -69,7 +69,7 @@ def carry_out(
         raise typer.Exit(EXIT_ERROR)
 
 
-def _confirm(lines: Sequence[str], destroys: str) -> None:
+def confirm(lines: Sequence[str], destroys: str) -> None:
     """Ask on a terminal; without one, or without consent, end the command with 2."""
     shown = [*lines[:SHOWN_MAX]]
     if len(lines) > SHOWN_MAX:

@@ -159,6 +159,8 @@ def _http_certificate(topology: Topology, directory: Path) -> Made:
     if tls.keystore_type != "PEM" or tls.key_file is not None or tls.keystore_password is not None:
         return f"{what} is not one PEM file without a password", None
     hosts = set(LOOPBACK_NAMES)
+    if topology.supervisors is not None:
+        hosts |= {node.host for each in topology.zookeepers for node in each.node_list}
     for cluster in topology.clusters:
         hosts |= {broker.host for broker in cluster.broker_list}
         hosts |= {cluster.http.host, cluster.mirror.host, *(cluster.mirror.hosts or ())}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -16,6 +17,7 @@ from topology.cli.command_line import (
     EXIT_CONFLICT,
     EXIT_ERROR,
     EXIT_UNHEALTHY,
+    EXIT_USAGE,
     DatacenterOption,
     HostOption,
     Output,
@@ -69,7 +71,9 @@ def plan(
         bool, typer.Option("--exit-code", help=f"Exit with {EXIT_CHANGES} if there are changes.")
     ] = False,
 ) -> None:
-    """Show what `up` would do."""
+    """Show what `up` would do, here and on hosts that `supervisors` of the file has."""
+    from topology.hosts.document import ask_other_hosts, plan_of_hosts
+    from topology.hosts.show import plan_lines
     from topology.operate.preflight import plan_rights, plan_steps
     from topology.problems import DeployError
     from topology.shared_file.agreement import file_state
@@ -79,6 +83,7 @@ def plan(
         shared = file_state(deployment, state)
         steps = plan_steps(deployment, state)
         rights = plan_rights(deployment, state)
+        hosts = plan_of_hosts(deployment, state, ask_other_hosts(deployment), shared)
     except DeployError as error:
         fail(str(error), error.details)
     if output is Output.json:
@@ -89,13 +94,17 @@ def plan(
         }
         if shared is not None:
             document["file"] = shared.as_json()
+        if hosts:
+            document["hosts"] = hosts
         left = [{"key": each.key, "host": each.host} for each in deployment.elsewhere]
         print_json({**document, "elsewhere": left} if left else document)
     else:
         _print_steps(deployment.name, steps)
         for line in (line for each in rights for line in each.lines()):
             typer.echo(line)
-        for each in deployment.elsewhere:
+        if hosts:
+            _print_lines(plan_lines(hosts))
+        for each in () if hosts else deployment.elsewhere:
             typer.echo(f"left alone: {each.label}, which belongs to {each.host}")
         if shared is not None:
             _print_file(shared.as_json())
@@ -222,12 +231,31 @@ def down(
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
     purge: Annotated[bool, typer.Option("--purge", help="Delete its data too.")] = False,
+    other_host: Annotated[
+        str | None,
+        typer.Option(
+            "--other-host",
+            metavar="NAME",
+            help="Stop what runs on that host of the file, and nothing here.",
+            show_default=False,
+        ),
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask before --other-host stops a host.")
+    ] = False,
 ) -> None:
-    """Stop everything that this deployment started, and nothing else."""
+    """Stop everything that this deployment started on this host, and nothing else."""
     from topology.operate.down import down as take_down
     from topology.problems import DeployError
 
     state = find_deployment(deployment, state_dir)
+    if other_host is not None:
+        if purge:
+            fail(
+                "--purge deletes data of this host only, so not with --other-host", code=EXIT_USAGE
+            )
+        _stop_other_host(state, other_host, output, yes=yes)
+        return
     try:
         stopped = take_down(state, purge=purge)
     except DeployError as error:
@@ -237,6 +265,29 @@ def down(
         return
     typer.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
     typer.echo(f"deleted {state.path}" if purge else f"data is kept in {state.path}")
+
+
+def _stop_other_host(state: StateDir, host: str, output: Output, *, yes: bool) -> None:
+    """Stop what runs on another host, after consent."""
+    from topology.admin.carry_out import confirm
+    from topology.deployment.deployment import read_deployment
+    from topology.hosts.stop import running_on, stop_host
+    from topology.problems import DeployError
+
+    try:
+        deployment = read_deployment(state)
+        running = running_on(deployment, host)
+        if not yes:
+            confirm([f"stop {label}" for label in running], f"stops {deployment.name} on {host}")
+        stop_host(deployment, host)
+    except DeployError as error:
+        fail(str(error), error.details)
+    if output is Output.json:
+        print_json({"host": host, "stopped": running})
+        return
+    typer.echo(
+        f"{host}: stopped {', '.join(running) or 'its supervisor; nothing else was running'}"
+    )
 
 
 def _stay(state: StateDir) -> None:
@@ -264,7 +315,11 @@ def _take_down(state: StateDir) -> None:
 def _print_file(document: dict[str, Any], *, with_diff: bool = True) -> None:
     from topology.shared_file.show import file_lines
 
-    for line in file_lines(document, with_diff=with_diff):
+    _print_lines(file_lines(document, with_diff=with_diff))
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
         typer.echo(line)
 
 

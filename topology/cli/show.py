@@ -13,7 +13,10 @@ from rich.table import Table
 
 from topology.deployment.plan import Step
 from topology.deployment.rights_difference import RightsChange
+from topology.hosts.show import COLUMNS, file_lines_of_hosts, host_rows
 from topology.shared_file.show import file_lines
+from topology.status.blocked import ANSWERS
+from topology.status.blocked import UNKNOWN as NOT_KNOWN
 from topology.status.completeness import sentence
 from topology.status.diagnosis import problem_lines
 from topology.status.probes import probe_sentence
@@ -129,10 +132,26 @@ def print_status(document: Mapping[str, Any]) -> None:
 
 
 def _print_elsewhere(console: Console, document: Mapping[str, Any]) -> None:
-    if not document.get("elsewhere"):
+    """Print the processes of other hosts, as their supervisors and as connections from here show
+    them. What a supervisor reports and a connection confirms is one row."""
+    hosts = document.get("hosts", ())
+    if hosts:
+        table = plain_table(*COLUMNS)
+        for row in host_rows(hosts):
+            table.add_row(*row)
+        console.print(table)
+        for line in file_lines_of_hosts(hosts):
+            console.print(line, soft_wrap=True)
+    known = {each["host"] for each in hosts if each["state"] == "answers"}
+    left = [
+        each
+        for each in document.get("elsewhere", ())
+        if each["host"] not in known or each["state"] not in (ANSWERS, NOT_KNOWN)
+    ]
+    if not left:
         return
     table = plain_table("on other hosts", "host", "state", "reason")
-    for each in document["elsewhere"]:
+    for each in left:
         table.add_row(each["label"], each["host"], each["state"], each["reason"] or "")
     console.print(table)
 

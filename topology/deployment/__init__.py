@@ -7,6 +7,7 @@ Reading order:
     broker_daemons  ... its ZooKeeper servers and brokers
     link_daemons    ... its mirror workers and aggregators
     declared_rights  users and ACLs of a cluster
+    supervisor_ports  the HTTP ports of supervisors
     zookeeper_access  how brokers and commands use the ZooKeeper of a cluster
     zookeeper       files and command of an embedded ZooKeeper
     parts_of_hosts  which daemons belong to this host, and which to others

@@ -21,6 +21,7 @@ from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity, Secret
 from local_cluster.http_security.settings import ANONYMOUS, HttpClientSecurity
 from topology.deployment.declared_rights import DeclaredRights, decode_rights
 from topology.deployment.state_dir import StateDir
+from topology.deployment.supervisor_ports import SupervisorPorts
 from topology.model.scalars import LOOPBACK
 from topology.problems import DeployError
 
@@ -156,10 +157,19 @@ class Deployment:
     """Where the token is that allows the metrics alone, if there is one."""
     http_key_files: tuple[str, ...] = ()
     """Files with private keys for HTTP."""
+    supervisors: SupervisorPorts | None = None
+    """The HTTP ports of the supervisors, if they have any."""
     part: Part | None = None
     """The part that `up` was told to run; None if the host's addresses decided."""
     file_text: str = ""
     """The topology without secrets, as hosts compare it; empty if it is unknown."""
+
+    @property
+    def supervisor_addresses(self) -> tuple[tuple[str, int], ...]:
+        """The addresses that the supervisor of this host binds for other hosts."""
+        if self.supervisors is None:
+            return ()
+        return self.supervisors.addresses(list(dict.fromkeys(each.host for each in self.daemons)))
 
     @property
     def all_secrets(self) -> list[Secret]:
@@ -218,6 +228,7 @@ def decode_deployment(text: str | bytes) -> Deployment:
             http_secrets=tuple(Secret(**place) for place in document.get("http_secrets", ())),
             http_metrics_token=_secret(document.get("http_metrics_token")),
             http_key_files=tuple(document.get("http_key_files", ())),
+            supervisors=_supervisors(document.get("supervisors")),
             part=Part(**document["part"]) if document.get("part") else None,
             file_text=document.get("file_text", ""),
         )
@@ -264,6 +275,10 @@ def _secret(place: dict[str, Any] | None) -> Secret | None:
     return None if place is None else Secret(**place)
 
 
+def _supervisors(ports: dict[str, Any] | None) -> SupervisorPorts | None:
+    return None if ports is None else _SUPERVISORS.validate_python(ports)
+
+
 def _link(each: dict[str, Any]) -> LinkView:
     return LinkView(**_known(LinkView, {**each, "workers": tuple(each.get("workers", ()))}))
 
@@ -288,3 +303,4 @@ def _cluster(each: dict[str, Any]) -> ClusterView:
 
 _SECURITY: Final = TypeAdapter(ClientSecurity)
 _HTTP: Final = TypeAdapter(HttpClientSecurity)
+_SUPERVISORS: Final = TypeAdapter(SupervisorPorts)

@@ -27,6 +27,7 @@ from topology.deployment.link_daemons import (
     mirror_keys,
 )
 from topology.deployment.state_dir import StateDir
+from topology.deployment.supervisor_ports import SupervisorPorts
 from topology.model import Cluster, Topology
 from topology.model.listener_security import Credentials, Principals
 from topology.model.secret_places import (
@@ -100,6 +101,19 @@ def views_of(topology: Topology, topology_file: Path) -> Deployment:
         http_metrics_token=topology.http_security.server(directory).metrics_token,
         http_secrets=tuple(http_secrets_of(topology.http_security, directory)),
         http_key_files=tuple(http_key_files_of(topology.http_security, directory)),
+        supervisors=_supervisor_ports(topology, directory),
+    )
+
+
+def _supervisor_ports(topology: Topology, directory: Path) -> SupervisorPorts | None:
+    ports = topology.supervisors
+    if ports is None:
+        return None
+    return SupervisorPorts(
+        port=ports.port,
+        bind=ports.bind,
+        hosts=None if ports.hosts is None else tuple(ports.hosts),
+        security=topology.http_security.server(directory),
     )
 
 

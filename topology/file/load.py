@@ -21,6 +21,7 @@ from topology.file.yaml_document import NotYaml, YamlDocument
 from topology.model import Cluster, Link, Topology, ZooKeeperProcess
 from topology.model.http_security import HttpSecurity
 from topology.model.security import Security
+from topology.model.supervisors import Supervisors
 from topology.problems import Finding, InvalidTopology, Location, Problem, key_text
 from topology.rules.checks import check_rules
 from topology.rules.parts import Parts
@@ -151,15 +152,16 @@ def _valid_parts(value: dict[str, Any]) -> Parts:
         zookeepers=_valid_entries(value.get("zookeepers"), ZooKeeperProcess),
         clusters=_valid_entries(value.get("clusters"), Cluster),
         links=_valid_entries(value.get("links"), Link),
-        http_security=_http_security(value.get("http_security", {})),
+        http_security=_valid(value.get("http_security", {}), HttpSecurity),
+        supervisors=_valid(value.get("supervisors"), Supervisors),
         zookeeper_names=_names(value.get("zookeepers")),
         cluster_names=_names(value.get("clusters")),
     )
 
 
-def _http_security(value: Any) -> HttpSecurity | None:
+def _valid(value: Any, entry: type[EntryT]) -> EntryT | None:
     try:
-        return HttpSecurity.model_validate(value)
+        return entry.model_validate(value)
     except ValidationError:
         return None
 

@@ -12,6 +12,7 @@ from topology.model.cluster import Cluster
 from topology.model.http_security import HttpSecurity
 from topology.model.link import Link
 from topology.model.scalars import Entry, Name
+from topology.model.supervisors import Supervisors
 from topology.model.zookeeper import DEFAULT_ZOOKEEPER, ZooKeeperChroot, ZooKeeperProcess
 
 SCHEMA_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -29,6 +30,9 @@ class Topology(Entry):
     """Clusters of the deployment."""
     http_security: HttpSecurity = HttpSecurity()
     """Security of all HTTP ports; default: open, and on loopback addresses only."""
+    supervisors: Supervisors | None = None
+    """HTTP ports of the supervisors, by which `plan`, `status` and `down` speak of every host;
+    default: none."""
     log_format: LogFormat = "text"
     """What brokers, mirrors and aggregators log: `text`, or `json`, one object per line."""
     links: list[Link] = []

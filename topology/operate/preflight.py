@@ -168,10 +168,23 @@ def check_ports(
         for daemon in deployment.daemons
         if daemon.key in starting
         for address in daemon.ports
-        if address not in ours and (problem := _port_problem(daemon, *address))
+        if address not in ours and (problem := _port_problem(daemon.label, *address))
     ]
     if problems:
         raise DeployError("some ports cannot be used; nothing was started", problems)
+
+
+def check_supervisor_port(deployment: Deployment, state: StateDir) -> None:
+    """Check that the supervisor can bind its HTTP port. Raises DeployError."""
+    has_it = state.exists() and state.is_locked()
+    ours = read_deployment(state).supervisor_addresses if has_it else ()
+    problems = [
+        problem
+        for address in deployment.supervisor_addresses
+        if address not in ours and (problem := _port_problem("supervisor", *address))
+    ]
+    if problems:
+        raise DeployError("the supervisor cannot use its port; nothing was started", problems)
 
 
 def _replicas_of_removed(
@@ -185,7 +198,7 @@ def _replicas_of_removed(
     return count_replicas(removed)
 
 
-def _port_problem(daemon: Daemon, host: str, port: int) -> str | None:
+def _port_problem(label: str, host: str, port: int) -> str | None:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -194,7 +207,7 @@ def _port_problem(daemon: Daemon, host: str, port: int) -> str | None:
             attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             attempt.bind(address)
     except OSError as error:
-        what = f"{daemon.label}: {host}:{port}"
+        what = f"{label}: {host}:{port}"
         if error.errno == errno.EADDRINUSE:
             return f"{what} is in use by another process"
         if error.errno == errno.EADDRNOTAVAIL:

@@ -23,6 +23,7 @@ from topology.operate.preflight import (
     check_ports,
     check_protocols,
     check_removals,
+    check_supervisor_port,
     steps_from,
 )
 from topology.operate.restart_stages import rolling_brokers
@@ -170,6 +171,7 @@ def _checked(
     steps = steps_from(live, deployment)
     on_plan(steps)
     check_ports(deployment, steps, live)
+    check_supervisor_port(deployment, state)
     return live, steps
 
 

@@ -7,6 +7,7 @@ Reading order:
     cluster_rules    the keys of one cluster that go together
     security_rules   listeners, connections and the authorizer
     http_rules       HTTP ports that other hosts reach
+    supervisor_rules  HTTP ports of supervisors
     rights_rules     users and ACLs that a cluster declares
     address_rules    ports that two entries claim, hosts of mirror workers
     zookeeper_rules  embedded servers, the ZooKeeper of each cluster

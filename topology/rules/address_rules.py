@@ -8,6 +8,7 @@ from topology.model import Cluster, PlacedBroker
 from topology.model.scalars import ANY_ADDRESSES, LOOPBACK_NAMES
 from topology.problems import Finding, Location, key_text
 from topology.rules.parts import Parts, duplicates
+from topology.rules.supervisor_rules import hosts_of_file
 
 
 def check_ports(parts: Parts) -> Iterator[Finding]:
@@ -47,6 +48,9 @@ def _port_claims(parts: Parts) -> Iterator[tuple[Location, str, int]]:
         if cluster.mirror.port:
             for port in cluster.mirror.ports:
                 yield (*here, "mirror", "port"), cluster.mirror.host, port
+    if parts.supervisors is not None:
+        for host in parts.supervisors.hosts or hosts_of_file(parts):
+            yield ("supervisors", "port"), host, parts.supervisors.port
 
 
 def check_mirror_hosts(parts: Parts) -> Iterator[Finding]:

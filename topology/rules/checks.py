@@ -15,6 +15,7 @@ from topology.rules.cluster_rules import check_clusters
 from topology.rules.http_rules import check_http
 from topology.rules.link_rules import check_links
 from topology.rules.parts import Parts, duplicates
+from topology.rules.supervisor_rules import check_supervisors
 from topology.rules.zookeeper_rules import check_chroots, check_zookeeper_tls, check_zookeepers
 
 
@@ -29,6 +30,7 @@ def check_rules(parts: Parts) -> list[Finding]:
         *check_ports(parts),
         *check_mirror_hosts(parts),
         *check_http(parts),
+        *check_supervisors(parts),
         *check_links(parts),
     ]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from topology.model import Cluster, Link, ZooKeeperProcess
 from topology.model.http_security import HttpSecurity
+from topology.model.supervisors import Supervisors
 from topology.problems import Finding, Location, key_text
 
 
@@ -19,6 +20,8 @@ class Parts:
     links: Mapping[int, Link] = field(default_factory=dict)
     http_security: HttpSecurity | None = field(default_factory=HttpSecurity)
     """None if it is invalid by itself."""
+    supervisors: Supervisors | None = None
+    """None if there is none, or if it is invalid by itself."""
     zookeeper_names: frozenset[str] | set[str] = frozenset()
     cluster_names: frozenset[str] | set[str] = frozenset()
 

@@ -84,6 +84,14 @@ def _supervisor(deployment: Deployment, document: Mapping[str, Any]) -> Iterator
             reason="nothing restarts what ends",
             remedy=f"heliograph up {deployment.topology_file} takes over what runs, untouched",
         )
+    elif (problem := (document["supervisor"] or {}).get("problem")) is not None:
+        yield Problem(
+            subject="supervisor",
+            state="degraded",
+            reason=f"other hosts cannot ask it: {problem}",
+            remedy="it tries again by itself; `bind: 0.0.0.0` in `supervisors` is for hosts behind"
+            " NAT",
+        )
 
 
 def _missing(deployment: Deployment, document: Mapping[str, Any]) -> Iterator[Problem]:

@@ -83,7 +83,6 @@ def assemble_status(
     blocked = blocked_daemons(deployment, known)
     waiting = blocked_clusters(deployment, known, blocked)
     rows = _rows(report, liveness, blocked)
-    supervisor_pid = report["pid"] if report is not None else None
     elsewhere = [_peer(daemon, known) for daemon in deployment.elsewhere]
     states = {each["key"]: each["state"] for each in elsewhere}
     clusters = [_cluster(cluster, rows, liveness, states) for cluster in deployment.clusters]
@@ -91,7 +90,7 @@ def assemble_status(
         "name": deployment.name,
         "topology_file": deployment.topology_file,
         "state": "stopped",
-        "supervisor": {"pid": supervisor_pid} if supervisor_pid is not None else None,
+        "supervisor": _supervisor(report),
         "clusters": clusters,
         "links": [
             _link_elsewhere(link, deployment)
@@ -115,6 +114,14 @@ def assemble_status(
     document["state"] = _overall(deployment, report, document)
     document["problems"] = [each.as_json() for each in diagnose(deployment, document)]
     return document
+
+
+def _supervisor(report: Mapping[str, Any] | None) -> JsonObject | None:
+    """Return the supervisor; `problem` says why other hosts cannot ask it, if they should."""
+    if report is None or report["pid"] is None:
+        return None
+    problem = report.get("port_problem")
+    return {"pid": report["pid"], **({"problem": problem} if problem else {})}
 
 
 def _rows(
@@ -338,7 +345,7 @@ def _overall(
     all_run = not missing and all(phase == "running" for phase in phases)
     is_silent = any(cluster["reason"] is not None for cluster in document["clusters"])
     if all_run and not is_silent and links <= LINK_RUNS:
-        return "running"
+        return DEGRADED if report.get("port_problem") else "running"
     needs_others = [*document["daemons"], *document["links"]]
     if not missing and any(each["waits_for"] for each in needs_others):
         rest = {each["state"] for each in document["daemons"] if not each["waits_for"]}

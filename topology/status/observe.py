@@ -57,13 +57,16 @@ def observe(
     if not with_liveness:
         links = fetch_link_reports(deployment, report)
         return assemble_status(deployment, report, links, peers=peers)
+    from topology.hosts.document import ask_other_hosts, status_of_hosts
     from topology.shared_file.agreement import file_state
     from topology.status.liveness import check_liveness
     from topology.status.published_streams import fetch_streams
 
-    with ThreadPoolExecutor(2) as pool:  # all requests wait at the same time
+    with ThreadPoolExecutor(3) as pool:  # all requests wait at the same time
         checking = pool.submit(check_liveness, deployment, report)
         probing = pool.submit(fetch_probes, deployment, report) if with_probes else None
+        asks_others = with_probes and deployment.supervisors is not None
+        asking = pool.submit(ask_other_hosts, deployment) if asks_others else None
         links = fetch_link_reports(deployment, report)
         probes = None if probing is None else probing.result()
         found = checking.result()
@@ -74,4 +77,6 @@ def observe(
             document["streams"] = fetch_streams(deployment, found.silent_clusters)
             if (shared := file_state(deployment, state)) is not None:
                 document["file"] = shared.as_json()
+            if asking is not None:
+                document["hosts"] = status_of_hosts(deployment, asking.result(), shared)
         return document

@@ -48,6 +48,10 @@ class Supervisor:
         self.started_at_ms = int(time.time() * 1000)
         self.version = version("heliograph")
         """Version of the package that this process runs."""
+        self.applied = asyncio.Event()
+        """Set when a deployment was applied."""
+        self.port_problem: str | None = None
+        """Why the HTTP port for other hosts could not be opened."""
         self._table = Table()
         self._processes: dict[str, OwnProcess] = {}
         self._stopping = False
@@ -74,6 +78,7 @@ class Supervisor:
         steps = plan(deployment.daemons, self._running())
         write_atomically(self.state.deployment_file, encode_deployment(deployment))
         self.deployment = deployment
+        self.applied.set()
         self._stopping = False
         self._table.want(deployment.daemons, time.monotonic())
         self._table.forget_stopped()
@@ -192,6 +197,7 @@ class Supervisor:
             "version": self.version,
             "started_at_ms": self.started_at_ms,
             "stopping": self._stopping,
+            "port_problem": self.port_problem,
             "daemons": [self._row_report(row) for row in self._table.rows.values()],
         }
 
@@ -205,6 +211,8 @@ class Supervisor:
             "key": row.key,
             "role": daemon.role if daemon is not None else None,
             "label": daemon.label if daemon is not None else row.key,
+            "host": daemon.host if daemon is not None else None,
+            "version": row.running.version if row.running is not None else None,
             "phase": "stopping" if row.must_stop else row.phase,
             "pid": process.pid if process is not None else None,
             "restarts": row.restarts,
@@ -246,10 +254,11 @@ async def _supervise(supervisor: Supervisor) -> None:
         running = group.create_task(supervisor.run())
         await asyncio.sleep(0)  # the first daemons start while the HTTP server is imported
         from topology.supervisor.control_server import serve_control
+        from topology.supervisor.host_server import serve_other_hosts
 
         # This process holds the lock, so a socket that exists is a leftover.
         await asyncio.to_thread(socket_path.unlink, missing_ok=True)
-        async with serve_control(supervisor, socket_path):
+        async with serve_control(supervisor, socket_path), serve_other_hosts(supervisor):
             await asyncio.to_thread(_watch_upgrades, supervisor.state)
             await running
 

@@ -87,7 +87,7 @@ def test_validate_a_bad_file(bad: Path) -> None:
     assert result.stderr.splitlines() == [
         f"{bad}:1:1: clusters: this key is required",
         f"{bad}:2:1: clusterz: unknown key; expected one of clusters, http_security, links,"
-        " log_format, name, zookeepers;"
+        " log_format, name, supervisors, zookeepers;"
         " did you mean 'clusters'?",
     ]
 
@@ -103,9 +103,16 @@ def test_validate_a_bad_file_as_json(bad: Path) -> None:
         "column": 1,
         "key": "clusterz",
         "expected": "unknown key; expected one of clusters, http_security, links, log_format, name,"
-        " zookeepers",
+        " supervisors, zookeepers",
         "nearest": "clusters",
     }
+
+
+def test_the_data_of_another_host_is_not_deleted(tmp_path: Path) -> None:
+    other = ("--other-host", "10.0.0.1", "--yes", "--purge")
+    result = run("down", "--state-dir", tmp_path / "state", *other)
+    assert result.exit_code == 2
+    assert "--purge deletes data of this host only" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["plan", "up"])

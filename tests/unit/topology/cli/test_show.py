@@ -33,6 +33,32 @@ def test_addresses_are_whole_where_a_program_reads_them(capsys: pytest.CaptureFi
     assert f" {bootstrap} " in capsys.readouterr().out
 
 
+def test_every_other_host_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"label": "broker [2] of ewr", "state": "running", "pid": 7, "restarts": 0}
+    told = {"host": "10.0.0.2", "state": "answers", "reason": None, "file": "behind"}
+    silent = {"host": "10.0.0.3", "state": "wrong_token", "reason": "it refuses", "file": None}
+    elsewhere = [
+        {"label": label, "host": host, "state": state, "reason": None}
+        for label, host, state in (
+            ("broker 2", "10.0.0.2", "answers"),
+            ("broker 3", "10.0.0.3", "answers"),
+            ("mirror", "10.0.0.2", "unreachable"),
+        )
+    ]
+    hosts = [{**told, "generation": 4, "daemons": [row]}, {**silent, "daemons": []}]
+    print_status(status(hosts=hosts, elsewhere=elsewhere))
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert lines[2:] == [
+        "host process state pid reason",
+        "10.0.0.2 broker [2] of ewr running 7",
+        "10.0.0.3 - wrong_token - it refuses",
+        "10.0.0.2 is behind: it runs generation 4 of the file",
+        "on other hosts host state reason",
+        "broker 3 10.0.0.3 answers",
+        "mirror 10.0.0.2 unreachable",
+    ]
+
+
 def test_words_in_brackets_are_words(capsys: pytest.CaptureFixture[str]) -> None:
     gap = {
         "link": "jfk-nyc",

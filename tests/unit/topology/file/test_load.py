@@ -119,7 +119,7 @@ links:
     assert problems(text) == [
         "t.yaml:1:7: name: a name of letters, digits, - and _, at most 63 of them, not 'x y'",
         "t.yaml:2:1: zookeper: unknown key; expected one of clusters, http_security, links,"
-        " log_format, name, zookeepers;"
+        " log_format, name, supervisors, zookeepers;"
         " did you mean 'zookeepers'?",
         "t.yaml:6:5: clusters[0].broker: unknown key; expected one of acls, aggregator, authorizer,"
         " broker_principals, brokers, config, datacenter, external, flush, http,"

@@ -49,6 +49,20 @@ def test_no_skip_is_offered_for_a_trouble_that_cannot_be_skipped() -> None:
     assert "skip" not in "".join(lines(state="FAILED", reason=None, standing_still=still))
 
 
+def test_a_supervisor_that_other_hosts_cannot_ask_is_a_problem() -> None:
+    told = {**report(*ALL), "port_problem": "its HTTP on 10.0.0.1:9990 cannot be opened: in use"}
+    links = {"l": {"name": "l", "state": "RUNNING"}}
+    document = assemble_status(DEPLOYMENT, told, links)
+    assert document["state"] == "degraded"
+    assert document["supervisor"]["problem"] == told["port_problem"]
+    (first, _) = problem_lines(document["problems"])
+    assert first == (
+        "supervisor: degraded: other hosts cannot ask it: its HTTP on 10.0.0.1:9990 cannot be"
+        " opened: in use"
+    )
+    assert assemble_status(DEPLOYMENT, report(*ALL), links)["state"] == "running"
+
+
 def test_a_held_link_can_be_resumed() -> None:
     assert lines(state="HELD", reason="an operator has paused it") == [
         "link l: held: an operator has paused it",

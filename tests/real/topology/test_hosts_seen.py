@@ -1,0 +1,178 @@
+"""Commands of one host that speak of the others: what runs, what would change, who is silent."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.real.topology.test_hosts import Host
+from tests.support.heliograph_command import pids
+from tests.support.quiet_ports import quiet_ports
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+
+TOKEN = "the-token-of-all-hosts-0123456789"
+WRONG = "another-token-of-nobody-0123456789"
+TOPOLOGY = """\
+name: seen
+http_security: {{token: {{file: token}}}}
+supervisors: {{port: {0}, hosts: [127.0.1.1, 127.0.1.2, 127.0.1.3]}}
+zookeepers: [{{name: main, host: 127.0.1.1, port: {1}}}]
+clusters:
+  - name: ewr
+    zookeeper: {{embedded: main}}
+    brokers: [{{id: 1, host: 127.0.1.1, port: {2}}}]
+  - name: nyc
+    zookeeper: {{embedded: main}}
+    brokers: [{{id: 1, host: 127.0.1.2, port: {3}}}]
+    config: {{num.partitions: 1}}
+  - name: lga
+    zookeeper: {{embedded: main}}
+    brokers: [{{id: 1, host: 127.0.1.3, port: {3}}}]
+  - name: ord
+    zookeeper: {{embedded: main}}
+    brokers: [{{id: 1, host: 127.0.1.4, port: {3}}}]
+"""
+SECOND, THIRD, FOURTH = "127.0.1.2", "127.0.1.3", "127.0.1.4"
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Iterator[list[Host]]:
+    text = TOPOLOGY.format(*quiet_ports(4))
+    found = []
+    for name in ("127.0.1.1", SECOND):
+        directory = tmp_path / f"etc-{name}"
+        directory.mkdir()
+        (directory / "topology.yaml").write_text(text)
+        (directory / "token").write_text(TOKEN)
+        found.append(Host(tmp_path / name, directory / "topology.yaml", name))
+    yield found
+    for host in found:
+        (host.command.file.parent / "token").write_text(TOKEN)
+        if host.command.state_dir.exists():
+            host.command.run("down", "--purge")
+
+
+def of_hosts(document: Any) -> dict[str, Any]:
+    return {each["host"]: each for each in document["hosts"]}
+
+
+def states(document: Any) -> dict[str, str]:
+    return {each["host"]: each["state"] for each in document["hosts"]}
+
+
+def plan(host: Host) -> Any:
+    return host.command.run("plan", str(host.command.file), "--host", host.name)
+
+
+def processes_of(host: Host) -> list[psutil.Process]:
+    """The supervisor of a host, and the keeper that would start another."""
+    supervisor = psutil.Process(host.status()["supervisor"]["pid"])
+    keeper = supervisor.parent()
+    assert keeper is not None
+    return [keeper, supervisor]
+
+
+def test_every_host_is_seen_and_the_silent_ones_are_named(hosts: list[Host]) -> None:
+    first, second = hosts
+    first.up()
+    running = pids(second.up())
+
+    status = first.command.run("status")
+    assert (status["state"], status["problems"]) == ("running", [])
+    assert states(status) == {
+        SECOND: "answers",
+        THIRD: "not_started",
+        FOURTH: "not_configured",
+    }
+    seen = of_hosts(status)
+    assert pids(seen[SECOND]) == running == {"broker-nyc-1": running["broker-nyc-1"]}
+    assert [each["state"] for each in seen[SECOND]["daemons"]] == ["running"]
+    assert (seen[SECOND]["file"], seen[SECOND]["generation"]) == ("same", 1)
+    assert THIRD in seen[THIRD]["reason"]
+    steps = {host: each["steps"] for host, each in of_hosts(plan(first)).items()}
+    assert steps == {SECOND: [], THIRD: None, FOURTH: None}
+
+    an_edit_here_is_a_step_there(first, second)
+    a_wrong_token_is_named(first)
+    a_supervisor_that_hangs_or_is_lost_is_named(first, second)
+    assert pids(second.status()) == running, "nothing of this touches a process"
+    for directory in (first.command.state_dir, second.command.state_dir):
+        files = [path for path in directory.rglob("*") if path.is_file()]
+        written = [path for path in files if path.relative_to(directory).parts[0] != "data"]
+        assert len(written) > 5
+        assert not [path for path in written if TOKEN.encode() in path.read_bytes()]
+    assert TOKEN not in json.dumps(status)
+
+
+def an_edit_here_is_a_step_there(first: Host, second: Host) -> None:
+    text = first.command.file.read_text()
+    first.command.file.write_text(text.replace("num.partitions: 1", "num.partitions: 2"))
+    (step,) = of_hosts(plan(first))[SECOND]["steps"]
+    assert (step["action"], step["key"]) == ("restart", "broker-nyc-1")
+    assert any("num.partitions: 1 -> 2" in reason for reason in step["reasons"])
+    first.up()
+    seen = of_hosts(first.command.run("status"))[SECOND]
+    assert (seen["state"], seen["file"], seen["generation"]) == ("answers", "behind", 1)
+    assert of_hosts(second.command.run("status"))[first.name]["file"] == "same"
+
+
+def a_wrong_token_is_named(first: Host) -> None:
+    token = first.command.file.parent / "token"
+    token.write_text(WRONG)
+    seen = of_hosts(first.command.run("status"))
+    assert seen[SECOND]["state"] == "wrong_token"
+    assert of_hosts(plan(first))[SECOND]["steps"] is None
+    refusal = first.command.complain("down", "--other-host", SECOND, "--yes")
+    assert "wrong_token" in refusal
+    assert WRONG not in refusal and TOKEN not in refusal
+    token.write_text(TOKEN)
+
+
+def a_supervisor_that_hangs_or_is_lost_is_named(first: Host, second: Host) -> None:
+    keeper, supervisor = processes_of(second)
+    supervisor.suspend()
+    hangs = of_hosts(first.command.run("status"))[SECOND]
+    assert (hangs["state"], hangs["daemons"]) == ("unreachable", [])
+    assert "does not answer within" in hangs["reason"]
+    for process in (keeper, supervisor):
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    lost = of_hosts(first.command.run("status"))[SECOND]
+    assert (lost["state"], lost["reason"].split(" ")[:3]) == (
+        "not_started",
+        ["nothing", "listens", "on"],
+    )
+    assert second.status()["state"] == "unsupervised"
+    second.up()
+    assert states(first.command.run("status"))[SECOND] == "answers"
+
+
+def test_another_host_stops_by_name_and_consent_alone(hosts: list[Host]) -> None:
+    first, second = hosts
+    here, there = pids(first.up()), pids(second.up())
+
+    unasked = first.command.complain("down", "--other-host", SECOND, code=2)
+    assert "stop broker 1 of nyc" in unasked
+    assert "confirm it with --yes" in unasked
+    assert pids(second.status()) == there
+
+    stopped = first.command.run("down", "--other-host", SECOND, "--yes")
+    assert stopped == {"host": SECOND, "stopped": ["broker 1 of nyc"]}
+    assert not any(psutil.pid_exists(pid) for pid in there.values())
+    assert second.command.document("status")["state"] == "stopped"
+    status = first.command.run("status")
+    assert pids(status) == here
+    assert states(status)[SECOND] == "not_started"
+    log = second.command.state_dir / "logs" / "supervisor.log"
+    assert "orders over HTTP to stop every daemon" in log.read_text()
+
+    assert second.up()["state"] == "running", "it starts again where it was stopped"
+    first.command.run("down")
+    assert all(psutil.pid_exists(pid) for pid in pids(second.status()).values())

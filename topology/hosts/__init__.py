@@ -1,0 +1,15 @@
+"""What runs on the other hosts of a deployment, as their supervisors tell it over HTTP.
+
+Reading order:
+
+    answers   the answer of one host, or why there is none (pure)
+    asking    asks many hosts at once, within limits of bytes and time
+    standing  whether the file of a host is the newest generation (pure)
+    plan      what `up` would do on another host
+    document  the `hosts` of a status and a plan
+    stop      stops the processes of another host
+    show      lines and tables for people (pure)
+
+Not here: the port itself (`supervisor/host_server.py`), and whether the processes of other hosts
+can be reached from here (`status/peers.py`).
+"""
