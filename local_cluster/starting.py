@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import gc
-import importlib
+from collections.abc import Callable
 
 
-def run(module: str) -> int | None:
-    """Import a module and run its `main()`; return the exit code.
+def run(import_main: Callable[[], Callable[[], int | None]]) -> int | None:
+    """Run the function that `import_main` imports; return its exit code.
 
     Imports make very many objects, and nearly all of them stay. To look for garbage among them
     took a third of a broker's start. So collections begin after the imports, and without these.
     """
     gc.disable()
-    main = importlib.import_module(module).main
+    main = import_main()
     gc.freeze()
     gc.enable()
-    code: int | None = main()
-    return code
+    return main()

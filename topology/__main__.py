@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 from local_cluster.starting import run
 
 
 def main() -> int | None:
     """Run the command; return its exit code."""
-    return run("topology.main")
+    return run(_import_main)
+
+
+def _import_main() -> Callable[[], None]:
+    from topology.main import main
+
+    return main
 
 
 if __name__ == "__main__":
