@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.bench.model import Scale
@@ -14,11 +14,19 @@ from tests.bench.model import Scale
 class Bench:
     """Sizes, files and names of one run."""
 
-    def __init__(self, scale: Scale, directory: Path, payload: Path) -> None:
+    def __init__(
+        self,
+        scale: Scale,
+        directory: Path,
+        payload: Path,
+        tls_client_config: Mapping[str, str] | None = None,
+    ) -> None:
         self.scale = scale
         self.directory = directory
         self.payload = payload
         """A file of records for the Java producer."""
+        self.tls_client_config = tls_client_config or {}
+        """What Java's clients need for `System.tls_bootstrap`."""
         self._names = itertools.count(1)
 
     def new_name(self, name: str) -> str:

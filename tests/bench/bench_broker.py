@@ -7,6 +7,7 @@ Prints Markdown with every figure of both, their ratio, what is wanted and wheth
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -20,6 +21,7 @@ from tests.bench import (
     rows_disk,
     rows_java,
     rows_raw,
+    rows_tls,
     rows_transactions,
 )
 from tests.bench.bench import Bench, progress
@@ -30,11 +32,14 @@ from tests.bench.rows_process import IDLE, START, start_and_idle
 from tests.bench.run import run_works, warm_up
 from tests.bench.starting import (
     FLUSH_EACH_MESSAGE,
+    ExtraListener,
+    direct_listener,
     running_kafka,
     running_ours,
     running_zookeeper,
 )
 from tests.bench.systems import KAFKA_JAVA_OPTIONS, SETTINGS, System
+from tests.support.keystore import KeyStore, make_keystore
 
 
 def rows(scale: Scale) -> list[Row]:
@@ -44,6 +49,7 @@ def rows(scale: Scale) -> list[Row]:
         IDLE,
         *rows_java.works(),
         *rows_raw.works(),
+        *rows_tls.works(),
         *rows_transactions.works(),
         *rows_disk.works(),
         *rows_curves.works(scale.curve_points),
@@ -62,7 +68,9 @@ async def measure(
     `sides` names the sides of each row, where not all of them are wanted.
     """
     say = progress()
-    bench = Bench(scale, directory, java_tools.write_payload(directory / "payload.txt"))
+    keystore = await asyncio.to_thread(make_keystore, directory / "tls")
+    payload = java_tools.write_payload(directory / "payload.txt")
+    bench = Bench(scale, directory, payload, keystore.client_config)
     chosen_rows = chosen(rows(scale), parts)
     described = machine.describe(directory)
     samples: list[Sample] = []
@@ -75,14 +83,22 @@ async def measure(
         if works:
             systems: list[System] = []
             runnings = [
-                running_kafka(directory / "kafka"),
+                running_kafka(
+                    directory / "kafka", config=keystore.broker_config, extra=[_tls(keystore)]
+                ),
                 running_kafka(directory / "kafka-fsync", flush="fsync"),
-                running_ours(directory / "ours", zookeeper, flush="page_cache"),
+                running_ours(
+                    directory / "ours", zookeeper, flush="page_cache", extra=[_tls(keystore)]
+                ),
                 running_ours(directory / "ours-fsync", zookeeper, flush="fsync"),
             ]
             if scale.with_plain:
                 home = directory / "ours-plain"
-                runnings.append(running_ours(home, zookeeper, flush="page_cache", plain=True))
+                runnings.append(
+                    running_ours(
+                        home, zookeeper, flush="page_cache", plain=True, extra=[_tls(keystore)]
+                    )
+                )
             for running in runnings:
                 system, _ = await stack.enter_async_context(running)
                 systems.append(system)
@@ -97,6 +113,10 @@ async def measure(
         chosen_rows,
         samples,
     )
+
+
+def _tls(keystore: KeyStore) -> ExtraListener:
+    return direct_listener("TLS", keystore.listener_tls)
 
 
 def _settings(scale: Scale, warmed: dict[str, int]) -> dict[str, str]:

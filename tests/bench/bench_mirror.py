@@ -117,7 +117,7 @@ def _settings(scale: MirrorScale) -> dict[str, str]:
         "records": "JSON of about 450 bytes, lz4, 4 partitions",
         "far": f"{ROUND_TRIP_MS} ms round trip to the source by a delaying proxy",
         "TLS": "to source and target, P-256 certificate, version and cipher as both ends agree; "
-        "our own brokers have none; rows that do not name it are in plain text",
+        "rows that do not name it are in plain text",
         "rates": f"count after {scale.warm_up_share:.0%} of the topic or "
         f"{scale.warm_up_seconds:g} s, for at most {scale.measure_seconds_max:g} s",
         "latency": f"after {scale.latency_warm_up_seconds:g} s, over {scale.latency_seconds:g} s",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import re
 from collections.abc import Mapping
@@ -72,13 +73,21 @@ async def producer_performance(
     )
 
 
-async def consumer_performance(bootstrap: str, topic: str, records: int, group: str) -> float:
+async def consumer_performance(
+    bootstrap: str,
+    topic: str,
+    records: int,
+    group: str,
+    properties: Mapping[str, str] | None = None,
+) -> float:
     """Read so many records of a topic from its start; MB/s without joining the group."""
+    given = (("--command-property", f"{key}={value}") for key, value in (properties or {}).items())
     return read_consumed(
         await _run(
             "ConsumerPerformance",
             *("--bootstrap-server", bootstrap, "--topic", topic, "--group", group),
             *("--num-records", str(records), "--hide-header", "--timeout", "60000"),
+            *itertools.chain.from_iterable(given),
         )
     )
 

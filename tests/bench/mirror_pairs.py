@@ -6,32 +6,33 @@ import asyncio
 import contextlib
 import itertools
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
+from local_cluster.security.authentication.listener_security import TlsSettings
 from local_cluster.wire.constants import LATEST_TIMESTAMP
 from local_cluster.wire.errors import KafkaError
 from tests.bench.mirror_load import PARTITIONS, FilledTopic, fill
-from tests.bench.mirror_model import OURS_ON_OURS, Batches, MirrorScale
+from tests.bench.mirror_model import Batches, MirrorScale
 from tests.bench.mirrors import Ends, Route
-from tests.bench.model import Side
 from tests.bench.starting import (
     ExtraListener,
-    ListenerProtocol,
     RunningZooKeeper,
+    direct_listener,
     running_kafka,
     running_ours,
 )
 from tests.bench.systems import System
-from tests.support.keystore import make_keystore
+from tests.support.keystore import KeyStore, make_keystore
 from tests.support.quiet_ports import quiet_ports
 
 ROUND_TRIP_MS: Final = 50
+_Running = AbstractAsyncContextManager[tuple[System, float]]
 Way = Literal["near", "far", "tls-near", "tls-far"]
 PLAIN_WAYS: Final[tuple[Way, ...]] = ("near", "far")
 TLS_WAYS: Final[tuple[Way, ...]] = ("tls-near", "tls-far")
@@ -84,11 +85,6 @@ class Pair:
                 )
 
 
-def left_out_of(way: Way) -> dict[Side, str]:
-    """Which sides cannot go this way, and why."""
-    return {OURS_ON_OURS: "no TLS there"} if way in TLS_WAYS else {}
-
-
 async def records_of(client: KafkaClient, topic: str, partitions: int = PARTITIONS) -> int:
     """Offsets at the end of a topic, in all; 0 while it is not there."""
     wanted = {TopicPartition(topic, index): LATEST_TIMESTAMP for index in range(partitions)}
@@ -116,60 +112,55 @@ async def kafka_pair(
     directory: Path, config: Mapping[str, str] | None = None
 ) -> AsyncIterator[Pair]:
     """Two Apache Kafka brokers, each a cluster, with every way between them."""
-    directory.mkdir(parents=True)
     keystore = await asyncio.to_thread(make_keystore, directory)
     given = {**(config or {}), **keystore.broker_config}
-    far, far_tls = _proxied("FAR"), _proxied("FARTLS", "SSL")
-    source_tls, target_tls = _direct("TLS", "SSL"), _direct("TLS", "SSL")
-    async with AsyncExitStack() as stack:
-        source, _ = await stack.enter_async_context(
-            running_kafka(directory / "source", config=given, extra=(far, source_tls, far_tls))
-        )
-        target, _ = await stack.enter_async_context(
-            running_kafka(directory / "target", config=given, extra=(target_tls,))
-        )
-        for listener in (far, far_tls):
-            await stack.enter_async_context(_running_proxy(listener))
-        ways: dict[Way, Ends] = {
-            "near": Ends(source.bootstrap, target.bootstrap),
-            "far": Ends(_bootstrap(far), target.bootstrap),
-            "tls-near": Ends(_bootstrap(source_tls), _bootstrap(target_tls), keystore.ca_file),
-            "tls-far": Ends(_bootstrap(far_tls), _bootstrap(target_tls), keystore.ca_file),
-        }
-        yield Pair(source, target, ways, directory / "mirrors")
+
+    def running(name: str, extra: Sequence[ExtraListener]) -> _Running:
+        return running_kafka(directory / name, config=given, extra=extra)
+
+    async with _running_pair(directory, keystore, running) as pair:
+        yield pair
 
 
 @asynccontextmanager
 async def our_pair(directory: Path, zookeeper: RunningZooKeeper) -> AsyncIterator[Pair]:
-    """Two of our brokers, each a cluster, with Kafka's own promise of durability; no TLS."""
+    """Two of our brokers, each a cluster, with Kafka's own promise of durability."""
+    keystore = await asyncio.to_thread(make_keystore, directory)
+
+    def running(name: str, extra: Sequence[ExtraListener]) -> _Running:
+        return running_ours(directory / name, zookeeper, flush="page_cache", extra=extra)
+
+    async with _running_pair(directory, keystore, running) as pair:
+        yield pair
+
+
+@asynccontextmanager
+async def _running_pair(
+    directory: Path,
+    keystore: KeyStore,
+    running: Callable[[str, Sequence[ExtraListener]], _Running],
+) -> AsyncIterator[Pair]:
+    tls = keystore.listener_tls
+    far, far_tls = _proxied("FAR"), _proxied("FARTLS", tls)
+    source_tls, target_tls = direct_listener("TLS", tls), direct_listener("TLS", tls)
     async with AsyncExitStack() as stack:
-        far = _proxied("FAR")
-        source, _ = await stack.enter_async_context(
-            running_ours(directory / "source", zookeeper, flush="page_cache", extra=(far,))
-        )
-        target, _ = await stack.enter_async_context(
-            running_ours(directory / "target", zookeeper, flush="page_cache")
-        )
-        await stack.enter_async_context(_running_proxy(far))
+        enter = stack.enter_async_context
+        source, _ = await enter(running("source", (far, source_tls, far_tls)))
+        target, _ = await enter(running("target", (target_tls,)))
+        for listener in (far, far_tls):
+            await enter(_running_proxy(listener))
         ways: dict[Way, Ends] = {
             "near": Ends(source.bootstrap, target.bootstrap),
-            "far": Ends(_bootstrap(far), target.bootstrap),
+            "far": Ends(far.bootstrap, target.bootstrap),
+            "tls-near": Ends(source_tls.bootstrap, target_tls.bootstrap, keystore.ca_file),
+            "tls-far": Ends(far_tls.bootstrap, target_tls.bootstrap, keystore.ca_file),
         }
         yield Pair(source, target, ways, directory / "mirrors")
 
 
-def _direct(name: str, protocol: ListenerProtocol = "PLAINTEXT") -> ExtraListener:
-    (port,) = quiet_ports(1)
-    return ExtraListener(name=name, port=port, advertised_port=port, protocol=protocol)
-
-
-def _proxied(name: str, protocol: ListenerProtocol = "PLAINTEXT") -> ExtraListener:
+def _proxied(name: str, tls: TlsSettings | None = None) -> ExtraListener:
     port, proxy_port = quiet_ports(2)
-    return ExtraListener(name=name, port=port, advertised_port=proxy_port, protocol=protocol)
-
-
-def _bootstrap(listener: ExtraListener) -> str:
-    return f"127.0.0.1:{listener.advertised_port}"
+    return ExtraListener(name=name, port=port, advertised_port=proxy_port, tls=tls)
 
 
 @asynccontextmanager

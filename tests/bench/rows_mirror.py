@@ -21,7 +21,7 @@ from tests.bench.mirror_model import (
     Batches,
     MirrorScale,
 )
-from tests.bench.mirror_pairs import WAY_TITLES, Pair, Way, create_topics, left_out_of, records_of
+from tests.bench.mirror_pairs import WAY_TITLES, Pair, Way, create_topics, records_of
 from tests.bench.mirrors import Route, RunningMirror, running_mirror
 from tests.bench.model import (
     CPU_CORE,
@@ -79,7 +79,6 @@ def catch_up_row(way: Way, kind: Batches) -> Row:
             CPU_PER_GB: [Wanted(cpu)] if cpu is not None else [],
             MEMORY_MB: [Wanted(MEMORY_MB_MAX, "absolute")],
         },
-        left_out=left_out_of(way),
     )
 
 

@@ -14,7 +14,7 @@ from local_cluster.client.client import KafkaClient
 from tests.bench import raw_frames
 from tests.bench.mirror_load import PARTITIONS, make_batches
 from tests.bench.mirror_model import ADDED_P50_MS, ADDED_P99_MS, MirrorScale
-from tests.bench.mirror_pairs import WAY_TITLES, Pair, Way, left_out_of, records_of
+from tests.bench.mirror_pairs import WAY_TITLES, Pair, Way, records_of
 from tests.bench.mirrors import running_mirror
 from tests.bench.model import CPU_CORE, Figures, Row, Side, Wanted
 from tests.bench.raw_client import connected
@@ -40,7 +40,6 @@ def latency_row(way: Way) -> Row:
             ADDED_P50_MS: [Wanted(p50)],
             ADDED_P99_MS: [Wanted(p99)],
         },
-        left_out=left_out_of(way),
     )
 
 

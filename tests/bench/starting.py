@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from local_cluster.compilation.builds import PURE_VARIABLE
+from local_cluster.security.authentication.listener_security import TlsSettings
 from local_cluster.settings import BrokerSettings, FlushMode, Listener
 from tests.bench.model import KAFKA, KAFKA_FSYNC, OURS, OURS_FSYNC, OURS_PLAIN
 from tests.bench.systems import KAFKA_JAVA_OPTIONS, SETTINGS, System, seconds_until_ready
@@ -24,7 +25,6 @@ SESSION_TIMEOUT_MS: Final = 9_000
 """Of our brokers with ZooKeeper; the default of Kafka's broker.session.timeout.ms."""
 FLUSH_EACH_MESSAGE: Final = {"log.flush.interval.messages": "1"}
 """Kafka's setting for the promise of `flush: fsync`: no answer before the disk has the records."""
-ListenerProtocol = Literal["PLAINTEXT", "SSL"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,22 @@ class ExtraListener:
     port: int
     advertised_port: int
     """Where clients are told to reach it: another port where a proxy stands before it."""
-    protocol: ListenerProtocol = "PLAINTEXT"
+    tls: TlsSettings | None = None
+    """Of one of our brokers; one of Kafka's takes what `config` says. None: plain text."""
+
+    @property
+    def protocol(self) -> Literal["PLAINTEXT", "SSL"]:
+        return "PLAINTEXT" if self.tls is None else "SSL"
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.advertised_port}"
+
+
+def direct_listener(name: str, tls: TlsSettings | None = None) -> ExtraListener:
+    """A listener on a free port, without a proxy before it."""
+    (port,) = quiet_ports(1)
+    return ExtraListener(name=name, port=port, advertised_port=port, tls=tls)
 
 
 @asynccontextmanager
@@ -77,7 +92,7 @@ async def running_ours(
 ) -> AsyncIterator[tuple[System, float]]:
     """Our brokers, and how many seconds they took until the last one was ready.
 
-    `extra` listeners are for one broker; they are plain text. `plain` forces plain Python.
+    `extra` listeners are for one broker. `plain` forces plain Python.
     """
     chroot = f"{zookeeper.connect}/bench{uuid.uuid4().hex[:8]}"
     processes = []
@@ -92,6 +107,8 @@ async def running_ours(
                     host="127.0.0.1",
                     port=each.port,
                     advertised_port=each.advertised_port,
+                    security_protocol=each.protocol,
+                    tls=each.tls,
                 )
                 for each in extra
             ),
@@ -123,6 +140,7 @@ async def running_ours(
                 [zookeeper.pid],
                 [each.log_dir for each in processes],
                 replicas=brokers,
+                tls_bootstrap=_tls_bootstrap(extra),
             ),
             seconds,
         )
@@ -175,10 +193,18 @@ async def running_kafka(
         seconds = max([await seconds_until_ready(each.port, start) for each in processes])
         data = [each.directory / "data" for each in processes]
         side = KAFKA if flush == "page_cache" else KAFKA_FSYNC
-        yield System(side, ports, processes, [], data, replicas=brokers), seconds
+        tls_bootstrap = _tls_bootstrap(extra)
+        system = System(
+            side, ports, processes, [], data, replicas=brokers, tls_bootstrap=tls_bootstrap
+        )
+        yield system, seconds
     finally:
         for process in processes:
             await process.kill()
+
+
+def _tls_bootstrap(extra: Sequence[ExtraListener]) -> str:
+    return next((each.bootstrap for each in extra if each.tls is not None), "")
 
 
 def _kafka_listeners(

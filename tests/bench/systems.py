@@ -77,6 +77,8 @@ class System:
     """Ours has ZooKeeper; Kafka's controller is inside of its broker."""
     log_directories: Sequence[Path]
     replicas: int = 1
+    tls_bootstrap: str = ""
+    """A listener with TLS, if there is one."""
     filled: dict[str, int] = field(default_factory=dict)
     """Topics that rows left to be read by other rows: how many records each has."""
 

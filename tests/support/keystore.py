@@ -10,6 +10,9 @@ from typing import Final
 
 import pytest
 
+from local_cluster.client.auth.secret import Secret
+from local_cluster.security.authentication.listener_security import TlsSettings
+
 STORE_PASSWORD: Final = "of-the-store"
 VALID_DAYS: Final = 30
 
@@ -22,6 +25,25 @@ class KeyStore:
     """PKCS12."""
     ca_file: Path
     """PEM; the certificate signs itself."""
+    password_file: Path
+
+    @property
+    def listener_tls(self) -> TlsSettings:
+        """What one of our brokers is told for a listener with TLS."""
+        return TlsSettings(
+            keystore_file=str(self.store_file),
+            keystore_type="PKCS12",
+            keystore_password=Secret(file=str(self.password_file)),
+        )
+
+    @property
+    def client_config(self) -> dict[str, str]:
+        """What Java's clients are told."""
+        return {
+            "security.protocol": "SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.ca_file),
+        }
 
     @property
     def broker_config(self) -> dict[str, str]:
@@ -35,9 +57,12 @@ class KeyStore:
 
 def make_keystore(directory: Path) -> KeyStore:
     """A new key (P-256) and its certificate; skips the test where there is no keytool."""
+    directory.mkdir(parents=True, exist_ok=True)
     if shutil.which("keytool") is None:
         pytest.skip("no keytool on this machine")
-    made = KeyStore(directory / "store.p12", directory / "ca.pem")
+    made = KeyStore(directory / "store.p12", directory / "ca.pem", directory / "store-password")
+    made.password_file.write_text(STORE_PASSWORD)
+    made.password_file.chmod(0o600)
     store = ["-keystore", str(made.store_file), "-storetype", "PKCS12"]
     store += ["-storepass", STORE_PASSWORD, "-alias", "broker"]
     for command in (

@@ -121,13 +121,6 @@ def test_rows_with_tls_are_only_measured_where_tls_is_asked_for() -> None:
     assert asked("start", "tls-far-16k") == ["start", "tls-far-16k"]
 
 
-def test_the_table_says_why_our_own_brokers_are_not_measured_with_tls() -> None:
-    table = report(("tls-near-16k", OURS, rate(70))).markdown()
-    (line,) = [line for line in table.splitlines() if line.startswith("| Catch up")]
-    assert line.startswith("| Catch up, 16 KiB batches, TLS, near |")
-    assert line.endswith("| no TLS there |")
-
-
 def test_batches_are_of_the_sizes_they_are_named_after() -> None:
     for kind, wanted in (("256k", 262_144), ("16k", 16_384)):
         for batch, records in make_batches(kind):  # type: ignore[arg-type]
