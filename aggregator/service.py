@@ -16,8 +16,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from aiohttp import web
-
 from aggregator.aggregate import GROUP_SECONDS_MAX, Aggregate
 from aggregator.maps.topic_follower import TopicFollower
 from aggregator.metrics import AggregatorMetrics
@@ -28,8 +26,8 @@ from aggregator.watchers import MirrorWatcher, TopicWatcher
 from aggregator.web.app import make_app
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.group import CoordinatorClient
-from local_cluster.http_security.answers import server_log
 from local_cluster.http_security.guard import HttpGuard
+from local_cluster.http_security.port import HttpPort
 
 if TYPE_CHECKING:  # it imports aiokafka, which only aggregators with probes need
     from aggregator.probe.prober import Prober
@@ -81,31 +79,20 @@ class AggregatorService:
         certificates of its HTTP port cannot be used.
         """
         guard = HttpGuard(self.settings.http_security)
-        runner = web.AppRunner(
-            make_app(self.aggregate, self._metrics, guard),
-            access_log=None,
-            logger=server_log,
-            shutdown_timeout=SHUTDOWN_SECONDS_MAX,
-        )
+        app = make_app(self.aggregate, self._metrics, guard)
+        port = HttpPort(app, guard, shutdown_s_max=SHUTDOWN_SECONDS_MAX)
         # On a shared connection the follower's long polls would delay other requests.
         follower_client = self._open_aggregate()
         topics_client = self._open_aggregate()
         workers_client = self._open_aggregate()
         try:
-            await runner.setup()
-            site = web.TCPSite(
-                runner,
-                self.settings.http_host,
-                self.settings.http_port,
-                ssl_context=guard.tls_context,
-            )
-            await site.start()
-            self.http_port = runner.addresses[0][1]
+            await port.bind(self.settings.http_host, self.settings.http_port)
+            self.http_port = port.addresses[0][1]
             log.info("listening on %s:%d", self.settings.http_host, self.http_port)
             await self._run_tasks(stop, follower_client, topics_client, workers_client)
         finally:
             self._ready_file.unlink(missing_ok=True)
-            await runner.cleanup()
+            await port.stop()
             await follower_client.close()
             await topics_client.close()
             await workers_client.close()

@@ -18,8 +18,9 @@ from typing import Final
 
 from aiohttp import web
 
-from local_cluster.http_security.answers import answer_in_json, server_log
+from local_cluster.http_security.answers import answer_in_json
 from local_cluster.http_security.guard import HttpGuard
+from local_cluster.http_security.port import HttpPort
 from local_cluster.prometheus_text import CONTENT_TYPE
 
 SHUTDOWN_WAIT_S_MAX: Final = 2.0
@@ -40,7 +41,7 @@ class MonitoringServer:
         self._guard = guard
         self._checks = checks
         self._metrics = metrics
-        self._runner: web.AppRunner | None = None
+        self._port: HttpPort | None = None
 
     def make_app(self) -> web.Application:
         """Return the application; it starts no tasks."""
@@ -57,18 +58,12 @@ class MonitoringServer:
 
     async def start(self, listener: socket.socket) -> None:
         """Serve until `stop`, which closes the socket."""
-        self._runner = web.AppRunner(
-            self.make_app(),
-            access_log=None,
-            logger=server_log,
-            shutdown_timeout=SHUTDOWN_WAIT_S_MAX,
-        )
-        await self._runner.setup()
-        await web.SockSite(self._runner, listener, ssl_context=self._guard.tls_context).start()
+        self._port = HttpPort(self.make_app(), self._guard, shutdown_s_max=SHUTDOWN_WAIT_S_MAX)
+        await self._port.serve(listener)
 
     async def stop(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._port is not None:
+            await self._port.stop()
 
     async def _get_livez(self, _: web.Request) -> web.Response:
         return web.json_response({"state": "alive"})

@@ -28,8 +28,9 @@ from typing import Any, Final
 from aiohttp import web
 
 from local_cluster.foreign_json import INT32_MAX, INT64_MAX, decimal
-from local_cluster.http_security.answers import answer_in_json, server_log
+from local_cluster.http_security.answers import answer_in_json
 from local_cluster.http_security.guard import HttpGuard
+from local_cluster.http_security.port import HttpPort
 from local_cluster.log_levels import (
     UnknownLogger,
     WrongLevel,
@@ -76,7 +77,7 @@ class StatusServer:
         self._control = control
         self._status = status
         self._is_ready = is_ready
-        self._runner: web.AppRunner | None = None
+        self._port: HttpPort | None = None
 
     def make_app(self) -> web.Application:
         """Return the application; it starts no tasks."""
@@ -103,13 +104,12 @@ class StatusServer:
 
     async def start(self, listener: socket.socket) -> None:
         """Serve until `stop`, which closes the socket."""
-        self._runner = web.AppRunner(self.make_app(), access_log=None, logger=server_log)
-        await self._runner.setup()
-        await web.SockSite(self._runner, listener, ssl_context=self._guard.tls_context).start()
+        self._port = HttpPort(self.make_app(), self._guard)
+        await self._port.serve(listener)
 
     async def stop(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._port is not None:
+            await self._port.stop()
 
     async def _healthz(self, request: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})

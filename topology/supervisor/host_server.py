@@ -24,8 +24,9 @@ from aiohttp import web
 
 from local_cluster.client.auth.security import SecurityError
 from local_cluster.foreign_json import parse_json
-from local_cluster.http_security.answers import answer_in_json, server_log
+from local_cluster.http_security.answers import answer_in_json
 from local_cluster.http_security.guard import HttpGuard
+from local_cluster.http_security.port import HttpPort
 from topology.deployment.deployment import Deployment
 
 REQUEST_BYTES_MAX: Final = 16 * 1024
@@ -61,7 +62,7 @@ class HostServer:
     def __init__(self, supervisor: Supervising) -> None:
         self._supervisor = supervisor
         self._served: object = None
-        self._runner: web.AppRunner | None = None
+        self._port: HttpPort | None = None
 
     def make_app(self, guard: HttpGuard) -> web.Application:
         """Return the application; it starts no tasks."""
@@ -98,15 +99,9 @@ class HostServer:
         try:
             ports.check([each.host for each in deployment.daemons])
             guard = HttpGuard(ports.security)
-            self._runner = web.AppRunner(
-                self.make_app(guard),
-                access_log=None,
-                logger=server_log,
-                shutdown_timeout=SHUTDOWN_TIMEOUT_S,
-            )
-            await self._runner.setup()
+            self._port = HttpPort(self.make_app(guard), guard, shutdown_s_max=SHUTDOWN_TIMEOUT_S)
             for host, port in addresses:
-                await web.TCPSite(self._runner, host, port, ssl_context=guard.tls_context).start()
+                await self._port.bind(host, port)
         except (OSError, ValueError, SecurityError) as error:
             await self.close()
             problem = f"its HTTP on {shown} cannot be opened: {error}"
@@ -117,9 +112,9 @@ class HostServer:
         return None
 
     async def close(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        if self._port is not None:
+            await self._port.stop()
+            self._port = None
 
     async def _health(self, _: web.Request) -> web.Response:
         return web.json_response({"state": "alive"})
