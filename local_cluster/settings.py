@@ -99,6 +99,9 @@ class BrokerSettings:
     broker_principals: tuple[str, ...] = ()
     """Principals of the brokers, such as User:broker: requests between brokers need one of them,
     on whatever listener they arrive. Only a PLAINTEXT inter-broker listener is trusted by name."""
+    former_inter_broker_listener: str | None = None
+    """A PLAINTEXT listener that some brokers may still use as their inter-broker listener. It is
+    trusted by name too, until every broker has moved."""
     oauth_allowed_urls: tuple[str, ...] = ()
     """Addresses that this broker may ask for keys of tokens, as in Kafka's
     org.apache.kafka.sasl.oauthbearer.allowed.urls."""
@@ -115,12 +118,13 @@ class BrokerSettings:
                 check_allowed(each.sasl.oauth, self.oauth_allowed_urls)
         if self.sets_znode_acls and not self.zookeeper_security.authenticates:
             raise ValueError("config zookeeper.set.acl needs a user in `zookeeper_security`")
-        protocol = self._inter_broker_protocol
+        protocol = self._protocol_of(self.inter_broker_listener)
         if protocol is None:
             names = ", ".join(each.name for each in self.listeners)
             raise ValueError(
                 f"inter_broker_listener {self.inter_broker_listener!r} is none of {names}"
             )
+        self._check_former_listener()
         if protocol != self.inter_broker_security.protocol:
             raise ValueError(
                 f"the inter-broker listener has {protocol}, but `inter_broker_security` has "
@@ -128,6 +132,18 @@ class BrokerSettings:
             )
         if protocol != "PLAINTEXT" and not self.broker_principals:
             raise ValueError(f"an inter-broker listener of {protocol} needs `broker_principals`")
+
+    def _check_former_listener(self) -> None:
+        former = self.former_inter_broker_listener
+        if former is None:
+            return
+        if former == self.inter_broker_listener:
+            raise ValueError(f"former_inter_broker_listener {former!r} is the present one")
+        if self._protocol_of(former) != "PLAINTEXT":
+            raise ValueError(
+                f"former_inter_broker_listener {former!r} is no PLAINTEXT listener; only those are"
+                " trusted by name, and `broker_principals` names the brokers on others"
+            )
 
     @property
     def sets_znode_acls(self) -> bool:
@@ -137,12 +153,19 @@ class BrokerSettings:
     @property
     def trusts_listener_name(self) -> bool:
         """Whether a connection to the inter-broker listener is a broker's without a proof."""
-        return self._inter_broker_protocol == "PLAINTEXT"
+        return self._protocol_of(self.inter_broker_listener) == "PLAINTEXT"
 
     @property
-    def _inter_broker_protocol(self) -> SecurityProtocol | None:
+    def trusted_listeners(self) -> tuple[str, ...]:
+        """The listeners on which every connection counts as a broker's, without a proof."""
+        names = [self.inter_broker_listener] if self.trusts_listener_name else []
+        if self.former_inter_broker_listener is not None:
+            names.append(self.former_inter_broker_listener)
+        return tuple(names)
+
+    def _protocol_of(self, listener: str) -> SecurityProtocol | None:
         for each in self.listeners:
-            if each.name == self.inter_broker_listener:
+            if each.name == listener:
                 return each.security_protocol
         return None
 

@@ -2,7 +2,8 @@
 
 With a secured inter-broker listener only the principal counts (CVE-2018-1288): replica fetches,
 AlterPartition, WriteTxnMarkers and private APIs of any other client are refused, wherever they
-arrive. A PLAINTEXT inter-broker listener has no principals, so there its name is trusted.
+arrive. A PLAINTEXT inter-broker listener has no principals, so there its name is trusted. The name
+of the former one is trusted too while the brokers of a cluster move to another listener.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ def is_broker_connection(broker: BrokerServices, context: RequestContext) -> boo
     settings = broker.settings
     if context.principal in settings.broker_principals:
         return True
-    return context.listener == settings.inter_broker_listener and settings.trusts_listener_name
+    return context.listener in settings.trusted_listeners
 
 
 def is_from_broker(broker: BrokerServices, context: RequestContext) -> bool:

@@ -245,6 +245,12 @@ class Broker:
         self._is_serving = True
         write_ready_file(self.settings, self.ports, self.http_port)
         log.info("broker %d of %s is up", self.settings.broker_id, self.settings.cluster)
+        if self.settings.former_inter_broker_listener is not None:
+            log.warning(
+                "whoever connects to listener %s counts as a broker, until the move of the brokers"
+                " ends (former_inter_broker_listener)",
+                self.settings.former_inter_broker_listener,
+            )
 
     async def stop(self) -> None:
         """Hand leadership over, leave the cluster, finish appends, close the logs cleanly."""

@@ -72,8 +72,8 @@ class Listeners:
         self.meters = RequestMeters()
         self.counters = {each: ListenerCounters(self.meters) for each in self._sockets}
         """By name of the listener."""
-        protects = len(settings.listeners) > 1
-        self._protected = settings.inter_broker_listener if protects else None
+        between = {settings.inter_broker_listener, *settings.trusted_listeners}
+        self._protected = frozenset(between if len(settings.listeners) > 1 else ())
         self.admission = Admission(ConnectionLimits.of(settings.config), self._protected)
         """Counts connections, and knows the limits of them."""
         self._acceptors: list[Acceptor] = []
@@ -269,7 +269,8 @@ class Listeners:
             each
             for each in self._connections
             if not each.is_closing
-            and self._places.get(each, (self._protected, ""))[0] != self._protected
+            and each in self._places
+            and self._places[each][0] not in self._protected
         ]
         if others:
             oldest = min(others, key=lambda each: each.last_active_ns)

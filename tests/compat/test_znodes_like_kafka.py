@@ -2,7 +2,7 @@
 
 Compared are all paths, and all payloads: their keys in order, and their values but for those that
 differ from run to run (ids, ports, times) and the leader epochs, which Kafka raises more often
-(it writes a new leader and a smaller ISR one after the other).
+(it writes a new leader and a smaller ISR one after the other). Registrations have one more key.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import subprocess
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ from kazoo.exceptions import NoNodeError
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
+from local_cluster.controller.member.registered_access import KEY, access_of, decode_access
+from local_cluster.controller.member.registration import registration_payload
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import ConfigResourceType
 from local_cluster.wire.errors import ErrorCode
@@ -32,6 +35,7 @@ from tests.support.kafka_in_zookeeper_mode import (
     zookeeper_mode_command,
 )
 from tests.support.replicas import ask_controller, eventually
+from tests.unit.local_cluster.controller.samples import SETTINGS
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
@@ -141,6 +145,7 @@ def comparable(payload: bytes | None) -> Any:
             type(value).__name__ if key in VARYING else re.sub(r":\d+", ":port", json.dumps(value)),
         )
         for key, value in body.items()
+        if key != KEY
     ]
 
 
@@ -292,3 +297,19 @@ async def test_znodes_are_those_of_kafka_3_9_1(zookeeper: str, tmp_path: Path) -
     assert ours.keys() == kafkas.keys()
     for step, tree in kafkas.items():
         assert ours[step] == tree, step
+
+
+def test_kafka_3_9_1_reads_a_registration_with_a_key_of_our_own(tmp_path: Path) -> None:
+    payload = registration_payload(SETTINGS, {"P": 9092}, 1)
+    assert decode_access(payload) == access_of(SETTINGS)
+    file = tmp_path / "registration.json"
+    file.write_bytes(payload)
+    program = Path(__file__).parent / "zookeeper_mode" / "ReadRegistration.java"
+    done = subprocess.run(
+        [*zookeeper_mode_command(BROKER_VERSION, str(program)), str(file)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout == "7 EndPoint(h,9092,ListenerName(P),PLAINTEXT) None\n", done.stderr

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from local_cluster.client.auth.scram import HASHES
+from local_cluster.controller.member import registered_access
 from local_cluster.controller.model import broker_znodes, config_znodes, topic_znodes
 from local_cluster.controller.model.znode_json import UnreadableZnodeError, decode_uuid
 from local_cluster.quotas.entity import IP, USER, Entity
@@ -52,6 +53,12 @@ def read_broker(payload: bytes) -> object:
     return found.host.encode(), (found.rack or "").encode()
 
 
+def read_access(payload: bytes) -> object:
+    found = registered_access.decode_access(payload)
+    assert found is None or found.inter_broker_listener in found.protocols
+    return found
+
+
 def read_topic(payload: bytes) -> object:
     found = topic_znodes.decode_topic(payload)
     for replicas in (found.replicas, found.adding, found.removing):
@@ -84,6 +91,7 @@ def read_owned(payload: bytes) -> object:
 
 DECODERS: Final[Mapping[str, Callable[[bytes], object]]] = {
     "broker": read_broker,
+    "access": read_access,
     "topic": read_topic,
     "state": topic_znodes.decode_state,
     "controller": broker_znodes.decode_controller,
@@ -140,6 +148,12 @@ def _ours() -> list[tuple[str, bytes]]:
     return [
         ("topic", topic_znodes.encode_topic(moving)),
         ("broker", b'{"version":1,"host":"h","port":9092}'),
+        (
+            "access",
+            b'{"listener_security_protocol_map":{"P":"PLAINTEXT"},"heliograph":{'
+            b'"inter_broker_listener":"P","principal":"User:b","trusted_listeners":["P"],'
+            b'"broker_principals":["User:b"],"authorizer":"dry_run"}}',
+        ),
         ("config-change", config_znodes.encode_config_change("topics", "orders")),
         ("config-change", b'{"version":1,"entity_type":"topics","entity_name":"orders"}'),
         ("partitions", b'{"version":1,"partitions":[{"topic":"orders","partition":0}]}'),

@@ -5,6 +5,7 @@ Reading order:
     control_plane         the front: lifecycle, requests to the controller, configs, producer ids
     cluster_member        membership over time: sessions come and go, elections follow
     registration          znode layout, cluster id, registration
+    registered_access     how a broker reaches the others, and whom it accepts (pure)
     controller_election   election of the controller
     controller_role       this broker as the elected controller: its terms begin and end
     metadata_updates      images and deltas into the metadata cache, its listeners and waiters

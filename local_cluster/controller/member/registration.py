@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from local_cluster.clock import Clock
+from local_cluster.controller.member.registered_access import KEY, access_of, encode_access
 from local_cluster.controller.model import broker_znodes, format_level, znode_paths
 from local_cluster.controller.model.znode_json import UnreadableZnodeError
 from local_cluster.controller.zk.coordination import CommitConflict, Coordination, Create
@@ -89,6 +90,7 @@ def registration_payload(
         {listener.name: listener.security_protocol for listener in settings.listeners},
         rack=settings.rack,
         timestamp_ms=now_ms,
+        own_keys={KEY: encode_access(access_of(settings))},
     )
 
 

@@ -1,7 +1,8 @@
 """Payloads of znodes about brokers and the cluster: registration, controller, ids, features.
 
-They are those of Kafka 3.9.1 (kafka.zk.ZkData), key for key. Registrations of older versions are
-read. Decoders raise UnreadableZnodeError on anything else.
+They are those of Kafka 3.9.1 (kafka.zk.ZkData), key for key. Registrations may have keys of our own
+behind those, which Kafka does not read. Registrations of older versions are read. Decoders raise
+UnreadableZnodeError on anything else.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ PRODUCER_ID_BLOCK_SIZE: Final = 1000
 PRODUCER_ID_MAX: Final = 2**63 - 1
 PORT_MAX: Final = 65_535
 
+_NO_KEYS: Final[Mapping[str, Any]] = {}
 _ENDPOINT: Final = re.compile(r"^(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]{1,10})$")
 
 
@@ -39,6 +41,7 @@ def encode_broker(
     *,
     rack: str | None,
     timestamp_ms: int,
+    own_keys: Mapping[str, Any] = _NO_KEYS,
 ) -> bytes:
     """Encode the registration of a broker; `endpoints` are (listener name, host, port)."""
     plaintext = [e for e in endpoints if security_protocols[e[0]] == "PLAINTEXT"]
@@ -57,6 +60,7 @@ def encode_broker(
         "host": host,
         "version": BROKER_VERSION,
         "timestamp": str(timestamp_ms),
+        **own_keys,
     }
     return encode_json(body)
 

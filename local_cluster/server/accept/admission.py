@@ -10,14 +10,14 @@ As Kafka's ConnectionQuotas (KIP-402, KIP-612):
 
 The first two hold for the broker, and under listener.name.<name> for one listener.
 
-The inter-broker listener is protected if there are other listeners: of the first two only its own
-hold for it. Its connections count, and one of another listener is closed for each above the
-broker's max.connections.
+The inter-broker listener is protected if there are other listeners, and so is the former one while
+brokers move: of the first two only its own hold for it. Its connections count, and one of another
+listener is closed for each above the broker's max.connections.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from local_cluster.quotas.entity import IP, Entity
@@ -44,8 +44,8 @@ class Refusal(NamedTuple):
 class Admission:
     """The connections of one broker. All times are monotonic, in ms."""
 
-    def __init__(self, limits: ConnectionLimits, protected: str | None = None) -> None:
-        """`protected` is the protected listener, if there is one."""
+    def __init__(self, limits: ConnectionLimits, protected: Collection[str] = ()) -> None:
+        """`protected` are the protected listeners."""
         self.limits = limits
         """Replace it to change the limits."""
         self._protected = protected
@@ -75,7 +75,7 @@ class Admission:
         """Return whether a listener may accept one more connection."""
         if self._by_listener.get(listener, 0) >= self.limits.of_listener(listener).connections_max:
             return False
-        return listener == self._protected or self.open_connections < self.limits.connections_max
+        return listener in self._protected or self.open_connections < self.limits.connections_max
 
     @property
     def excess(self) -> int:
@@ -90,7 +90,7 @@ class Admission:
             own = self._created_by_listener.setdefault(listener, self._new_rate())
             own.record(1, now_ms)
             wait_ms = own.wait_ms(own_max, now_ms)
-        if listener != self._protected and self.limits.creations_per_second_max != UNLIMITED:
+        if listener not in self._protected and self.limits.creations_per_second_max != UNLIMITED:
             self._created.record(1, now_ms)
             of_broker = self._created.wait_ms(self.limits.creations_per_second_max, now_ms)
             wait_ms = max(wait_ms, of_broker)

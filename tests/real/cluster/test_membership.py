@@ -81,6 +81,7 @@ class TestMembership:
             address = member.cache.brokers[1].listeners["CLIENT"]
             assert address[0] == "127.0.0.1"
             assert body.pop("timestamp").isdecimal()
+            assert body.pop("heliograph")["inter_broker_listener"] == "CLIENT", "Kafka skips it"
             assert body == {
                 "features": {},
                 "listener_security_protocol_map": {"CLIENT": "PLAINTEXT"},

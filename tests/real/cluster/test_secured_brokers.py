@@ -16,11 +16,10 @@ from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.security.authentication.listener_security import SaslSettings, TlsSettings
 from local_cluster.settings import Listener
-from local_cluster.wire import messages
-from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from tests.support.authority import Authority, Certificate
 from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.posing_broker import act_as_broker
 from tests.support.producing import produce_to
 from tests.support.quiet_ports import quiet_ports
 
@@ -134,86 +133,13 @@ async def test_secured_brokers_replicate_and_nobody_else_acts_as_a_broker(
         "another certificate": (2, secured.by_certificate(secured.authority.issue("bob"))),
     }
     for who, (listener, security) in strangers.items():
-        answers = await _act_as_broker(await secured.connect(listener, security))
+        answers = await act_as_broker(await secured.connect(listener, security))
         assert set(answers) == {ErrorCode.cluster_authorization_failed}, who
     brokers = {
         "the brokers' user": (1, secured.as_user("broker")),
         "the brokers' certificate": (2, secured.by_certificate(secured.authority.issue("broker"))),
     }
     for who, (listener, security) in brokers.items():
-        answers = await _act_as_broker(await secured.connect(listener, security))
+        answers = await act_as_broker(await secured.connect(listener, security))
         assert ErrorCode.cluster_authorization_failed not in answers, who
     assert "Traceback" not in secured.brokers[0].log_text()
-
-
-async def _act_as_broker(connection: Connection) -> list[int]:
-    """Send what only brokers may send; return the error codes."""
-
-    async def ask(api: ApiKey, version: int, fields: messages.Fields) -> memoryview:
-        body = messages.encode_request(api, version, fields)
-        frame, position = await connection.send(api, version, (body,))
-        return frame[position:]
-
-    isr = await ask(ApiKey.ALTER_PARTITION, 3, {"broker_id": 9, "broker_epoch": 9, "topics": []})
-    marker = {
-        "producer_id": 1,
-        "producer_epoch": 0,
-        "transaction_result": False,
-        "coordinator_epoch": 0,
-        "topics": [{"name": "t", "partition_indexes": [0, 1]}],
-    }
-    markers = messages.decode_response(
-        ApiKey.WRITE_TXN_MARKERS,
-        1,
-        await ask(ApiKey.WRITE_TXN_MARKERS, 1, {"markers": [marker]}),
-        0,
-    )
-    fetched = messages.decode_response(
-        ApiKey.FETCH,
-        11,
-        await ask(
-            ApiKey.FETCH,
-            11,
-            {
-                "replica_id": 2,
-                "max_wait": 0,
-                "min_bytes": 0,
-                "max_bytes": 1000,
-                "isolation_level": 0,
-                "session_id": 0,
-                "session_epoch": -1,
-                "topics": [
-                    {
-                        "topic": "t",
-                        "partitions": [
-                            {
-                                "partition": index,
-                                "current_leader_epoch": -1,
-                                "fetch_offset": 0,
-                                "log_start_offset": 0,
-                                "partition_max_bytes": 1000,
-                            }
-                            for index in range(2)
-                        ],
-                    }
-                ],
-                "forgotten_topics_data": [],
-                "rack_id": "",
-            },
-        ),
-        0,
-    )
-    handed, _ = await connection.send(ApiKey.HAND_OVER, 0, (b"{}",))
-    codes = [
-        int.from_bytes(bytes(isr[4:6]), "big", signed=True),
-        *(
-            each.error_code
-            for marked in markers.markers
-            for topic in marked.topics
-            for each in topic.partitions
-        ),
-        *(each.error_code for topic in fetched.responses for each in topic.partitions),
-    ]
-    assert handed
-    await connection.close()
-    return codes

@@ -61,7 +61,8 @@ def test_what_was_dumped_is_loaded(tmp_path: Path) -> None:
                 "inter_broker_listener, zookeeper_connect, log_dirs, ready_file, rack, "
                 "zookeeper_session_timeout_ms, zookeeper_security, flush, http_host, http_port, "
                 "http_security, "
-                "inter_broker_security, broker_principals, oauth_allowed_urls, "
+                "inter_broker_security, broker_principals, former_inter_broker_listener, "
+                "oauth_allowed_urls, "
                 "log_format, config; did you mean 'log_dirs'?"
             ],
         ),
@@ -149,6 +150,21 @@ INTERNAL = {"name": "PLAINTEXT", "host": "h", "port": 1, "security_protocol": "S
             "an inter-broker listener of SSL needs `broker_principals`",
         ),
         ({"inter_broker_listener": "X"}, "inter_broker_listener 'X' is none of PLAINTEXT"),
+        (
+            {"former_inter_broker_listener": "PLAINTEXT"},
+            "former_inter_broker_listener 'PLAINTEXT' is the present one",
+        ),
+        ({"former_inter_broker_listener": "X"}, "'X' is no PLAINTEXT listener"),
+        (
+            {
+                "listeners": [
+                    {"name": "PLAINTEXT", "host": "h", "port": 1},
+                    {**INTERNAL, "name": "S"},
+                ],
+                "former_inter_broker_listener": "S",
+            },
+            "'S' is no PLAINTEXT listener; only those are trusted by name",
+        ),
         (
             {"listeners": [{**INTERNAL, "tls": {**TLS, "client_auth": "required"}}]},
             "client_auth required needs a `truststore_file`",

@@ -85,9 +85,7 @@ class FakePartition:
 class FakeBroker:
     def __init__(self, partitions_count: int) -> None:
         self.partitions = [FakePartition(index) for index in range(partitions_count)]
-        self.settings = SimpleNamespace(
-            inter_broker_listener="l", broker_principals=(), trusts_listener_name=True
-        )
+        self.settings = SimpleNamespace(broker_principals=(), trusted_listeners=("l",))
         self.clock = SimpleNamespace(monotonic_ms=lambda: 0)
         self.follower_sessions = FollowerSessions(lambda: SESSION)
         self.metadata = SimpleNamespace(topic_by_id=lambda _: SimpleNamespace(name="t"))

@@ -34,8 +34,7 @@ def ask(principal: str, body: bytes) -> bytes:
     broker: Any = SimpleNamespace(
         settings=SimpleNamespace(
             broker_principals=("User:broker",),
-            inter_broker_listener="INTERNAL",
-            trusts_listener_name=False,
+            trusted_listeners=(),
         ),
         authorize=lambda *_: True,
         replicas=SimpleNamespace(get=lambda topic, index: REPLICAS.get(index)),

@@ -46,7 +46,7 @@ def test_an_address_has_so_many_connections_and_no_more() -> None:
 
 
 def test_the_listener_of_brokers_is_never_full_and_takes_the_place_of_others() -> None:
-    admission = Admission(limits(max_connections="2"), protected="BROKERS")
+    admission = Admission(limits(max_connections="2"), protected=("BROKERS",))
     for _ in range(2):
         assert admission.has_room("CLIENTS")
         assert admission.admit("CLIENTS", HERE, 0) is None
@@ -69,7 +69,7 @@ def test_a_listener_has_limits_of_its_own_beside_those_of_the_broker() -> None:
                 "listener.name.brokers.max.connections": "4",
             }
         ),
-        protected="BROKERS",
+        protected=("BROKERS",),
     )
     for _ in range(2):
         assert admission.has_room("CLIENTS") and admission.admit("CLIENTS", HERE, 0) is None
@@ -91,7 +91,7 @@ def test_the_rate_of_a_listener_holds_beside_that_of_the_broker() -> None:
                 "listener.name.brokers.max.connection.creation.rate": "10",
             }
         ),
-        protected="BROKERS",
+        protected=("BROKERS",),
     )
     assert [admission.note_created("BROKERS", 0) for _ in range(100)] == [0] * 100
     assert admission.note_created("BROKERS", 0) == 100
@@ -121,7 +121,7 @@ def test_a_limit_of_a_listener_is_checked_as_that_of_the_broker() -> None:
 
 
 def test_above_the_rate_the_listener_waits_for_a_window_at_most() -> None:
-    admission = Admission(limits(max_connection_creation_rate="10"), protected="BROKERS")
+    admission = Admission(limits(max_connection_creation_rate="10"), protected=("BROKERS",))
     assert [admission.note_created("CLIENTS", 0) for _ in range(100)] == [0] * 100
     # 101 in the ten seconds that always count: 10.1 a second is 1 % too fast.
     assert admission.note_created("CLIENTS", 0) == 100
