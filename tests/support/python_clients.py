@@ -30,22 +30,26 @@ def _kafka_options(security: ClientSecurity) -> dict[str, Any]:
     return options
 
 
-async def through_aiokafka(
-    bootstrap: str, security: ClientSecurity, topic: str, values: list[bytes]
-) -> list[bytes]:
-    """Produce the values, and return all that the topic's only partition holds."""
-    options = _kafka_options(security)
+def aiokafka_options(bootstrap: str, security: ClientSecurity) -> dict[str, Any]:
+    """The options of aiokafka."""
+    options = {"bootstrap_servers": bootstrap, **_kafka_options(security)}
     if security.uses_tls:
         options["ssl_context"] = create_ssl_context(
             cafile=security.ca_file, certfile=security.certificate_file, keyfile=security.key_file
         )
-    async with aiokafka.AIOKafkaProducer(
-        bootstrap_servers=bootstrap, acks="all", max_request_size=2**24, **options
-    ) as producer:
+    return options
+
+
+async def through_aiokafka(
+    bootstrap: str, security: ClientSecurity, topic: str, values: list[bytes]
+) -> list[bytes]:
+    """Produce the values, and return all that the topic's only partition holds."""
+    options = aiokafka_options(bootstrap, security)
+    async with aiokafka.AIOKafkaProducer(acks="all", max_request_size=2**24, **options) as producer:
         for value in values:
             await producer.send_and_wait(topic, value)
     async with aiokafka.AIOKafkaConsumer(
-        topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest", **options
+        topic, auto_offset_reset="earliest", **options
     ) as consumer:
         partition = aiokafka.TopicPartition(topic, 0)
         end = (await consumer.end_offsets([partition]))[partition]

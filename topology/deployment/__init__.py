@@ -15,6 +15,7 @@ Reading order:
     rights_difference  steps from a cluster's users and ACLs to those of the file
     removals        brokers and log directories that an edited file removes
     protocol_changes  security that cannot change in one step while brokers run
+    inter_broker_moves  steps in which brokers would lock each other out
     state_dir       the state directory, its files and its lock
     aggregate_view  an aggregate cluster as the settings of Spark's readers
 """

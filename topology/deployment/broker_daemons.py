@@ -90,6 +90,7 @@ def broker_daemon(
     # `data_dir / place` leaves an absolute place as it is.
     places = [state.data_dir / place for place in broker.log_dirs] or [state.data_dir]
     log_dirs = tuple(str(place / cluster.name / f"broker-{broker.id}") for place in places)
+    former = cluster.former_inter_broker_listener
     settings = BrokerSettings(
         cluster=cluster.name,
         broker_id=broker.id,
@@ -98,6 +99,7 @@ def broker_daemon(
         inter_broker_listener=cluster.inter_broker_listener.name,
         inter_broker_security=cluster.inter_broker_security.client(directory),
         broker_principals=tuple(cluster.effective_broker_principals),
+        former_inter_broker_listener=None if former is None else former.name,
         oauth_allowed_urls=tuple(cluster.oauth_allowed_urls),
         zookeeper_connect=connect,
         zookeeper_security=zookeeper_client(cluster, directory),

@@ -1,7 +1,8 @@
 """Changes of security that a running cluster cannot make in one step. Pure.
 
-A broker with a new inter-broker protocol cannot talk to brokers with the old one. A client with the
-new `security` reaches only restarted brokers. So a rolling restart would stop half-way.
+A client with the new `security` reaches only restarted brokers if a listener has another protocol,
+or another port. So a rolling restart would stop half-way. Moves to another inter-broker listener
+are in inter_broker_moves.py.
 
 Without an authorizer nobody can create ACLs. So one that decides at once would deny everything to
 services and applications until they have rights.
@@ -24,7 +25,7 @@ _DRY_RUN: Final = "heliograph.authorizer.dry.run"
 
 
 def protocol_problems(running: Mapping[str, Daemon], after: Deployment) -> list[str]:
-    """Return the refused changes, one line per cluster; `running` holds daemons by key."""
+    """Return the refused protocols, one line per cluster; `running` holds daemons by key."""
     problems = []
     for cluster in after.clusters:
         keys = [broker.daemon for broker in cluster.brokers if broker.daemon in running]
@@ -37,6 +38,29 @@ def protocol_problems(running: Mapping[str, Daemon], after: Deployment) -> list[
         if len(keys) > 1 and changes:
             problems.append(f"{cluster.name}: {'; '.join(sorted(changes))}")
     return problems
+
+
+def port_problems(running: Mapping[str, Daemon], after: Deployment) -> list[str]:
+    """Return the brokers whose listeners would move to other ports because the file has others.
+
+    With `count` one more listener gives the ports of one broker to another one.
+    """
+    return [
+        f"{cluster.name}: broker {broker.id} would have listener {name} at port {new[name]}, not"
+        f" {old[name]}: list the brokers with their `ports` first"
+        for cluster in after.clusters
+        for broker in cluster.brokers
+        if len(cluster.brokers) > 1 and broker.daemon in running
+        for old, new in [
+            (
+                _ports(_settings(running[broker.daemon])),
+                _ports(_settings(after.daemon(broker.daemon))),
+            )
+        ]
+        if [*old] != [*new]
+        for name in old
+        if new.get(name, old[name]) != old[name]
+    ]
 
 
 def authorizer_problems(running: Mapping[str, Daemon], after: Deployment) -> list[str]:
@@ -101,24 +125,22 @@ def _config(daemon: Daemon) -> Mapping[str, str]:
 
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    between = "the inter-broker listener"
-    listeners = {between: _protocol(new, new.get("inter_broker_listener"))}
-    before = {between: _protocol(old, old.get("inter_broker_listener"))}
-    for each in new.get("listeners", ()):
-        name = each["name"]
-        listeners[f"listener {name}"] = each["security_protocol"]
-        before[f"listener {name}"] = _protocol(old, name)
-    for what, protocol in listeners.items():
-        if before[what] not in (None, protocol):
-            yield f"{what} from {before[what]} to {protocol}"
+    before = _protocols(old)
+    for name, protocol in _protocols(new).items():
+        if before.get(name, protocol) != protocol:
+            yield f"listener {name} from {before[name]} to {protocol}"
 
 
-def _protocol(settings: Mapping[str, Any], name: str | None) -> str | None:
-    """Return a listener's protocol; None without it, or if an older version wrote the settings."""
-    for each in settings.get("listeners", ()):
-        if each["name"] == name:
-            return str(each.get("security_protocol", "PLAINTEXT"))
-    return None
+def _protocols(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the protocol of each listener; settings of older versions have none."""
+    return {
+        each["name"]: str(each.get("security_protocol", "PLAINTEXT"))
+        for each in settings.get("listeners", ())
+    }
+
+
+def _ports(settings: Mapping[str, Any]) -> dict[str, int]:
+    return {each["name"]: int(each["port"]) for each in settings.get("listeners", ())}
 
 
 def _settings(daemon: Daemon) -> Mapping[str, Any]:

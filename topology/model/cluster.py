@@ -50,6 +50,9 @@ class Listener(Entry):
     """Listener name, as in Kafka's `listeners`."""
     inter_broker: bool = False
     """Whether this is the inter-broker listener; required if there are several listeners."""
+    former_inter_broker: bool = False
+    """Whether brokers may still use this PLAINTEXT listener between them, while they move to
+    another one: every connection to it counts as a broker's."""
     bind: Host | None = None
     """Address to bind; default: the broker's `host`."""
     advertised_host: Host | None = None
@@ -236,6 +239,11 @@ class Cluster(Entry):
     def inter_broker_listener(self) -> Listener:
         """The listener that says so, or the first one."""
         return next((each for each in self.listeners if each.inter_broker), self.listeners[0])
+
+    @property
+    def former_inter_broker_listener(self) -> Listener | None:
+        """The listener that brokers may still use, while they move to another one."""
+        return next((each for each in self.listeners if each.former_inter_broker), None)
 
     @property
     def effective_broker_principals(self) -> list[str]:

@@ -4,6 +4,7 @@ Reading order:
 
     own_part             the part of a deployment that belongs to this host
     preflight            the plan, and the checks before anything changes
+    broker_moves         checks that brokers would not lock each other out, on any host
     up                   `up`: hands the deployment over and waits until everything runs
     handover             hands a deployment to the supervisor, and starts one if none lives
     crash_loops          notices daemons that exit again and again

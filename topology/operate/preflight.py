@@ -11,6 +11,7 @@ from topology.deployment.plan import Running, Step, plan
 from topology.deployment.protocol_changes import (
     authorizer_problems,
     changed_zookeeper_users,
+    port_problems,
     protocol_problems,
     zookeeper_problems,
 )
@@ -119,17 +120,31 @@ def check_protocols(deployment: Deployment, live: Mapping[str, StartedProcess]) 
             "a listener's protocol cannot change while brokers run; nothing was changed",
             [*problems, hint],
         )
+    problems = port_problems(running, deployment)
+    if problems:
+        raise DeployError(
+            "listeners come or go, and others would move; nothing was changed", problems
+        )
     problems = authorizer_problems(running, deployment)
     if problems:
         raise DeployError(
             "a running cluster without an authorizer has no ACLs yet; nothing was changed", problems
         )
+    _check_moves(running, deployment)
     problems = zookeeper_problems(running, deployment)
     if problems:
         raise DeployError(
             "ZooKeeper's user and ACLs change in phases; nothing was changed", problems
         )
     _check_zookeeper_users(running, deployment)
+
+
+def _check_moves(running: Mapping[str, Daemon], deployment: Deployment) -> None:
+    """Check that no move of listeners skips a phase. Raises DeployError."""
+    if any(len(cluster.brokers) > 1 for cluster in deployment.clusters):
+        from topology.operate.broker_moves import check_moves
+
+        check_moves(running, deployment)
 
 
 def _check_zookeeper_users(running: Mapping[str, Daemon], deployment: Deployment) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 from collections.abc import Iterator
+from typing import Final
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
@@ -13,6 +15,22 @@ from local_cluster.client.auth.security import SecurityError
 from local_cluster.controller.zk.kazoo_security import client_options
 from topology.deployment.zookeeper_access import ZooKeeperAccess
 from topology.problems import DeployError
+
+PORT_TIMEOUT_S: Final = 2.0
+"""Seconds that a server may take to accept a connection."""
+
+
+def answers(access: ZooKeeperAccess) -> bool:
+    """Return whether a server accepts connections; kazoo would wait for one until its timeout."""
+    servers, _, _ = access.connect.partition("/")
+    for server in servers.split(","):
+        host, _, port = server.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), PORT_TIMEOUT_S).close()
+        except OSError:
+            continue
+        return True
+    return False
 
 
 def new_client(access: ZooKeeperAccess, connect: str, *, timeout_s: float) -> KazooClient:

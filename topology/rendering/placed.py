@@ -123,7 +123,8 @@ def _cluster(cluster: Cluster, address: AddressOf, outside: str | None, taken: s
     ports = {each.name: LISTENER_PORT + index for index, each in enumerate(listeners)}
     name = _free_name(set(ports))
     if outside is not None:
-        listeners.append(listeners[0].model_copy(update={"name": name, "advertised_host": outside}))
+        own_keys = {"name": name, "advertised_host": outside, "former_inter_broker": False}
+        listeners.append(listeners[0].model_copy(update=own_keys))
     here = cluster.effective_datacenter
     brokers = []
     for broker in cluster.broker_list:

@@ -127,6 +127,9 @@ def _check_listeners(cluster: Cluster, here: Location) -> Iterator[Finding]:
     if inter_broker > 1 or (inter_broker == 0 and len(listeners) > 1):
         expected = f"one listener with inter_broker: true, not {inter_broker}"
         yield Finding((*here, "listeners"), expected, at_key=True)
+    if sum(listener.former_inter_broker for listener in listeners) > 1:
+        expected = "at most one listener with former_inter_broker: true"
+        yield Finding((*here, "listeners"), expected, at_key=True)
 
 
 def _check_broker_ports(cluster: Cluster, broker: Broker, here: Location) -> Iterator[Finding]:

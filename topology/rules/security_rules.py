@@ -14,6 +14,7 @@ from topology.model.security import Security
 from topology.problems import Finding, Location, nearest_name
 
 _ANYWHERE = Path()
+_ANONYMOUS = "User:ANONYMOUS"
 
 
 def check_security(cluster: Cluster, here: Location) -> Iterator[Finding]:
@@ -36,6 +37,9 @@ def check_security(cluster: Cluster, here: Location) -> Iterator[Finding]:
                 yield from _check_user(it, first, (*at, "username"))
             elif _problem(cluster.security.client) is None:
                 yield finding
+    for index, listener in enumerate(cluster.listeners):
+        if listener.former_inter_broker:
+            yield from _check_former(listener, (*here, "listeners", index))
     if between.name not in broken:
         at = (*here, "inter_broker_security")
         yield from _check_connection(cluster.inter_broker_security, between, at)
@@ -47,6 +51,15 @@ def check_security(cluster: Cluster, here: Location) -> Iterator[Finding]:
     yield from _check_zookeeper(cluster, here)
 
 
+def _check_former(listener: Listener, here: Location) -> Iterator[Finding]:
+    at = (*here, "former_inter_broker")
+    if listener.inter_broker:
+        yield Finding(at, "absent; it is the present inter-broker listener", at_key=True)
+    elif listener.security_protocol != "PLAINTEXT":
+        expected = "absent; `broker_principals` says who is a broker on a listener with security"
+        yield Finding(at, expected, at_key=True)
+
+
 def _check_authorizer(
     cluster: Cluster, authorizer: Authorizer, here: Location
 ) -> Iterator[Finding]:
@@ -54,6 +67,7 @@ def _check_authorizer(
         if name in cluster.config:
             expected = "absent; `authorizer` sets it as well"
             yield Finding((*here, "config", name), expected, at_key=True)
+    yield from _check_plain_brokers(cluster, authorizer, here)
     if cluster.security.protocol == "SSL" or cluster.security.oauth is not None:
         return  # only a broker knows the principal of a certificate or a token
     operator = f"User:{cluster.security.username or 'ANONYMOUS'}"
@@ -62,6 +76,33 @@ def _check_authorizer(
         expected = f"{operator}, as which `heliograph up` connects (`security`), among them"
         nearest = nearest_name(operator, authorizer.super_users)
         yield Finding((*here, "authorizer", "super_users"), expected, nearest, at_key=True)
+
+
+def _check_plain_brokers(
+    cluster: Cluster, authorizer: Authorizer, here: Location
+) -> Iterator[Finding]:
+    """Yield an authorizer that would deny what brokers without a principal ask each other."""
+    plain = cluster.former_inter_broker_listener
+    if plain is None and cluster.inter_broker_security.protocol == "PLAINTEXT":
+        plain = cluster.inter_broker_listener
+    if plain is None or authorizer.dry_run or authorizer.allow_if_no_acl:
+        return
+    may_act = any(
+        each.principal in (_ANONYMOUS, "User:*")
+        and each.on_cluster
+        and not each.deny
+        and not {"ALL", "CLUSTER_ACTION"}.isdisjoint(each.operations)
+        for each in cluster.acls
+    )
+    if not may_act and _ANONYMOUS not in (
+        *authorizer.super_users,
+        *cluster.effective_broker_principals,
+    ):
+        expected = (
+            f"with `dry_run: true`, as brokers are {_ANONYMOUS} on listener {plain.name}; move them"
+            f" to another listener first, or name {_ANONYMOUS} in `super_users`"
+        )
+        yield Finding((*here, "authorizer"), expected, at_key=True)
 
 
 def _check_zookeeper(cluster: Cluster, here: Location) -> Iterator[Finding]:

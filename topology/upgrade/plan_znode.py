@@ -7,7 +7,6 @@ Guarantees: the plan changes only from the content that was read before. A level
 from __future__ import annotations
 
 import logging
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -28,12 +27,10 @@ from local_cluster.controller.model.znode_paths import UPGRADE_PLAN, UPGRADE_TUR
 from local_cluster.controller.zk.kazoo_security import acl_of_new
 from topology.deployment.deployment import Deployment
 from topology.deployment.zookeeper_access import ZooKeeperAccess, access_of_broker
-from topology.operate.zookeeper_client import connected
+from topology.operate.zookeeper_client import answers, connected
 from topology.problems import DeployError
 from topology.upgrade.upgrade_plan import Change, NotAPlan, UpgradePlan, decode_plan, encode_plan
 
-PORT_TIMEOUT_S: Final = 2.0
-"""Seconds that a server may take to accept a connection."""
 RESPONSE_TIMEOUT_S: Final = 5.0
 WRITES_MAX: Final = 20
 """Times that a change is tried because another host wrote in between."""
@@ -105,7 +102,7 @@ def read_levels(places: Mapping[str, ZooKeeperAccess]) -> dict[str, int | None]:
     found: dict[str, int | None] = {}
     for name, place in places.items():
         try:
-            found[name] = _level(place) if _answers(place) else None
+            found[name] = _level(place) if answers(place) else None
         except DeployError:
             found[name] = None
     return found
@@ -181,16 +178,3 @@ def _turn(client: KazooClient) -> str | None:
         return str(client.get(UPGRADE_TURN)[0].decode(errors="replace"))
     except NoNodeError:
         return None
-
-
-def _answers(place: ZooKeeperAccess) -> bool:
-    """Return whether a server accepts connections; kazoo would wait for one until its timeout."""
-    servers, _, _ = place.connect.partition("/")
-    for server in servers.split(","):
-        host, _, port = server.rpartition(":")
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), PORT_TIMEOUT_S).close()
-        except OSError:
-            continue
-        return True
-    return False

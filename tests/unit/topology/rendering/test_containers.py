@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 import aggregator.settings
 import local_cluster.settings
 import mirror_maker.settings
+from tests.support.running_chapter import texts
 from topology.file.load import parse_topology
 from topology.model import Topology
 from topology.problems import DeployError
@@ -138,6 +139,18 @@ def test_compose_publishes_a_listener_for_the_machine_on_free_ports() -> None:
     for service in services.values():
         for each in service["configs"]:
             assert document["configs"][each["source"]]["file"].removeprefix("./") in files
+
+
+def test_a_listener_for_the_machine_is_not_trusted_like_a_former_one() -> None:
+    """It copies the first listener, which brokers may be moving away from."""
+    moving = parse_topology(texts(range(20_000, 20_008))[2])
+    cluster = placed(moving, lambda place: place.name, outside="127.0.0.1").clusters[0]
+    assert [(each.name, each.former_inter_broker) for each in cluster.listeners] == [
+        ("PLAINTEXT", True),
+        ("SECURE", False),
+        ("OUTSIDE", False),
+    ]
+    assert cluster.inter_broker_listener.name == "SECURE"
 
 
 def test_kubernetes_has_a_set_per_cluster_and_a_directory_per_datacenter() -> None:

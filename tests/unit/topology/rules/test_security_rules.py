@@ -258,3 +258,68 @@ clusters:
         f"t.yaml:3:37: clusters[0].authorizer: {expected}",
         f"t.yaml:3:53: clusters[0].broker_principals: {expected}",
     ]
+
+
+RUNNING = """\
+name: secured
+clusters:
+  - name: jfk
+    listeners:
+      - {name: PLAINTEXT, former_inter_broker: true}
+      - name: SECURE
+        inter_broker: true
+        security_protocol: SASL_PLAINTEXT
+        sasl: {users: {broker: {file: b}}}
+    inter_broker_security:
+      {protocol: SASL_PLAINTEXT, mechanism: SCRAM-SHA-512, username: broker, password: {file: b}}
+    authorizer: {super_users: ["User:ANONYMOUS"]}
+    brokers: [{id: 1, ports: {PLAINTEXT: 9092, SECURE: 9093}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (
+            "        inter_broker: true\n",
+            "        inter_broker: true\n        former_inter_broker: true\n",
+            "4:5: clusters[0].listeners: at most one listener with former_inter_broker: true",
+        ),
+        (
+            "PLAINTEXT, former_inter_broker: true}",
+            "PLAINTEXT, security_protocol: SASL_PLAINTEXT, sasl: {users: {broker: {file: b}}},"
+            " former_inter_broker: true}",
+            "5:98: clusters[0].listeners[0].former_inter_broker: absent; `broker_principals` says"
+            " who is a broker on a listener with security",
+        ),
+        (
+            'super_users: ["User:ANONYMOUS"]',
+            'super_users: ["User:admin"]',
+            "12:5: clusters[0].authorizer: with `dry_run: true`, as brokers are User:ANONYMOUS on"
+            " listener PLAINTEXT; move them to another listener first, or name User:ANONYMOUS in"
+            " `super_users`",
+        ),
+    ],
+)
+def test_what_a_move_between_listeners_needs(old: str, new: str, expected: str) -> None:
+    cluster = parse_topology(RUNNING).clusters[0]
+    former = cluster.former_inter_broker_listener
+    assert former is not None and former.name == "PLAINTEXT"
+    assert cluster.inter_broker_listener.name == "SECURE"
+    assert old in RUNNING
+    assert f"t.yaml:{expected}" in problems(RUNNING.replace(old, new, 1))
+
+
+@pytest.mark.parametrize(
+    "authorizer",
+    [
+        '{super_users: ["User:admin"], dry_run: true}',
+        '{super_users: ["User:admin"], allow_if_no_acl: true}',
+        '{super_users: ["User:admin"]}\n    acls: [{principal: "User:ANONYMOUS", operations:'
+        " [CLUSTER_ACTION], on_cluster: true}]",
+    ],
+)
+def test_plain_brokers_may_have_their_rights_in_other_ways(authorizer: str) -> None:
+    text = RUNNING.replace('{super_users: ["User:ANONYMOUS"]}', authorizer)
+    (problem,) = problems(text)
+    assert "as which `heliograph up` connects" in problem, "that is another rule"
