@@ -2,6 +2,9 @@
 
 `python -m topology.zookeeper_server --config FILE` becomes the server. It is for units and
 containers, which are written on one host and run on another one. `--jars` is for images.
+
+With `--member`, the members of the ensemble can change while it runs (ensemble/). The supervisor
+starts its nodes so.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from topology.deployment.zookeeper import (
     find_jars,
     server_command,
 )
+from topology.ensemble.members import decode_membership
+from topology.ensemble.node_files import write_node_files
 
 EXIT_FAILED = 1
 _NODE = re.compile(r"^server\.\d+=", re.MULTILINE)
@@ -33,6 +38,8 @@ def main() -> int:
     what.add_argument("--config", type=Path, help="config file of the server")
     what.add_argument("--jars", action="store_true", help="print the paths of its jars, and end")
     parser.add_argument("--myid", type=int, help="number of the node, for its data directory")
+    parser.add_argument("--member", action="append", default=[], help="a node: server.N=ADDRESSES")
+    parser.add_argument("--former-data", type=Path, help="its data directory as the only node")
     arguments = parser.parse_args()
     try:
         if arguments.jars:
@@ -40,12 +47,17 @@ def main() -> int:
             return 0
         config: Path = arguments.config
         text = config.read_text()
-        is_node = _NODE.search(text) is not None
+        logging_file = config.with_name(LOGGING_FILE)
+        members: list[str] = arguments.member
+        is_node = bool(members) or _NODE.search(text) is not None
         if is_node and arguments.myid is not None:
             _write_myid(text, arguments.myid)
-        argv = server_command(config, config.with_name(LOGGING_FILE), is_node=is_node)
+        if members:
+            wanted = decode_membership("\n".join(members)).members
+            config = write_node_files(text, wanted, arguments.former_data)
+        argv = server_command(config, logging_file, is_node=is_node)
         os.execv(argv[0], argv)
-    except (OSError, ZooKeeperUnavailable) as error:
+    except (OSError, ValueError, ZooKeeperUnavailable) as error:
         print(error, file=sys.stderr)  # noqa: T201
     return EXIT_FAILED
 

@@ -17,6 +17,7 @@ from topology.deployment.zookeeper import (
     ZooKeeperUnavailable,
 )
 from topology.deployment.zookeeper_access import zookeeper_client
+from topology.ensemble.members import member_address
 from topology.model import (
     Cluster,
     PlacedBroker,
@@ -25,6 +26,7 @@ from topology.model import (
     ZooKeeperNode,
     ZooKeeperProcess,
 )
+from topology.model.scalars import LOOPBACK
 from topology.model.security import path_at
 from topology.rules.kafka_configs import broker_config
 
@@ -155,6 +157,7 @@ def _zookeeper(
         for node in nodes
         if node.peer_port is not None and node.election_port is not None
     )
+    members = tuple(f"server.{number}={_member(node)}" for number, node in enumerate(nodes, 1))
     for number, (key, node) in enumerate(zip(keys, nodes, strict=True), 1):
         embedded = EmbeddedZooKeeper(
             directory=state.settings_dir / key,
@@ -168,7 +171,9 @@ def _zookeeper(
             plain_host=node.plain_host or None,
         )
         try:
-            argv = embedded.argv
+            argv = embedded.argv and _node_command(
+                embedded, members, state.data_dir / _single_key(server) if ensemble else None
+            )
         except ZooKeeperUnavailable:
             argv = ()  # another host may have it; `up` refuses to start it here
         near = [each for each in users if any(b.host == node.host for b in each.broker_list)]
@@ -185,7 +190,35 @@ def _zookeeper(
             datacenter=(near or users)[0].effective_datacenter,
             address=node.reached_at,
             quorum=keys if ensemble else (),
+            member=members[number - 1],
         )
+
+
+def _node_command(
+    embedded: EmbeddedZooKeeper, members: Sequence[str], former: Path | None
+) -> tuple[str, ...]:
+    """Return the command of a node whose ensemble can grow.
+
+    `former` is where the data of node 1 is if it was the only node before.
+    """
+    takes_over = former is not None and embedded.number == 1
+    return python_command(
+        "topology.zookeeper_server",
+        "--myid",
+        str(embedded.number),
+        *(word for each in members for word in ("--member", each)),
+        *(("--former-data", str(former)) if takes_over else ()),
+        "--config",
+        str(embedded.config_file),
+    )
+
+
+def _member(node: ZooKeeperNode) -> str:
+    """Return the addresses of a node; those of a single one for other nodes are on the loopback."""
+    host, peer, election = node.host, node.peer_port, node.election_port
+    if peer is None or election is None:
+        host, peer, election = LOOPBACK, 0, 0
+    return member_address(host, peer, election, *node.client_address)
 
 
 def _quorum_tls(server: ZooKeeperProcess, directory: Path) -> QuorumTls | None:
@@ -213,9 +246,13 @@ def _client_tls(server: ZooKeeperProcess, node: ZooKeeperNode, directory: Path) 
 def _zookeeper_keys(server: ZooKeeperProcess) -> tuple[str, ...]:
     """Return the key of each node. No server name has a dot, so no two servers share a key."""
     count = len(server.node_list)
-    if count == 1:
-        return (f"zookeeper-{server.name}",)
-    return tuple(f"zookeeper-{server.name}.{number}" for number in range(1, count + 1))
+    single = _single_key(server)
+    return (single,) if count == 1 else tuple(f"{single}.{n}" for n in range(1, count + 1))
+
+
+def _single_key(server: ZooKeeperProcess) -> str:
+    """Return the key of a server that is the only node."""
+    return f"zookeeper-{server.name}"
 
 
 def _address(host: str, port: int) -> str:

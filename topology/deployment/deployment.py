@@ -68,6 +68,8 @@ class Daemon:
     """Address at which other hosts reach it; None without one."""
     quorum: tuple[str, ...] = ()
     """Keys of all nodes of its ZooKeeper ensemble, itself among them."""
+    member: str = ""
+    """Its line in the configuration of the ensemble: server.2=ADDRESSES."""
     version: str = ""
     """Version of our package that it runs; empty if it runs none of our code, or for unknown."""
     stop_grace_s: float = STOP_GRACE_S

@@ -13,6 +13,7 @@ from topology.deployment.deployment import Daemon, Deployment
 from topology.deployment.plan import Running, Step, plan
 from topology.deployment.render import render
 from topology.deployment.state_dir import StateDir
+from topology.ensemble.nodes import kept_node
 from topology.file.load import parse_topology
 from topology.hosts.answers import Answer
 from topology.problems import InvalidTopology
@@ -48,7 +49,11 @@ class PlansOfHosts:
                 if daemon is None
                 else Running.of(replace(daemon, version=row["version"] or ""))
             )
-        wanted = [each for each in self._wanted.values() if each.host == host]
+        wanted = [
+            kept_node(each, before.get(each.key))
+            for each in self._wanted.values()
+            if each.host == host
+        ]
         return plan([_as_installed(each, report["installed"]) for each in wanted], running)
 
     def _daemons_of(self, text: str) -> Daemons | None:

@@ -8,6 +8,7 @@ Reading order:
     up                   `up`: hands the deployment over and waits until everything runs
     handover             hands a deployment to the supervisor, and starts one if none lives
     crash_loops          notices daemons that exit again and again
+    ensemble_rollout     when `up` changes the members of ZooKeeper ensembles
     restart_stages       which broker of a rolling restart is next (pure)
     rolling_restart      carries a rolling restart out, stage by stage
     restart_turn         whose turn it is to restart brokers, among the hosts of a cluster

@@ -26,6 +26,7 @@ from topology.deployment.removals import (
 from topology.deployment.rights_difference import PlannedRights
 from topology.deployment.state_dir import StateDir
 from topology.deployment.zookeeper import ZooKeeperUnavailable, find_jars, find_java
+from topology.ensemble.nodes import add_growth, ensemble_problems, growths, with_kept_nodes
 from topology.problems import DeployError
 from topology.supervisor.process_journal import StartedProcess, live_processes
 
@@ -35,8 +36,21 @@ def plan_steps(deployment: Deployment, state: StateDir) -> list[Step]:
 
     Raises DeployError.
     """
-    steps = steps_from(live_processes(state), deployment)
+    live, before = live_processes(state), deployed_before(state)
+    _check_nodes(deployment, before)
+    steps = steps_from(live, as_it_runs(deployment, live))
+    steps = add_growth(steps, growths(before, deployment))
     return add_warnings(steps, _replicas_of_removed(deployment, state))
+
+
+def deployed_before(state: StateDir) -> Deployment | None:
+    """Return what was deployed, if anything was. Raises DeployError."""
+    return read_deployment(state) if state.exists() else None
+
+
+def as_it_runs(deployment: Deployment, live: Mapping[str, StartedProcess]) -> Deployment:
+    """Return the deployment without differences that need no restart."""
+    return with_kept_nodes(deployment, {key: each.daemon for key, each in live.items()})
 
 
 def plan_rights(deployment: Deployment, state: StateDir) -> list[PlannedRights]:
@@ -76,6 +90,29 @@ def check_owner(deployment: Deployment, state: StateDir) -> None:
                 f"{state.path} belongs to deployment {owner!r}, not {deployment.name!r}",
                 ["choose another --state-dir"],
             )
+
+
+def check_ensembles(deployment: Deployment, before: Deployment | None) -> None:
+    """Check that each ZooKeeper ensemble can get to its nodes. Raises DeployError."""
+    _check_nodes(deployment, before)
+    growing = [each for each in growths(before, deployment) if len(each.before.nodes) > 1]
+    if before is None or not growing:
+        return
+    from topology.ensemble.growth import silent_members
+
+    here = {each.key for each in before.daemons}
+    for each in growing:
+        if silent := silent_members(each, here):
+            raise DeployError(
+                f"{each.sentence()} only while all its nodes serve clients; nothing was changed",
+                [f"{label} does not serve clients" for label in silent],
+            )
+
+
+def _check_nodes(deployment: Deployment, before: Deployment | None) -> None:
+    problems = ensemble_problems(before, deployment)
+    if problems:
+        raise DeployError("a ZooKeeper ensemble cannot change so; nothing was changed", problems)
 
 
 def check_installed(deployment: Deployment) -> None:

@@ -66,12 +66,8 @@ def rolling_brokers(
     def rolls(key: str) -> bool:
         if key not in running or running[key].digest == wanted[key].digest:
             return False
-        before = (running.get(needed) for needed in wanted[key].after)
-        zookeeper_stays = all(
-            each is None or each.key not in wanted or each.ports == wanted[each.key].ports
-            for each in before
-        )
-        return zookeeper_stays and all(
+        needed = (wanted[each] for each in wanted[key].after if each in wanted)
+        return all(_stays(each, running) for each in needed) and all(
             owners.get(address, key) == key for address in running[key].ports
         )
 
@@ -81,6 +77,17 @@ def rolling_brokers(
         if len(cluster.brokers) > 1
     }
     return {name: brokers for name, brokers in found.items() if brokers}
+
+
+def _stays(zookeeper: Daemon, running: Mapping[str, Daemon]) -> bool:
+    """Return whether brokers that know a node as it runs find it afterwards."""
+    before = running.get(zookeeper.key)
+    if before is not None:
+        return before.ports == zookeeper.ports
+    # Node 1 of an ensemble may have been the only one.
+    single, _, number = zookeeper.key.partition(".")
+    former = running.get(single) if number == "1" else None
+    return former is None or former.ready_zookeeper == zookeeper.ready_zookeeper
 
 
 def staged(

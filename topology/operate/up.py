@@ -11,26 +11,32 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from topology.deployment.deployment import Daemon, Deployment, read_deployment
+from topology.deployment.deployment import Daemon, Deployment
 from topology.deployment.plan import Step
 from topology.deployment.rights_difference import RightsChange
 from topology.deployment.state_dir import StateDir
+from topology.ensemble.growth import EnsembleGrowth
+from topology.ensemble.nodes import add_growth, growths
 from topology.operate.crash_loops import CrashLoops
+from topology.operate.ensemble_rollout import EnsembleRollout
 from topology.operate.handover import hand_over
 from topology.operate.preflight import (
+    as_it_runs,
+    check_ensembles,
     check_installed,
     check_owner,
     check_ports,
     check_protocols,
     check_removals,
     check_supervisor_port,
+    deployed_before,
     steps_from,
 )
 from topology.operate.restart_stages import rolling_brokers
 from topology.problems import DeployError
 from topology.status.blocked import UNREACHABLE, Peers
 from topology.status.diagnosis import LINK_RUNS, problem_lines
-from topology.status.document import LINK_STUCK, WAITING
+from topology.status.document import LINK_STUCK, STARTING, WAITING, with_growth
 from topology.status.observe import observe
 from topology.status.peers import check_peers
 from topology.supervisor.process_journal import StartedProcess, live_processes
@@ -101,7 +107,7 @@ def up(
     """
     live, steps = _checked(deployment, state, on_plan, abandon_replicas=abandon_replicas)
     on_checked()
-    before = read_deployment(state) if state.exists() else None
+    deployment, before = as_it_runs(deployment, live), deployed_before(state)
     _create(state)
 
     def apply_stage(stage: Deployment) -> None:
@@ -109,6 +115,9 @@ def up(
 
     crash_loops = CrashLoops()
     running = {key: each.daemon for key, each in live.items()}
+    growth = EnsembleRollout(
+        deployment, before, running, state, apply_stage, crash_loops, on_roll, timeout_s
+    ).begin()
     rollout = _rights_rollout(
         deployment,
         before,
@@ -139,7 +148,7 @@ def up(
     if rollout is not None:
         rollout.end(deadline_s)
     try:
-        status = _wait_until_up(deployment, state, deadline_s, crash_loops, on_status)
+        status = _wait_until_up(deployment, state, deadline_s, crash_loops, growth, on_status)
     except TimeoutError as error:
         raise DeployError(f"not everything runs after {timeout_s:g} s", error.args) from None
     return Up(tuple(steps), status, rollout.applied if rollout else {})
@@ -168,7 +177,10 @@ def _checked(
         check_removals(deployment, state)
     live = live_processes(state)
     check_protocols(deployment, live)
-    steps = steps_from(live, deployment)
+    before = deployed_before(state)
+    check_ensembles(deployment, before)
+    steps = steps_from(live, as_it_runs(deployment, live))
+    steps = add_growth(steps, growths(before, deployment))
     on_plan(steps)
     check_ports(deployment, steps, live)
     check_supervisor_port(deployment, state)
@@ -204,6 +216,7 @@ def _wait_until_up(
     state: StateDir,
     deadline_s: float,
     crash_loops: CrashLoops,
+    growth: EnsembleGrowth,
     on_status: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
     """Return the status when everything runs and responds, or when only an operator can do more.
@@ -221,6 +234,7 @@ def _wait_until_up(
         if status["state"] == "running":
             # A process that hangs still counts as running; only a liveness check shows it.
             status = observe(deployment, state, with_liveness=True)
+        status = with_growth(status, growth.advance(), STARTING)
         on_status(status)
         if status["state"] == "running":
             return status
@@ -230,12 +244,14 @@ def _wait_until_up(
             stuck_since_s = time.monotonic()
         elif time.monotonic() - stuck_since_s >= SETTLE_S:
             status = observe(deployment, state, with_liveness=True)
+            status = with_growth(status, growth.advance(), STARTING)
             if _only_time_is_no_help(status):
                 return status
         crash_loops.check(each for each in status["daemons"] if each["waits_for"] is None)
         if time.monotonic() > deadline_s:
             # A cluster that does not respond may be why its links do not run.
             status = observe(deployment, state, with_liveness=True)
+            status = with_growth(status, growth.advance(), STARTING)
             if status["state"] == "running":
                 return status
             raise TimeoutError(*problem_lines(status["problems"]))

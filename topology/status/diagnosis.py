@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from mirror_maker.rules.trouble import Trouble
 from topology.deployment.deployment import Deployment
+from topology.ensemble.nodes import Unfinished
 
 LINK_RUNS: Final = frozenset({"running", "catching_up"})
 """States of a link that does its work, at the end of its source or catching up."""
@@ -62,6 +63,21 @@ def diagnose(deployment: Deployment, document: Mapping[str, Any]) -> list[Proble
         *(_daemon(each) for each in document["daemons"] if each["state"] != "running"),
         *_clusters(document),
         *_links(deployment, document),
+    ]
+
+
+def diagnose_growth(topology_file: str, unfinished: Sequence[Unfinished]) -> list[Problem]:
+    """Return a problem for each ensemble whose members are not those of the file."""
+    return [
+        Problem(
+            subject=f"ZooKeeper {each.name}",
+            state="growing",
+            reason="; ".join(each.lines()),
+            remedy=OTHER_HOSTS
+            if each.needs_other_hosts
+            else f"heliograph up {topology_file} makes the next step",
+        )
+        for each in unfinished
     ]
 
 

@@ -10,8 +10,14 @@ from topology.deployment.deployment import Deployment, read_deployment
 from topology.deployment.state_dir import StateDir
 from topology.status.blocked import Peers
 from topology.status.completeness import summary
-from topology.status.document import JsonObject, assemble_status, unsupervised_report
+from topology.status.document import (
+    JsonObject,
+    assemble_status,
+    unsupervised_report,
+    with_growth,
+)
 from topology.status.peers import check_peers
+from topology.status.probes import DEGRADED
 from topology.status.reports import fetch_completeness, fetch_link_reports, fetch_probes
 from topology.supervisor.control_client import SupervisorUnreachable, supervisor_status
 from topology.supervisor.process_journal import live_processes
@@ -57,6 +63,7 @@ def observe(
     if not with_liveness:
         links = fetch_link_reports(deployment, report)
         return assemble_status(deployment, report, links, peers=peers)
+    from topology.ensemble.growth import EnsembleGrowth
     from topology.hosts.document import ask_other_hosts, status_of_hosts
     from topology.shared_file.agreement import file_state
     from topology.status.liveness import check_liveness
@@ -79,4 +86,6 @@ def observe(
                 document["file"] = shared.as_json()
             if asking is not None:
                 document["hosts"] = status_of_hosts(deployment, asking.result(), shared)
+            unfinished = EnsembleGrowth(deployment, state).look()
+            document = with_growth(document, unfinished, DEGRADED)
         return document

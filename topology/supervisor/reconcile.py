@@ -179,7 +179,19 @@ def _decide_start(row: Row, rows: Mapping[str, Row], now_s: float) -> Order | No
         wait = before.phase != "running" if row.wanted.waits_for == "ready" else False
         if wait or before.must_stop or not before.has_process:
             return None
-    return "start"
+    return None if _has_lingering_port(row.wanted, rows) else "start"
+
+
+def _has_lingering_port(wanted: Daemon, rows: Mapping[str, Row]) -> bool:
+    """Return whether a daemon that must stop still has a port of this one."""
+    ports = set(wanted.ports)
+    return any(
+        other.key != wanted.key
+        and other.running is not None
+        and other.must_stop
+        and not ports.isdisjoint(other.running.ports)
+        for other in rows.values()
+    )
 
 
 def _decide_stop(row: Row, rows: Mapping[str, Row], now_s: float) -> Order | None:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from topology.deployment.deployment import ClusterView, Daemon, Deployment, read_deployment
 from topology.deployment.render import render
 from topology.deployment.state_dir import StateDir
+from topology.ensemble.nodes import with_kept_nodes
 from topology.file.load import load_topology
 from topology.operate.controller_metadata import read_partitions
 from topology.operate.crash_loops import CrashLoops
@@ -77,6 +78,7 @@ class HostUpgrade:
     def run(self) -> None:
         """Restart what runs with another version. Raises DeployError, or what `check` raises."""
         running = {key: each.daemon for key, each in live_processes(self.state).items()}
+        self.deployment = with_kept_nodes(self.deployment, running)
         keys = to_restart(self.deployment, running)
         log.info("to restart: %s", ", ".join(running[key].label for key in keys) or "nothing")
         self.check()
