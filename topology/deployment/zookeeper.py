@@ -151,7 +151,6 @@ class EmbeddedZooKeeper:
     number: int = 1
     """Number of this node, from 1."""
     quorum_tls: QuorumTls | None = None
-    """For an ensemble only."""
     client_tls: ClientTls | None = None
     plain_host: str | None = None
     """Address of the port without TLS; None for `host`."""
@@ -207,7 +206,8 @@ class EmbeddedZooKeeper:
                 f"server.{number}": f"{node.host}:{node.peer_port}:{node.election_port}"
                 for number, node in enumerate(self.ensemble, 1)
             }
-            settings |= self.quorum_tls.config if self.quorum_tls is not None else {}
+        if self.quorum_tls is not None:
+            settings |= self.quorum_tls.config
         return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 

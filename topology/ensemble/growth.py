@@ -130,6 +130,16 @@ class EnsembleGrowth:
                 raise DeployError(f"{node.label} did not change the members: {error!r}") from error
 
 
+def all_listen(nodes: Iterable[Daemon]) -> bool:
+    """Return whether all of these nodes accept connections of clients."""
+    addresses = [each.ready_zookeeper for each in nodes if each.ready_zookeeper is not None]
+
+    async def ask() -> list[bool]:
+        return await asyncio.gather(*(_accepts(*address) for address in addresses))
+
+    return all(asyncio.run(ask()))
+
+
 def silent_members(growth: Growth, here: set[str]) -> list[str]:
     """Return the nodes of an ensemble that is to grow which do not serve clients."""
     serving = asyncio.run(_serving(growth.before.nodes, here))
@@ -164,9 +174,13 @@ async def _serves(node: Daemon, here: set[str]) -> bool:
         return await zookeeper_serves(host, port)
     # The plain port of another host is closed. ZooKeeper itself makes no step without a majority.
     assert node.address is not None
+    return await _accepts(*node.address)
+
+
+async def _accepts(host: str, port: int) -> bool:
     try:
         async with asyncio.timeout(ZOOKEEPER_REPLY_TIMEOUT_S):
-            _, writer = await asyncio.open_connection(*node.address)
+            _, writer = await asyncio.open_connection(host, port)
             writer.close()
     except (OSError, TimeoutError):
         return False

@@ -99,13 +99,14 @@ class ZooKeeperProcess(Entry):
     """Client port. `nodes: 3` uses nine ports from this one on: three for clients, three between
     its nodes, and three for their elections. With `hosts`, each node uses three."""
     nodes: Literal[1, 3] = 1
-    """1 for a single server; 3 for an ensemble that tolerates the loss of one node. The number
-    cannot change after the first start."""
+    """1 for a single server; 3 for an ensemble that tolerates the loss of one node. 1 may become 3,
+    while all runs; not the other way."""
     hosts: list[Host] | None = None
-    """Hosts of an ensemble of 3 or 5 nodes, one node on each, instead of `host` and `nodes`. Their
-    number and order cannot change after the first start."""
+    """Hosts of an ensemble of 3 or 5 nodes, one node on each, instead of `host` and `nodes`. New
+    hosts may follow the present ones, while all runs; none can leave."""
     quorum_tls: QuorumTls | None = None
-    """TLS among the nodes of an ensemble; required if other hosts reach them."""
+    """TLS among the nodes of an ensemble; required if other hosts reach them. A single server may
+    have it too."""
     client_tls: ZooKeeperTls | None = None
     """TLS of its clients: brokers and commands whose `zookeeper_security` has `tls`."""
     allow_insecure: bool = False

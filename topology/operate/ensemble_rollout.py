@@ -2,6 +2,7 @@
 
 1. If an ensemble runs, new nodes start and become members before brokers restart. Until then
    everything else runs as before. So brokers keep the nodes that they know.
+   A server that was the only node restarts once, when the new ones run. So it is soon back.
 2. A new ensemble starts with everything else. `up` returns when its members are those of the file.
 
 If only other hosts are missing, `up` goes on: the `up` of the last one makes the step.
@@ -16,7 +17,7 @@ from typing import Final
 
 from topology.deployment.deployment import Daemon, Deployment
 from topology.deployment.state_dir import StateDir
-from topology.ensemble.growth import EnsembleGrowth
+from topology.ensemble.growth import EnsembleGrowth, all_listen
 from topology.ensemble.nodes import Unfinished, ensembles_of, growths, is_moving
 from topology.operate.crash_loops import CrashLoops
 from topology.problems import DeployError
@@ -48,8 +49,9 @@ class EnsembleRollout:
         if self.before is None or not self._goes_first(growth):
             return growth
         stage = _only_zookeepers(self.deployment, self.before)
-        self.apply(stage)
         deadline_s = time.monotonic() + self.timeout_s
+        self._start_new_nodes(stage, deadline_s)
+        self.apply(stage)
         settled_since_s: float | None = None
         while unfinished := growth.advance():
             now_s = time.monotonic()
@@ -65,6 +67,25 @@ class EnsembleRollout:
             self.crash_loops.check(observe(stage, self.state)["daemons"])
             time.sleep(POLL_S)
         return growth
+
+    def _start_new_nodes(self, stage: Deployment, deadline_s: float) -> None:
+        """Start new nodes beside a server that still runs as the only node. Raises DeployError."""
+        single = {
+            each.after.nodes[0].key: self.running[each.before.nodes[0].key]
+            for each in growths(self.before, self.deployment)
+            if each.before.nodes[0].key in self.running and len(each.before.nodes) == 1
+        }
+        new = [each for each in stage.daemons if each.quorum and each.key not in self.running]
+        beside = [each for each in new if each.key not in single]
+        if not single or not beside:
+            return
+        daemons = tuple(single.get(each.key, each) for each in stage.daemons)
+        first = replace(stage, daemons=daemons)
+        self.apply(first)
+        while not all_listen(beside) and time.monotonic() < deadline_s:
+            self.on_wait([f"{each.label}: starting" for each in beside])
+            self.crash_loops.check(observe(first, self.state)["daemons"])
+            time.sleep(POLL_S)
 
     def _goes_first(self, growth: EnsembleGrowth) -> bool:
         """Return whether an ensemble that runs has other members than those of the file."""

@@ -98,6 +98,17 @@ def test_brokers_whose_zookeeper_moves_do_not_roll() -> None:
     }
 
 
+def test_brokers_roll_when_their_only_zookeeper_becomes_node_1_at_its_address() -> None:
+    address = ("127.0.0.1", 2181)
+    alone = replace(ZOOKEEPER, ready_zookeeper=address)
+    node = replace(alone, key="zk.1", quorum=("zk.1",))
+    brokers = [replace(daemon("a", i, 2), after=("zk.1",)) for i in (1, 2, 3)]
+    before = running(deployment(*(daemon("a", i) for i in (1, 2, 3)), zookeeper=alone))
+    assert rolling_brokers(deployment(*brokers, zookeeper=node), before) == {"a": BROKERS}
+    moved = replace(node, ready_zookeeper=("10.0.0.1", 2181))
+    assert rolling_brokers(deployment(*brokers, zookeeper=moved), before) == {}
+
+
 def test_a_broker_gives_a_port_up_before_another_has_it() -> None:
     before = deployment(*(daemon("a", i, 1, 9090 + i) for i in (1, 2, 3)))
     after = deployment(*(daemon("a", i, 2, 9091 + i) for i in (1, 2, 3)))

@@ -88,6 +88,18 @@ def test_what_copes_with_anothers_absence_is_started_beside_it_and_stopped_befor
     assert world.step() == [("zk", "terminate")]
 
 
+def test_a_port_is_given_up_before_another_daemon_has_it() -> None:
+    ports = (("127.0.0.1", 2181),)
+    old, new = (replace(daemon(key), ports=ports) for key in ("zk", "zk.1"))
+    world = World(old)
+    world.step()
+    world.want(new, daemon("zk.2"))
+    assert world.step() == [("zk.2", "start"), ("zk", "terminate")]
+    assert world.step() == []
+    world.end("zk", exit_code=143)
+    assert world.step() == [("zk.1", "start")]
+
+
 def test_a_death_touches_nobody_else() -> None:
     world = World(daemon("zk"), daemon("b", "zk"))
     world.step()
