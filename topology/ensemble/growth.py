@@ -17,7 +17,13 @@ from topology.deployment.zookeeper_access import ZooKeeperAccess
 from topology.ensemble.growth_step import Done, Reconfigure, Refuse, Wait, decide
 from topology.ensemble.members import Membership, decode_membership
 from topology.ensemble.node_files import USER, read_secret
-from topology.ensemble.nodes import Ensemble, Growth, Unfinished, ensembles_of
+from topology.ensemble.nodes import (
+    Ensemble,
+    Growth,
+    Unfinished,
+    ensembles_of,
+    moved_numbers,
+)
 from topology.model.scalars import LOOPBACK_NAMES
 from topology.problems import DeployError
 from topology.supervisor.readiness import ZOOKEEPER_REPLY_TIMEOUT_S, zookeeper_serves
@@ -128,6 +134,29 @@ class EnsembleGrowth:
                 )
             except (KazooException, KazooTimeoutError) as error:
                 raise DeployError(f"{node.label} did not change the members: {error!r}") from error
+
+
+def first_start_problems(deployment: Deployment) -> list[str]:
+    """Return what keeps a host from starting its first node, one line each.
+
+    Nodes that other hosts run already must have the numbers that the file gives them.
+    """
+    here = {each.key for each in deployment.daemons}
+    problems: list[str] = []
+    for each in ensembles_of(deployment).values():
+        if len(each.nodes) == 1 or not any(node.key in here for node in each.nodes):
+            continue
+        serving = asyncio.run(_serving(each.nodes, here))
+        for node in each.nodes:
+            assert node.ready_zookeeper is not None
+            if node.key not in serving or node.ready_zookeeper[0] in LOOPBACK_NAMES:
+                continue
+            try:
+                members = read_members(node).members
+            except DeployError:
+                continue  # a hint at most: it served a moment ago
+            problems += moved_numbers(each, members)
+    return list(dict.fromkeys(problems))
 
 
 def all_listen(nodes: Iterable[Daemon]) -> bool:

@@ -122,6 +122,25 @@ def _problems(
                 )
 
 
+def moved_numbers(wanted: Ensemble, members: Mapping[int, str]) -> list[str]:
+    """Return the nodes that serve under another number than the file has, one line each.
+
+    `members` are those of an ensemble that serves at an address of the file.
+    """
+    numbers = {_client_address(text): number for number, text in members.items()}
+    return [
+        f"{wanted.nodes[number - 1].host} is node {numbers[client]} of ZooKeeper {wanted.name}, and"
+        f" the file has it as node {number}: hosts keep their places, and new ones follow them"
+        for number, text in wanted.members.items()
+        for client in (_client_address(text),)
+        if numbers.get(client, number) != number
+    ]
+
+
+def _client_address(member: str) -> str:
+    return member.partition(";")[2]
+
+
 def with_kept_nodes(deployment: Deployment, running: Mapping[str, Daemon]) -> Deployment:
     """Return the deployment in which nodes do not restart because others were added.
 

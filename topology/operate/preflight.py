@@ -94,9 +94,15 @@ def check_owner(deployment: Deployment, state: StateDir) -> None:
 
 def check_ensembles(deployment: Deployment, before: Deployment | None) -> None:
     """Check that each ZooKeeper ensemble can get to its nodes. Raises DeployError."""
+    if before is None:
+        if deployment.elsewhere:
+            from topology.ensemble.growth import first_start_problems
+
+            _refuse_nodes(first_start_problems(deployment))
+        return
     _check_nodes(deployment, before)
     growing = [each for each in growths(before, deployment) if len(each.before.nodes) > 1]
-    if before is None or not growing:
+    if not growing:
         return
     from topology.ensemble.growth import silent_members
 
@@ -110,7 +116,10 @@ def check_ensembles(deployment: Deployment, before: Deployment | None) -> None:
 
 
 def _check_nodes(deployment: Deployment, before: Deployment | None) -> None:
-    problems = ensemble_problems(before, deployment)
+    _refuse_nodes(ensemble_problems(before, deployment))
+
+
+def _refuse_nodes(problems: list[str]) -> None:
     if problems:
         raise DeployError("a ZooKeeper ensemble cannot change so; nothing was changed", problems)
 

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kazoo.client import KazooClient
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
@@ -26,6 +28,7 @@ from local_cluster.wire.errors import KafkaError
 from tests.support.heliograph_command import HeliographCommand, pids
 from tests.support.quiet_ports import quiet_ports, quiet_range
 from tests.support.replicas import IdempotentProducer, all_in_sync, eventually
+from topology.deployment.zookeeper import EmbeddedZooKeeper
 from topology.ensemble.members import Membership, decode_membership
 from topology.ensemble.node_files import DIRECTORY, SECRET_NAME
 from topology.ensemble.start_form import setting
@@ -38,7 +41,10 @@ zookeepers: [{{name: main, port: {0}}}]
 clusters:
   - name: jfk
     brokers: [{{id: 1, port: {1}}}, {{id: 2, port: {2}}}]
-    topic_defaults: {{partitions: 1, replication_factor: 2, config: {{min.insync.replicas: 1}}}}
+    topic_defaults:
+      partitions: 1
+      replication_factor: 2
+      config: {{retention.ms: -1}}  # the producer's timestamps are small
 """
 GROWTH = "ZooKeeper main grows from 1 to 3 nodes"
 KEYS = tuple(f"zookeeper-main.{number}" for number in (1, 2, 3))
@@ -94,8 +100,6 @@ class Growing:
 
     def mode(self, number: int) -> str | None:
         """Return what the node answers to `srvr` about its mode; empty while it does not serve."""
-        import socket
-
         with (
             contextlib.suppress(OSError),
             socket.create_connection(("127.0.0.1", self.ports[number - 1]), 1) as connection,
@@ -192,6 +196,46 @@ async def test_one_node_grows_to_three_and_nothing_is_lost(growing: Growing) -> 
         command.complain("plan", str(command.file)),
     ):
         assert "an ensemble does not shrink" in refusal
+
+
+@pytest.mark.long
+async def test_the_data_of_an_older_version_grows(growing: Growing, tmp_path: Path) -> None:
+    """An older version ran a single server that could not grow."""
+    address = f"127.0.0.1:{growing.ports[0]}"
+    server = EmbeddedZooKeeper(
+        directory=tmp_path / "old",
+        data_directory=growing.command.state_dir / "data" / "zookeeper-main",
+        port=growing.ports[0],
+    )
+    server.directory.mkdir()
+    server.data_directory.mkdir(parents=True)
+    for path, text in server.files.items():
+        path.write_text(text)
+    process = subprocess.Popen(server.argv, stderr=subprocess.DEVNULL)
+    try:
+        await eventually(lambda: growing.mode(1) == "standalone")
+        await asyncio.to_thread(_with_client, address, lambda client: client.create("/kept", b"x"))
+    finally:
+        process.kill()
+        process.wait()
+    growing.edit()
+    assert (await asyncio.to_thread(growing.command.up))["state"] == "running"
+    await tolerates_a_loss(growing)
+    for port in growing.ports[:3]:
+        found = await asyncio.to_thread(
+            _with_client, f"127.0.0.1:{port}", lambda client: client.get("/kept")
+        )
+        assert found[0] == b"x"
+
+
+def _with_client(address: str, work: Callable[[KazooClient], Any]) -> Any:
+    client = KazooClient(address, timeout=10.0)
+    client.start(timeout=30.0)
+    try:
+        return work(client)
+    finally:
+        client.stop()
+        client.close()
 
 
 def _kill(growing: Growing, key: str) -> None:

@@ -18,6 +18,7 @@ from topology.ensemble.nodes import (
     ensembles_of,
     growths,
     is_moving,
+    moved_numbers,
     with_kept_nodes,
 )
 from topology.file.load import parse_topology
@@ -85,6 +86,14 @@ def test_hosts_keep_their_places(host: str) -> None:
         assert ensemble_problems(alone, over(3, host)) == []
         (problem,) = ensemble_problems(alone, over(3, host, first_last))
         assert "node 1 of ZooKeeper main runs on this host" in problem
+
+
+def test_a_new_host_sees_that_others_have_other_numbers() -> None:
+    wanted = ensembles_of(over(3, HOSTS[0]))["main"]
+    assert moved_numbers(wanted, {1: wanted.members[1]}) == []
+    assert moved_numbers(wanted, {1: "x;10.9.9.9:2181", 2: wanted.members[2]}) == [], "replaced"
+    (problem,) = moved_numbers(wanted, {1: wanted.members[2]})
+    assert problem.startswith("10.0.0.2 is node 1 of ZooKeeper main, and the file has it as node 2")
 
 
 def test_a_host_is_replaced_in_its_place() -> None:
