@@ -44,7 +44,9 @@ class EnsembleGrowth:
         self._open = [
             each
             for each in ensembles_of(deployment).values()
-            if len(each.nodes) > 1 and any(node.key in self._here for node in each.nodes)
+            if len(each.nodes) > 1
+            and all(node.member for node in each.nodes)  # else an older version started them
+            and any(node.key in self._here for node in each.nodes)
         ]
         self._unfinished: list[Unfinished] = []
         self._looked_at_s = float("-inf")
