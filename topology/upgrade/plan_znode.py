@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,6 +33,8 @@ from topology.problems import DeployError
 from topology.upgrade.upgrade_plan import Change, NotAPlan, UpgradePlan, decode_plan, encode_plan
 
 RESPONSE_TIMEOUT_S: Final = 5.0
+CONNECTIONS_MAX: Final = 32
+"""ZooKeepers that are read at the same time."""
 WRITES_MAX: Final = 20
 """Times that a change is tried because another host wrote in between."""
 
@@ -98,14 +101,13 @@ def change_plan(place: ZooKeeperAccess, change: Change) -> UpgradePlan:
 
 
 def read_levels(places: Mapping[str, ZooKeeperAccess]) -> dict[str, int | None]:
-    """Return the level of each cluster, None where ZooKeeper does not say it."""
-    found: dict[str, int | None] = {}
-    for name, place in places.items():
-        try:
-            found[name] = _level(place) if answers(place) else None
-        except DeployError:
-            found[name] = None
-    return found
+    """Return the level of each cluster, None where ZooKeeper does not say it.
+
+    All are asked at the same time, so that those which wait for other hosts cost one timeout.
+    """
+    with ThreadPoolExecutor(CONNECTIONS_MAX) as pool:
+        reading = {name: pool.submit(_level_or_none, place) for name, place in places.items()}
+        return {name: each.result() for name, each in reading.items()}
 
 
 def check_levels(deployment: Deployment) -> None:
@@ -141,6 +143,15 @@ def raise_level(place: ZooKeeperAccess) -> int:
                 continue
             return FORMAT_LEVEL
     raise DeployError(f"others write {LEVEL_PATH} all the time")
+
+
+def _level_or_none(place: ZooKeeperAccess) -> int | None:
+    if not answers(place):
+        return None
+    try:
+        return _level(place)
+    except DeployError:
+        return None
 
 
 def _level(place: ZooKeeperAccess) -> int:
