@@ -2,8 +2,10 @@
 
 ZooKeeper node            needs a majority of its ensemble
 broker                    needs a majority of its ZooKeeper's nodes
-mirror worker, aggregator needs one broker of its cluster
+mirror worker, aggregator needs one broker of its cluster; while it starts, it may need more
 link                      needs one broker of its source and one of its target
+
+A worker joins a group, whose topic a cluster creates when it has as many brokers as replicas.
 """
 
 from __future__ import annotations
@@ -45,6 +47,23 @@ def blocked_daemons(deployment: Deployment, peers: Peers) -> dict[str, str]:
         if missing and (2 * there <= len(needed) if needs_majority else not there):
             blocked[daemon.key] = f"it waits for {_names(deployment, missing, peers)}"
     return blocked
+
+
+def held_up_daemons(
+    deployment: Deployment, peers: Peers, blocked: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the daemons that may need missing brokers to start, by key, with the reason.
+
+    Those of `blocked` are not among them.
+    """
+    found = {}
+    for daemon in deployment.daemons:
+        if daemon.role in ("zookeeper", "broker") or daemon.key in blocked:
+            continue
+        missing = [key for key in daemon.after if _is_missing(key, peers, blocked)]
+        if missing:
+            found[daemon.key] = f"it waits for {_names(deployment, missing, peers)}"
+    return found
 
 
 def blocked_clusters(

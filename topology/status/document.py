@@ -23,7 +23,14 @@ from typing import Any
 
 from topology.deployment.deployment import ClusterView, Daemon, Deployment, LinkView
 from topology.ensemble.nodes import Unfinished
-from topology.status.blocked import UNKNOWN, Peer, Peers, blocked_clusters, blocked_daemons
+from topology.status.blocked import (
+    UNKNOWN,
+    Peer,
+    Peers,
+    blocked_clusters,
+    blocked_daemons,
+    held_up_daemons,
+)
 from topology.status.diagnosis import ELSEWHERE, LINK_RUNS, diagnose, diagnose_growth
 from topology.status.probes import DEGRADED, probe_status
 from topology.supervisor.process_journal import StartedProcess
@@ -86,7 +93,7 @@ def assemble_status(
     known = peers or {}
     blocked = blocked_daemons(deployment, known)
     waiting = blocked_clusters(deployment, known, blocked)
-    rows = _rows(report, liveness, blocked)
+    rows = _rows(report, liveness, blocked, held_up_daemons(deployment, known, blocked))
     elsewhere = [_peer(daemon, known) for daemon in deployment.elsewhere]
     states = {each["key"]: each["state"] for each in elsewhere}
     clusters = [_cluster(cluster, rows, liveness, states) for cluster in deployment.clusters]
@@ -113,8 +120,9 @@ def assemble_status(
         "daemons": [_daemon(row) for row in rows.values()],
         "elsewhere": elsewhere,
     }
-    for link in document["links"]:
-        link["waits_for"] = _link_waits_for(link, waiting)
+    for view, link in zip(deployment.links, document["links"], strict=True):
+        worker = rows.get(view.daemon, {}).get("waits_for")
+        link["waits_for"] = _link_waits_for(link, waiting, worker)
     document["state"] = _overall(deployment, report, document)
     document["problems"] = [each.as_json() for each in diagnose(deployment, document)]
     return document
@@ -143,9 +151,15 @@ def _supervisor(report: Mapping[str, Any] | None) -> JsonObject | None:
 
 
 def _rows(
-    report: Mapping[str, Any] | None, liveness: Liveness | None, blocked: Mapping[str, str]
+    report: Mapping[str, Any] | None,
+    liveness: Liveness | None,
+    blocked: Mapping[str, str],
+    held_up: Mapping[str, str],
 ) -> Rows:
-    """Return the supervisor's rows by key. A running daemon that is silent is not `running`."""
+    """Return the supervisor's rows by key. A running daemon that is silent is not `running`.
+
+    What is `held_up` waits only while it starts: a daemon that ends has a trouble of its own.
+    """
     silent = liveness.silent_daemons if liveness is not None else {}
     found: dict[str, Mapping[str, Any]] = {}
     for row in report["daemons"] if report is not None else ():
@@ -153,6 +167,8 @@ def _rows(
         is_silent = reason is not None and row["phase"] == "running"
         phase = NOT_ANSWERING if is_silent else row["phase"]
         waits_for = blocked.get(row["key"]) if phase != "running" else None
+        if phase == "starting":
+            waits_for = waits_for or held_up.get(row["key"])
         found[row["key"]] = {
             **row,
             "phase": phase,
@@ -189,14 +205,19 @@ def _link_elsewhere(link: LinkView, deployment: Deployment) -> JsonObject:
     }
 
 
-def _link_waits_for(link: Mapping[str, Any], waiting: Mapping[str, str]) -> str | None:
-    """Return why a link that is cut off waits for other hosts; None if it does not."""
+def _link_waits_for(
+    link: Mapping[str, Any], waiting: Mapping[str, str], worker: str | None
+) -> str | None:
+    """Return why a link that is cut off waits for other hosts; None if it does not.
+
+    `worker` is why its worker does.
+    """
     if link["state"] in LINK_RUNS or link["state"] in LINK_STUCK or link["state"] == ELSEWHERE:
         return None
     for name in (link["target"], link["source"]):
         if name in waiting:
             return f"cluster {name}: {waiting[name]}"
-    return None
+    return None if worker is None else f"its worker: {worker}"
 
 
 def unsupervised_report(

@@ -19,7 +19,7 @@ from topology.status.blocked import (
     blocked_clusters,
     blocked_daemons,
 )
-from topology.status.document import assemble_status
+from topology.status.document import JsonObject, assemble_status
 from topology.status.peers import check_peers
 
 ANSWERING = Peer("answers")
@@ -71,6 +71,47 @@ def test_the_status_waits_for_other_hosts(silent: Peer) -> None:
     assert all("waits for" in each["reason"] for each in status["problems"])
     brokers = {each["id"]: each["state"] for each in status["clusters"][0]["brokers"]}
     assert brokers == {1: "starting", 2: silent.state}
+
+
+ONE_OF_THREE = """\
+name: flights
+zookeepers:
+  - {name: main, port: 2181, hosts: [10.0.0.1, 10.0.0.2, 10.0.0.3], allow_insecure: true}
+clusters:
+  - name: nyc
+    zookeeper: {embedded: main, chroot: /nyc}
+    brokers:
+      - {id: 1, host: 10.0.0.1, port: 9092}
+      - {id: 2, host: 10.0.0.2, port: 9092}
+      - {id: 3, host: 10.0.0.3, port: 9092}
+    mirror: {hosts: [10.0.0.3]}
+  - {name: kafka, external: "10.0.0.9:9092"}
+links:
+  - {source: kafka, target: nyc, topics: [".*"]}
+"""
+
+
+def test_a_worker_that_starts_may_wait_for_more_than_one_broker() -> None:
+    """The topic of its group has replicas, so one broker of three cannot create it."""
+    third = part_here(all_of_it(ONE_OF_THREE), Part(host="10.0.0.3"), lambda _: False)
+    worker = "mirror-nyc.10.0.0.3"
+    known = peers(third, "zookeeper-main.1", "zookeeper-main.2", "broker-nyc-1")
+    assert not blocked_daemons(third, known)
+    others = [row(each.key, each.role) for each in third.daemons if each.key != worker]
+
+    def status(phase: str, **more: object) -> JsonObject:
+        rows = [*others, row(worker, "mirror", phase, **more)]
+        return assemble_status(third, report(*rows), {}, peers=known)
+
+    starting = status("starting")
+    assert starting["state"] == "waiting"
+    (problem, _) = starting["problems"]
+    assert problem["reason"] == "it waits for broker 2 of nyc on 10.0.0.2: not started yet"
+    assert starting["links"][0]["waits_for"] == f"its worker: {problem['reason']}"
+    assert status("restarting", restarts=2)["state"] == "degraded", "a trouble of its own"
+    everyone = {each.key: ANSWERING for each in third.elsewhere}
+    rows = [*others, row(worker, "mirror", "starting")]
+    assert assemble_status(third, report(*rows), {}, peers=everyone)["state"] == "starting"
 
 
 def test_a_crash_of_its_own_is_no_waiting() -> None:
