@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help compile demo test test-long test-pure lint types unit unit-every-python compat docs catalogue-page wheel \
 	bench bench-broker bench-quick bench-cluster bench-mirror bench-controller bench-migration bench-spark bench-offsets-load mirror-proofs \
-	nemesis nemesis-table referee acl-oracle hostile java-scenarios exactly-once materialize-kills spark-kills simulate simulate-mirror lock clean
+	nemesis nemesis-table referee ten-hosts acl-oracle hostile java-scenarios exactly-once materialize-kills spark-kills simulate simulate-mirror lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -121,6 +121,9 @@ nemesis: $(STAMP)  ## faults at random on real processes, ten minutes or as SECO
 
 nemesis-table: $(STAMP)  ## every fault with every workload on real processes, about a minute a row
 	$(BIN)/python -m tests.nemesis $(NEMESIS_OPTIONS)
+
+ten-hosts: $(STAMP)  ## ten hosts in three datacenters: deployed, grown, upgraded, lost and replaced under load
+	$(BIN)/python -m tests.ten_hosts $(TEN_HOSTS_OPTIONS)
 
 referee: $(STAMP)  ## judge the mirrors from outside, under faults, ten minutes or as SECONDS says
 	$(BIN)/python -m tests.referee --seconds $(or $(SECONDS),600) $(REFEREE_OPTIONS)

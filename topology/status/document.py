@@ -208,10 +208,7 @@ def _link_elsewhere(link: LinkView, deployment: Deployment) -> JsonObject:
 def _link_waits_for(
     link: Mapping[str, Any], waiting: Mapping[str, str], worker: str | None
 ) -> str | None:
-    """Return why a link that is cut off waits for other hosts; None if it does not.
-
-    `worker` is why its worker does.
-    """
+    """Return why a link that is cut off, or whose `worker` waits, needs other hosts; else None."""
     if link["state"] in LINK_RUNS or link["state"] in LINK_STUCK or link["state"] == ELSEWHERE:
         return None
     for name in (link["target"], link["source"]):
