@@ -13,11 +13,14 @@ with a receiver of them, as in Kafka.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from local_cluster.features import FEATURES, FINALIZED_EPOCH
-from local_cluster.handlers.registry import advertised_apis, handles
+from local_cluster.handlers.registry import Handler, advertised_apis, handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
+from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 
@@ -36,24 +39,31 @@ _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 @handles(ApiKey.API_VERSIONS, min_version=0, max_version=5)
 def api_versions(
     broker: BrokerServices, context: RequestContext, request: ApiVersionsRequest | None
-) -> ApiVersionsResponse:
+) -> ApiVersionsResponse | bytes:
     """Return what is served; `request` is None if its version is not."""
-    error = ErrorCode.none
     if request is None:
-        error = ErrorCode.unsupported_version
-    elif not _is_valid(context.api_version, request):
+        only = [api for api in advertised_apis() if api.api_key == ApiKey.API_VERSIONS]
+        return _served(ErrorCode.unsupported_version, only, context.api_version)
+    if not _is_valid(context.api_version, request):
         return _refused(ErrorCode.invalid_request)
-    elif context.api_version >= DESTINATION_SINCE and not _is_meant(broker, request):
+    if context.api_version >= DESTINATION_SINCE and not _is_meant(broker, request):
         return _refused(ErrorCode.rebootstrap_required)
-    if request is not None and context.api_version >= SOFTWARE_NAME_SINCE:
+    if context.api_version >= SOFTWARE_NAME_SINCE:
         broker.client_metrics.connections.name_software(
             context.connection_id, request.client_software_name, request.client_software_version
         )
-    apis = advertised_apis()
-    if not broker.client_metrics.is_enabled:
-        apis = [api for api in apis if api.api_key not in TELEMETRY]
-    if error is ErrorCode.unsupported_version:
-        apis = [api for api in apis if api.api_key == ApiKey.API_VERSIONS]
+    return _encoded(context.api_version, broker.client_metrics.is_enabled)
+
+
+@lru_cache(maxsize=16)
+def _encoded(version: int, with_telemetry: bool) -> bytes:
+    """Return what every new connection is told. To encode it costs a quarter of a login."""
+    apis = [api for api in advertised_apis() if with_telemetry or api.api_key not in TELEMETRY]
+    response = _served(ErrorCode.none, apis, version)
+    return messages.encode_response(ApiKey.API_VERSIONS, version, response)
+
+
+def _served(error: ErrorCode, apis: Sequence[Handler], version: int) -> ApiVersionsResponse:
     return {
         "error_code": error,
         "api_keys": [
@@ -68,7 +78,7 @@ def api_versions(
             {
                 "name": feature.name,
                 "min_version": feature.level_min
-                if context.api_version >= LEVEL_ZERO_SINCE
+                if version >= LEVEL_ZERO_SINCE
                 else max(feature.level_min, 1),
                 "max_version": feature.level_max,
             }

@@ -1,22 +1,22 @@
 """SHELL: what the users of one listener prove themselves by.
 
-A listener's own users (settings) come first, then those in ZooKeeper. Passwords of own users are
-read at each login, so a new one needs no restart.
+A listener's own users (settings) come first, then those in ZooKeeper. At each login it is checked
+whether the file with the password of an own user has changed, so a new one needs no restart.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import hmac
 import logging
 import secrets
 from itertools import islice
 from typing import Final, Protocol
 
 from local_cluster.client.auth.credentials import read_secret
+from local_cluster.client.auth.file_states import FileState, file_states
 from local_cluster.client.auth.scram import HASHES
-from local_cluster.client.auth.security import SecurityError
+from local_cluster.client.auth.security import Secret, SecurityError
 from local_cluster.clock import Clock
 from local_cluster.security.authentication.exchanges import Exchange, PlainExchange, ScramExchange
 from local_cluster.security.authentication.listener_security import OAUTHBEARER, SaslSettings
@@ -59,8 +59,9 @@ class Credentials:
         self._oauth = sasl.oauth
         self._keys = keys
         self._clock = clock
-        self._derived: dict[tuple[str, str], tuple[bytes, ScramCredential]] = {}
-        """By mechanism and own user: a digest of the password, and what was derived from it."""
+        self._derived: dict[tuple[str, str], tuple[FileState | bytes, ScramCredential]] = {}
+        """By mechanism and own user: what the password was read from, and what was derived of it.
+        The password itself is not kept."""
         for mechanism in HASHES.keys() & set(sasl.mechanisms):
             for username in self._own:
                 # Otherwise the slow first login would show that the user is in the settings.
@@ -103,17 +104,31 @@ class Credentials:
             return None
 
     def _credential(self, mechanism: str, username: str) -> ScramCredential:
-        password = self._password(username)
-        if password is not None:
-            return self._derive(mechanism, username, password)
+        secret = self._own.get(username)
+        if secret is None:
+            # The same is asked for an unknown user, so that the time tells nothing.
+            for each in islice(self._own.values(), 1):
+                _state(each)
+        else:
+            state = _state(secret)
+            known = self._derived.get((mechanism, username))
+            if known is not None and known[0] == state:
+                return known[1]
+            # A file that changes in between has another state at the next login.
+            password = self._password(username)
+            if password is not None:
+                derived = credential_of(mechanism, password, secrets.token_bytes(SALT_BYTES))
+                if state is not None:
+                    self._derived[mechanism, username] = (state, derived)
+                return derived
         found = self._shared.find(mechanism, username)
         return decoy(mechanism, username, _PROCESS_SECRET) if found is None else found
 
-    def _derive(self, mechanism: str, username: str, password: str) -> ScramCredential:
-        digest = hashlib.sha256(_PROCESS_SECRET + password.encode()).digest()
-        known = self._derived.get((mechanism, username))
-        if known is not None and hmac.compare_digest(known[0], digest):
-            return known[1]
-        derived = credential_of(mechanism, password, secrets.token_bytes(SALT_BYTES))
-        self._derived[mechanism, username] = (digest, derived)
-        return derived
+
+def _state(secret: Secret) -> FileState | bytes | None:
+    """Return what is another one after a change; None if there is no secret."""
+    if secret.file is not None:
+        return file_states((secret.file,))[secret.file]
+    with contextlib.suppress(SecurityError):
+        return hashlib.sha256(_PROCESS_SECRET + read_secret(secret).encode()).digest()
+    return None
