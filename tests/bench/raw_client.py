@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Self
 
 BUFFER_BYTES: Final = 1 << 20
 ANSWER_SECONDS_MAX: Final = 120.0
@@ -21,7 +21,17 @@ class RawConnection:
     """One connection; answers come in the order of the requests."""
 
     def __init__(self, host: str, port: int, timeout_seconds: float = ANSWER_SECONDS_MAX) -> None:
-        self._socket = socket.create_connection((host, port), timeout=timeout_seconds)
+        self._begin(socket.create_connection((host, port), timeout=timeout_seconds))
+
+    @classmethod
+    def over(cls, connected_socket: socket.socket) -> Self:
+        """One on a socket that somebody else has connected."""
+        made = cls.__new__(cls)
+        made._begin(connected_socket)
+        return made
+
+    def _begin(self, connected_socket: socket.socket) -> None:
+        self._socket = connected_socket
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = bytearray(4_096)
         self._start = 0

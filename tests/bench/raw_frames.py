@@ -25,6 +25,9 @@ FETCH_VERSION: Final = 12
 OFFSET_COMMIT_VERSION: Final = 8
 FIND_COORDINATOR_VERSION: Final = 3
 METADATA_VERSION: Final = 12
+SASL_HANDSHAKE_VERSION: Final = 1
+SASL_AUTHENTICATE_VERSION: Final = 1
+"""The newest whose header and fields have no tags."""
 CLIENT_ID: Final = "bench"
 RECORD_BYTES: Final = 1_000
 FETCH_BYTES_MAX: Final = 52_428_800
@@ -135,6 +138,27 @@ def find_coordinator_frame(group: str) -> bytes:
 def api_versions_frame() -> bytes:
     """ApiVersions v0, which every broker answers."""
     return _frame(ApiKey.API_VERSIONS, 0, b"")
+
+
+def sasl_handshake_frame(mechanism: str) -> bytes:
+    """SaslHandshake, after which messages of SASL have headers."""
+    api, version = ApiKey.SASL_HANDSHAKE, SASL_HANDSHAKE_VERSION
+    return _frame(api, version, messages.encode_request(api, version, {"mechanism": mechanism}))
+
+
+def sasl_authenticate_frame(message: bytes) -> bytes:
+    """SaslAuthenticate with one message of the client."""
+    api, version = ApiKey.SASL_AUTHENTICATE, SASL_AUTHENTICATE_VERSION
+    return _frame(api, version, len(message).to_bytes(4, "big") + message)
+
+
+def sasl_message(answer: memoryview) -> bytes:
+    """The broker's message in an answer to SaslAuthenticate. Raises RuntimeError."""
+    # Header (correlation id), error code, nullable message of the error.
+    _refuse(int.from_bytes(answer[4:6], "big", signed=True), "SaslAuthenticate")
+    at = 8 + max(int.from_bytes(answer[6:8], "big", signed=True), 0)
+    size = int.from_bytes(answer[at : at + 4], "big")
+    return bytes(answer[at + 4 : at + 4 + size])
 
 
 def metadata_frame() -> bytes:

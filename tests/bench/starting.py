@@ -9,10 +9,14 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from local_cluster.compilation.builds import PURE_VARIABLE
-from local_cluster.security.authentication.listener_security import TlsSettings
+from local_cluster.security.authentication.listener_security import (
+    SaslSettings,
+    SecurityProtocol,
+    TlsSettings,
+)
 from local_cluster.settings import BrokerSettings, FlushMode, Listener
 from tests.bench.model import KAFKA, KAFKA_FSYNC, OURS, OURS_FSYNC, OURS_PLAIN
 from tests.bench.systems import KAFKA_JAVA_OPTIONS, SETTINGS, System, seconds_until_ready
@@ -45,20 +49,26 @@ class ExtraListener:
     """Where clients are told to reach it: another port where a proxy stands before it."""
     tls: TlsSettings | None = None
     """Of one of our brokers; one of Kafka's takes what `config` says. None: plain text."""
+    sasl: SaslSettings | None = None
+    """The same for logins."""
 
     @property
-    def protocol(self) -> Literal["PLAINTEXT", "SSL"]:
-        return "PLAINTEXT" if self.tls is None else "SSL"
+    def protocol(self) -> SecurityProtocol:
+        if self.sasl is None:
+            return "PLAINTEXT" if self.tls is None else "SSL"
+        return "SASL_PLAINTEXT" if self.tls is None else "SASL_SSL"
 
     @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.advertised_port}"
 
 
-def direct_listener(name: str, tls: TlsSettings | None = None) -> ExtraListener:
+def direct_listener(
+    name: str, tls: TlsSettings | None = None, sasl: SaslSettings | None = None
+) -> ExtraListener:
     """A listener on a free port, without a proxy before it."""
     (port,) = quiet_ports(1)
-    return ExtraListener(name=name, port=port, advertised_port=port, tls=tls)
+    return ExtraListener(name=name, port=port, advertised_port=port, tls=tls, sasl=sasl)
 
 
 @asynccontextmanager
@@ -109,6 +119,7 @@ async def running_ours(
                     advertised_port=each.advertised_port,
                     security_protocol=each.protocol,
                     tls=each.tls,
+                    sasl=each.sasl,
                 )
                 for each in extra
             ),
@@ -204,7 +215,7 @@ async def running_kafka(
 
 
 def _tls_bootstrap(extra: Sequence[ExtraListener]) -> str:
-    return next((each.bootstrap for each in extra if each.tls is not None), "")
+    return next((each.bootstrap for each in extra if each.protocol == "SSL"), "")
 
 
 def _kafka_listeners(
