@@ -8,29 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import confluent_kafka
 import pytest
 
-from tests.support.fetched_program import built, finished
+from tests.compat.client_programs import GO_CLIENTS, KAFKAJS, run_client
 
 if TYPE_CHECKING:
     from tests.compat.conftest import Broker
 
 pytestmark = pytest.mark.real
 
-HERE = Path(__file__).parent
-RUN_SECONDS_MAX = 120.0
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 RECORDS = 100
-
-
-async def run(command: list[str], directory: Path) -> None:
-    """Run the program to its end; a failure shows its output."""
-    done = await asyncio.to_thread(finished, command, directory, RUN_SECONDS_MAX)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def read_values(bootstrap: str, topic: str) -> list[int]:
@@ -65,18 +56,7 @@ async def codecs_are_readable(bootstrap: str, prefix: str) -> None:
         assert found == list(range(RECORDS)), codec
 
 
-async def test_kafkajs(either_broker: Broker) -> None:
-    fetch = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-    check = ["node", "--check", "client.js"]
-    directory = await asyncio.to_thread(built, HERE / "js", "npm", fetch, check)
-    await run(["node", "client.js", either_broker.bootstrap, "js"], directory)
-    await codecs_are_readable(either_broker.bootstrap, "js")
-
-
-@pytest.mark.parametrize("client", ["franz", "sarama"])
-async def test_go_clients(either_broker: Broker, client: str) -> None:
-    fetch = ["go", "mod", "download"]
-    build = ["go", "build", "-mod=readonly", "-o", "bin/", "./..."]
-    directory = await asyncio.to_thread(built, HERE / "go", "go", fetch, build)
-    await run([str(directory / "bin" / client), either_broker.bootstrap, client], directory)
+@pytest.mark.parametrize("client", [KAFKAJS, *GO_CLIENTS])
+async def test_a_client_in_another_language(either_broker: Broker, client: str) -> None:
+    await run_client(client, either_broker.bootstrap, client)
     await codecs_are_readable(either_broker.bootstrap, client)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import shutil
 import subprocess
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -45,8 +47,18 @@ def built(source: Path, needs: str, fetch: list[str], build: list[str]) -> Path:
 
 
 def finished(
-    command: list[str], directory: Path, seconds_max: float
+    command: list[str],
+    directory: Path,
+    seconds_max: float,
+    environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end; `environment` is beside that of this process."""
     return subprocess.run(
-        command, cwd=directory, capture_output=True, text=True, timeout=seconds_max, check=False
+        command,
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=seconds_max,
+        check=False,
+        env=os.environ | dict(environment or {}),
     )

@@ -1,7 +1,9 @@
 // kafkajs through everything that it can do with a broker; ends with an error at the first surprise.
 //   node client.js BOOTSTRAP TOPIC_PREFIX
+// With KAFKA_CA, KAFKA_USER and KAFKA_PASSWORD it connects by TLS, and logs in by SCRAM-SHA-512.
 // Leaves PREFIX-CODEC with the values 0..99 in it for each codec, for others to read.
 const assert = require("node:assert");
+const fs = require("node:fs");
 const lz4 = require("lz4js");
 const xxh32 = require("lz4js/xxh32.js");
 const snappy = require("kafkajs-snappy");
@@ -10,7 +12,15 @@ const { Kafka, CompressionTypes, CompressionCodecs, ConfigResourceTypes, logLeve
 
 const RECORDS = 100;
 const [bootstrap, prefix] = process.argv.slice(2);
-const kafka = new Kafka({ clientId: "kafkajs", brokers: [bootstrap], logLevel: logLevel.ERROR });
+const { KAFKA_CA, KAFKA_USER, KAFKA_PASSWORD } = process.env;
+// By default it authenticates again before each request in the last 10 s of a session. Of a shorter
+// session that is at once, and a broker refuses it within a second of the last time.
+const security = KAFKA_CA && {
+  reauthenticationThreshold: 1000,
+  ssl: { ca: [fs.readFileSync(KAFKA_CA)] },
+  sasl: { mechanism: "scram-sha-512", username: KAFKA_USER, password: KAFKA_PASSWORD },
+};
+const kafka = new Kafka({ clientId: "kafkajs", brokers: [bootstrap], logLevel: logLevel.ERROR, ...security });
 const numbers = Array.from({ length: RECORDS }, (_, index) => String(index));
 const messages = (values) => values.map((value) => ({ key: `key-${value % 7}`, value, headers: { n: value } }));
 const sorted = (values) => [...values].sort((a, b) => a - b);

@@ -3,11 +3,14 @@
 //
 //	franz BOOTSTRAP TOPIC_PREFIX
 //
+// With KAFKA_CA, KAFKA_USER and KAFKA_PASSWORD it connects by TLS, and logs in by SCRAM-SHA-512.
 // Leaves PREFIX-CODEC with the values 0..99 in it for each codec, for others to read.
 package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"log"
 	"os"
@@ -18,6 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 const records = 100
@@ -39,8 +43,22 @@ func equal[T comparable](got, want T, what string) {
 	}
 }
 
+// connecting says where the broker is, and how to get in.
+func connecting() []kgo.Opt {
+	options := []kgo.Opt{kgo.SeedBrokers(bootstrap)}
+	if file := os.Getenv("KAFKA_CA"); file != "" {
+		text, err := os.ReadFile(file)
+		check(err)
+		pool := x509.NewCertPool()
+		equal(pool.AppendCertsFromPEM(text), true, file)
+		user := scram.Auth{User: os.Getenv("KAFKA_USER"), Pass: os.Getenv("KAFKA_PASSWORD")}
+		options = append(options, kgo.DialTLSConfig(&tls.Config{RootCAs: pool}), kgo.SASL(user.AsSha512Mechanism()))
+	}
+	return options
+}
+
 func client(options ...kgo.Opt) *kgo.Client {
-	made, err := kgo.NewClient(append(options, kgo.SeedBrokers(bootstrap))...)
+	made, err := kgo.NewClient(append(options, connecting()...)...)
 	check(err)
 	return made
 }
@@ -118,9 +136,9 @@ func transactions(admin *kadm.Client, input string) {
 	output := prefix + "-copied"
 	_, err := admin.CreateTopic(ctx, 1, 1, nil, output)
 	check(err)
-	session, err := kgo.NewGroupTransactSession(kgo.SeedBrokers(bootstrap), kgo.TransactionalID(prefix+"-copier"),
+	session, err := kgo.NewGroupTransactSession(append(connecting(), kgo.TransactionalID(prefix+"-copier"),
 		kgo.ConsumeTopics(input), kgo.ConsumerGroup(prefix+"-copiers"), kgo.RequireStableFetchOffsets(),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.TransactionTimeout(10*time.Second))
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.TransactionTimeout(10*time.Second))...)
 	check(err)
 	for copied, round := 0, 0; copied < records; round++ {
 		fetches := session.PollRecords(ctx, 40)

@@ -3,11 +3,15 @@
 //
 //	sarama BOOTSTRAP TOPIC_PREFIX
 //
+// With KAFKA_CA, KAFKA_USER and KAFKA_PASSWORD it connects by TLS, and logs in by PLAIN: its SCRAM
+// is left to a package of the application.
 // Leaves PREFIX-CODEC with the values 0..99 in it for each codec, for others to read.
 package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"log"
 	"os"
@@ -45,6 +49,15 @@ func config() *sarama.Config {
 	made.Consumer.IsolationLevel = sarama.ReadCommitted
 	made.Consumer.Group.Session.Timeout = 6 * time.Second
 	made.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
+	if file := os.Getenv("KAFKA_CA"); file != "" {
+		text, err := os.ReadFile(file)
+		check(err)
+		pool := x509.NewCertPool()
+		equal(pool.AppendCertsFromPEM(text), true, file)
+		made.Net.TLS.Enable, made.Net.TLS.Config = true, &tls.Config{RootCAs: pool}
+		made.Net.SASL.Enable, made.Net.SASL.Mechanism = true, sarama.SASLTypePlaintext
+		made.Net.SASL.User, made.Net.SASL.Password = os.Getenv("KAFKA_USER"), os.Getenv("KAFKA_PASSWORD")
+	}
 	return made
 }
 
