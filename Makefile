@@ -20,8 +20,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help compile demo test test-long test-pure lint types unit unit-every-python compat docs catalogue-page wheel \
-	bench bench-broker bench-quick bench-cluster bench-mirror bench-controller bench-migration bench-spark bench-offsets-load mirror-proofs \
-	nemesis nemesis-table referee ten-hosts acl-oracle hostile java-scenarios exactly-once materialize-kills spark-kills simulate simulate-mirror lock clean
+	bench bench-broker bench-quick bench-cluster bench-mirror bench-controller bench-migration bench-logins bench-spark bench-offsets-load mirror-proofs \
+	nemesis nemesis-table referee ten-hosts acl-oracle hostile java-scenarios exactly-once rotation materialize-kills spark-kills simulate simulate-mirror lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -97,6 +97,9 @@ hostile: $(STAMP)  ## a million hostile inputs for what reads foreign bytes, as 
 exactly-once: $(STAMP)  ## kill -9 in a loop under transactional producers, for some minutes
 	EXACTLY_ONCE_KILLS=$(or $(KILLS),60) $(BIN)/python -m pytest -s tests/real/broker/test_exactly_once.py
 
+rotation: $(STAMP)  ## every certificate, password, user and listener once a minute under load, ten times or as ROUNDS says
+	ROTATION_ROUNDS=$(or $(ROUNDS),10) ROTATION_SECONDS=60 $(BIN)/python -m pytest -q -s tests/real/cluster/test_rotation.py
+
 materialize-kills: $(STAMP)  ## kill -9 of a job that keeps an Iceberg table, its catalogue; it moves between aggregates
 	MATERIALIZE_KILLS=$(or $(KILLS),200) MATERIALIZE_CHANGES=$(or $(CHANGES),20) $(BIN)/python -m pytest -s --long tests/real/aggregate/test_iceberg_kills.py
 
@@ -136,6 +139,9 @@ bench-spark: compile  ## Spark's Kafka connector and ours, on Apache Kafka and o
 
 bench-migration: $(STAMP)  ## pauses while members of a group change protocol: ours and Apache Kafka's
 	$(BIN)/python -m tests.bench.bench_migration $(BENCH_OPTIONS)
+
+bench-logins: compile  ## what 1,000 SCRAM logins a second do to the produces of others: ours and Apache Kafka's
+	$(BIN)/python -m tests.bench.bench_logins $(BENCH_OPTIONS)
 
 bench-offsets-load: $(STAMP)  ## how long a coordinator takes to load 100,000 committed offsets
 	$(BIN)/python -m pytest -q -s tests/real/broker/test_offsets_load.py

@@ -97,7 +97,7 @@ class BrokerProcess:
                 with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
                     content = json.loads(ready.read_text())
                     if content["pid"] == self.process.pid:
-                        self.port = content["listeners"]["PLAINTEXT"]
+                        self.port = content["listeners"][self.settings.listeners[0].name]
                         return
                 await asyncio.sleep(0.02)
 
