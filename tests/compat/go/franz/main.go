@@ -164,7 +164,7 @@ func transactions(admin *kadm.Client, input string) {
 	equal(described[prefix+"-copier"].State, "CompleteCommit", "transaction")
 	listed, err := admin.ListTransactions(ctx, nil, nil)
 	check(err)
-	equal(len(listed), 1, "transactions")
+	equal(listed[prefix+"-copier"].TxnID, prefix+"-copier", "transactions")
 }
 
 func administration(admin *kadm.Client, input string) {
