@@ -6,6 +6,7 @@ Loopback addresses stand for hosts. A producer works all the time, and nothing i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ import pytest
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.client.reader import read_topic
+from local_cluster.wire.errors import KafkaError
 from tests.real.topology.test_hosts import Host
 from tests.support.authority import Authority
 from tests.support.heliograph_command import pids
@@ -133,6 +135,44 @@ async def test_one_host_grows_to_three_and_to_five(spread: Spread) -> None:
                 pids(spread.hosts[index].status())[f"zookeeper-main.{index + 1}"], signal.SIGKILL
             )
         await eventually(lambda: all_in_sync(client, "t"))
+        await producer.advance(10)
+        await producer.stop()
+        await eventually(lambda: all_in_sync(client, "t"))
+        assert [each.value async for each in read_topic(client, "t")] == producer.acknowledged
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_200)
+async def test_a_host_of_an_ensemble_is_replaced(spread: Spread) -> None:
+    """The new host has no data. Afterwards it counts: the ensemble tolerates another loss."""
+    spread.spread(NAMES[:3])
+    await spread.up(0, 2, 1)  # brokers start when the ensemble works
+    assert await spread.up(0, 1, 2) == ["running"] * 3, "each host has seen the file"
+    async with KafkaClient(spread.bootstrap, request_timeout_ms=30_000) as client:
+        assert (await client.create_topics([NewTopic(name="t")]))["t"] is None
+        await eventually(lambda: all_in_sync(client, "t"))
+        producer = IdempotentProducer(spread.bootstrap, "t")
+        await producer.advance(10)
+        replaced = (NAMES[0], NAMES[3], NAMES[2])
+        spread.spread(replaced)
+        await spread.up(1, 0, 2)  # the one that leaves first: it may be the leader
+        assert (await spread.up(3))[-1] == "running"
+        assert await spread.up(0, 1, 2, 3) == ["running"] * 4
+        for index in (0, 2, 3):
+            (node,) = (each for each in pids(spread.hosts[index].status()) if "zookeeper" in each)
+            config = spread.hosts[index].command.state_dir / "data" / node / "config"
+            (members,) = config.glob("zookeeper.cfg.dynamic.*")
+            assert f"server.2={NAMES[3]}:" in members.read_text()
+        os.kill(pids(spread.hosts[0].status())["zookeeper-main.1"], signal.SIGSTOP)
+
+        async def is_created() -> bool:
+            with contextlib.suppress(KafkaError):  # asked again: sessions may be moving
+                await client.create_topics([NewTopic(name="later")])
+                return "later" in (await client.metadata()).topics
+            return False
+
+        await eventually(is_created)
+        os.kill(pids(spread.hosts[0].status())["zookeeper-main.1"], signal.SIGCONT)
         await producer.advance(10)
         await producer.stop()
         await eventually(lambda: all_in_sync(client, "t"))
