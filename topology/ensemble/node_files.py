@@ -67,6 +67,17 @@ def write_node_files(template: str, wanted: Mapping[int, str], former: Path | No
     return config
 
 
+def needs_first_node(data: Path) -> bool:
+    """Return whether a node runs only with node 1, because its ensemble is new (start_form.py).
+
+    Raises OSError or ValueError for files that cannot be read.
+    """
+    recorded, _ = _recorded(data / DIRECTORY)
+    if recorded is None:
+        return not _has_data(data)
+    return recorded.is_weighted
+
+
 def read_secret(data: Path) -> str:
     """Return the password of the user that may change the members. Raises OSError."""
     return (data / DIRECTORY / SECRET_NAME).read_text().strip()

@@ -17,20 +17,31 @@ from topology.deployment.zookeeper_access import ZooKeeperAccess
 from topology.problems import DeployError
 
 PORT_TIMEOUT_S: Final = 2.0
-"""Seconds that a server may take to accept a connection."""
+"""Seconds that a server may take to accept a connection, and to say whether it serves."""
+_ASKED: Final = b"srvr"
+_NOT_SERVING: Final = b"This ZooKeeper instance is not"
+"""What a node without a majority says to `srvr`, and what one that starts says."""
 
 
 def answers(access: ZooKeeperAccess) -> bool:
-    """Return whether a server accepts connections; kazoo would wait for one until its timeout."""
+    """Return whether a server may serve clients; kazoo would wait for one until its timeout.
+
+    A server with TLS is only asked for a connection.
+    """
     servers, _, _ = access.connect.partition("/")
-    for server in servers.split(","):
-        host, _, port = server.rpartition(":")
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), PORT_TIMEOUT_S).close()
-        except OSError:
-            continue
-        return True
-    return False
+    return any(_may_serve(each, asks=not access.security.tls) for each in servers.split(","))
+
+
+def _may_serve(server: str, *, asks: bool) -> bool:
+    host, _, port = server.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), PORT_TIMEOUT_S) as connection:
+            if not asks:
+                return True
+            connection.sendall(_ASKED)
+            return not connection.recv(len(_NOT_SERVING)).startswith(_NOT_SERVING)
+    except OSError:
+        return False
 
 
 def new_client(access: ZooKeeperAccess, connect: str, *, timeout_s: float) -> KazooClient:

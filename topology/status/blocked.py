@@ -1,7 +1,7 @@
 """What cannot run on this host before daemons of other hosts run. Pure.
 
-ZooKeeper node            needs a majority of its ensemble
-broker                    needs a majority of its ZooKeeper's nodes
+ZooKeeper node            needs a majority of its ensemble, and node 1 while the ensemble is new
+broker                    needs the same of its ZooKeeper's nodes
 mirror worker, aggregator needs one broker of its cluster; while it starts, it may need more
 link                      needs one broker of its source and one of its target
 
@@ -10,7 +10,7 @@ A worker joins a group, whose topic a cluster creates when it has as many broker
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from topology.deployment.deployment import Daemon, Deployment
@@ -33,8 +33,13 @@ Peers = Mapping[str, Peer]
 """Daemons of other hosts, by key."""
 
 
-def blocked_daemons(deployment: Deployment, peers: Peers) -> dict[str, str]:
-    """Return the daemons of this host that wait for other hosts, by key, with the reason."""
+def blocked_daemons(
+    deployment: Deployment, peers: Peers, new_nodes: Collection[str] = ()
+) -> dict[str, str]:
+    """Return the daemons of this host that wait for other hosts, by key, with the reason.
+
+    `new_nodes` are the ZooKeeper nodes here, by key, whose ensemble still needs node 1.
+    """
     if not deployment.elsewhere:
         return {}
     blocked: dict[str, str] = {}
@@ -42,11 +47,17 @@ def blocked_daemons(deployment: Deployment, peers: Peers) -> dict[str, str]:
     for daemon in deployment.daemons:
         needed = daemon.quorum or daemon.after
         missing = [key for key in needed if _is_missing(key, peers, blocked)]
-        needs_majority = daemon.role in ("zookeeper", "broker")
-        there = len(needed) - len(missing)
-        if missing and (2 * there <= len(needed) if needs_majority else not there):
+        lacks_first = daemon.key in new_nodes and needed[0] in missing
+        if missing and (lacks_first or not _are_enough(daemon, len(needed) - len(missing))):
             blocked[daemon.key] = f"it waits for {_names(deployment, missing, peers)}"
     return blocked
+
+
+def _are_enough(daemon: Daemon, there: int) -> bool:
+    """Return whether a daemon can run with so many of those that it needs."""
+    if daemon.role in ("zookeeper", "broker"):
+        return 2 * there > len(daemon.quorum or daemon.after)
+    return there > 0
 
 
 def held_up_daemons(

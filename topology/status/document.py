@@ -16,7 +16,7 @@ State of the deployment on this host, the first that fits:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,6 +81,7 @@ def assemble_status(
     liveness: Liveness | None = None,
     probes: Mapping[str, Mapping[str, Any]] | None = None,
     peers: Peers | None = None,
+    new_nodes: Collection[str] = (),
 ) -> JsonObject:
     """Return the status document.
 
@@ -88,10 +89,11 @@ def assemble_status(
     if nothing runs. `links` are the mirror workers' reports, by link name. `liveness` is None if it
     was not checked. `probes` are the aggregators' reports, by link name; None if they were not
     requested, and then no link of the document has a probe. `peers` is what is known about the
-    daemons of other hosts; None if they were not checked.
+    daemons of other hosts; None if they were not checked. `new_nodes` are the ZooKeeper nodes here
+    that need node 1, by key.
     """
     known = peers or {}
-    blocked = blocked_daemons(deployment, known)
+    blocked = blocked_daemons(deployment, known, new_nodes)
     waiting = blocked_clusters(deployment, known, blocked)
     rows = _rows(report, liveness, blocked, held_up_daemons(deployment, known, blocked))
     elsewhere = [_peer(daemon, known) for daemon in deployment.elsewhere]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from topology.deployment.deployment import Deployment, read_deployment
 from topology.deployment.state_dir import StateDir
+from topology.ensemble.node_files import needs_first_node
 from topology.status.blocked import Peers
 from topology.status.completeness import summary
 from topology.status.document import (
@@ -60,9 +62,10 @@ def observe(
         report = unsupervised_report(live_processes(state), state.log_file)
     if peers is None:
         peers = check_peers(deployment.elsewhere)
+    new_nodes = _new_nodes(deployment, state)
     if not with_liveness:
         links = fetch_link_reports(deployment, report)
-        return assemble_status(deployment, report, links, peers=peers)
+        return assemble_status(deployment, report, links, peers=peers, new_nodes=new_nodes)
     from topology.ensemble.growth import EnsembleGrowth
     from topology.hosts.document import ask_other_hosts, status_of_hosts
     from topology.shared_file.agreement import file_state
@@ -77,7 +80,7 @@ def observe(
         links = fetch_link_reports(deployment, report)
         probes = None if probing is None else probing.result()
         found = checking.result()
-        document = assemble_status(deployment, report, links, found, probes, peers)
+        document = assemble_status(deployment, report, links, found, probes, peers, new_nodes)
         if with_probes:
             complete = fetch_completeness(deployment, report)
             document["completeness"] = [summary(name, each) for name, each in complete.items()]
@@ -89,3 +92,14 @@ def observe(
             unfinished = EnsembleGrowth(deployment, state).look()
             document = with_growth(document, unfinished, DEGRADED)
         return document
+
+
+def _new_nodes(deployment: Deployment, state: StateDir) -> set[str]:
+    """Return the ZooKeeper nodes here, by key, whose ensemble is new and so needs node 1."""
+    found = set()
+    for daemon in deployment.daemons:
+        if len(daemon.quorum) > 1 and daemon.member:  # else an older version started it
+            with contextlib.suppress(OSError, ValueError):
+                if needs_first_node(state.data_dir / daemon.key):
+                    found.add(daemon.key)
+    return found

@@ -10,7 +10,7 @@ import pytest
 
 from topology.ensemble import node_files
 from topology.ensemble.members import Membership, decode_membership, member_address
-from topology.ensemble.node_files import read_secret, write_node_files
+from topology.ensemble.node_files import needs_first_node, read_secret, write_node_files
 from topology.ensemble.start_form import setting
 
 ALONE = {1: member_address("127.0.0.1", 0, 0, "127.0.0.1", 2181)}
@@ -58,6 +58,22 @@ def test_a_node_that_never_had_an_ensemble_follows_the_file(tmp_path: Path) -> N
     write_node_files(template(tmp_path), WANTED, None)
     five = {**WANTED, 4: WANTED[1], 5: WANTED[2]}
     assert set(members(write_node_files(template(tmp_path), five, None)).members) == set(five)
+
+
+def test_node_1_is_needed_until_the_weights_are_equal(tmp_path: Path) -> None:
+    assert needs_first_node(tmp_path)
+    config = write_node_files(template(tmp_path), WANTED, None)
+    assert needs_first_node(tmp_path)
+    agree(config, Membership(members=WANTED, is_weighted=True).text(), 0x100000001)
+    assert needs_first_node(tmp_path)
+    agree(config, Membership(members=WANTED).text(), 0x100000005)
+    assert not needs_first_node(tmp_path)
+
+
+def test_the_data_of_an_older_version_needs_no_node_1(tmp_path: Path) -> None:
+    (tmp_path / "version-2").mkdir()
+    (tmp_path / "version-2" / "log.1").touch()
+    assert not needs_first_node(tmp_path)
 
 
 def test_the_password_is_chosen_once_and_is_its_owners(tmp_path: Path) -> None:

@@ -48,6 +48,16 @@ def test_two_of_three_nodes_are_enough() -> None:
     assert not blocked_daemons(third, peers(third, "zookeeper-main.1"))
 
 
+def test_a_new_ensemble_needs_node_1() -> None:
+    third = on("10.0.0.3")
+    without_first = peers(third, "zookeeper-main.2")
+    assert not blocked_daemons(third, without_first)
+    blocked = blocked_daemons(third, without_first, {"zookeeper-main.3"})
+    assert set(blocked) == {each.key for each in third.daemons}
+    assert "ZooKeeper main, node 1 on 10.0.0.1: not started yet" in blocked["zookeeper-main.3"]
+    assert not blocked_daemons(third, peers(third, "zookeeper-main.1"), {"zookeeper-main.3"})
+
+
 def test_a_cluster_needs_one_broker() -> None:
     third = on("10.0.0.3")
     known = peers(third, "zookeeper-main.1", "zookeeper-main.2")

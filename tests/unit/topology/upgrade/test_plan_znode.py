@@ -51,8 +51,8 @@ class NodesWithoutMajority:
                 connection, _ = listener.accept()
             except OSError:
                 return
-            # The first connection only sees whether the port is open.
-            if connection.recv(1):
+            # The first connection only asks whether the node may serve.
+            if connection.recv(4) != b"srvr":
                 try:
                     self._everyone.wait(ANSWER_S)
                 except threading.BrokenBarrierError:
