@@ -36,7 +36,8 @@ from topology.operate.restart_stages import rolling_brokers
 from topology.problems import DeployError
 from topology.status.blocked import UNREACHABLE, Peers
 from topology.status.diagnosis import LINK_RUNS, problem_lines
-from topology.status.document import LINK_STUCK, STARTING, WAITING, with_growth
+from topology.status.document import LINK_STUCK, STARTING, WAITING
+from topology.status.growing import with_growth
 from topology.status.observe import observe
 from topology.status.peers import check_peers
 from topology.supervisor.process_journal import StartedProcess, live_processes

@@ -5,6 +5,7 @@ Reading order:
     observe    the status of a deployment: asks everybody and assembles the document
     document   the JSON document of `heliograph status -o json` (pure)
     diagnosis  the problems in it: state, reason, remedy (pure)
+    growing    the ensembles in it whose members are not those of the file yet
     peers      whether daemons of other hosts can be reached
     blocked    what cannot run before daemons of other hosts run (pure)
     reports    what mirror workers and aggregators report over HTTP

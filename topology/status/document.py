@@ -16,13 +16,12 @@ State of the deployment on this host, the first that fits:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from topology.deployment.deployment import ClusterView, Daemon, Deployment, LinkView
-from topology.ensemble.nodes import Unfinished
 from topology.status.blocked import (
     UNKNOWN,
     Peer,
@@ -31,7 +30,7 @@ from topology.status.blocked import (
     blocked_daemons,
     held_up_daemons,
 )
-from topology.status.diagnosis import ELSEWHERE, LINK_RUNS, diagnose, diagnose_growth
+from topology.status.diagnosis import ELSEWHERE, LINK_RUNS, diagnose
 from topology.status.probes import DEGRADED, probe_status
 from topology.supervisor.process_journal import StartedProcess
 from topology.supervisor.readiness import http_url, read_ready_file
@@ -128,20 +127,6 @@ def assemble_status(
     document["state"] = _overall(deployment, report, document)
     document["problems"] = [each.as_json() for each in diagnose(deployment, document)]
     return document
-
-
-def with_growth(document: JsonObject, unfinished: Sequence[Unfinished], state: str) -> JsonObject:
-    """Return the document with the ensembles whose members are not those of the file.
-
-    `state` is that of a deployment of which everything else runs.
-    """
-    if not unfinished:
-        return document
-    problems = [each.as_json() for each in diagnose_growth(document["topology_file"], unfinished)]
-    if document["state"] == "running":
-        waits = all(each.needs_other_hosts for each in unfinished)
-        document = {**document, "state": WAITING if waits else state}
-    return {**document, "problems": [*document["problems"], *problems]}
 
 
 def _supervisor(report: Mapping[str, Any] | None) -> JsonObject | None:

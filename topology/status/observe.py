@@ -16,8 +16,8 @@ from topology.status.document import (
     JsonObject,
     assemble_status,
     unsupervised_report,
-    with_growth,
 )
+from topology.status.growing import with_growth
 from topology.status.peers import check_peers
 from topology.status.probes import DEGRADED
 from topology.status.reports import fetch_completeness, fetch_link_reports, fetch_probes
