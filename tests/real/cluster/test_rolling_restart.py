@@ -18,6 +18,7 @@ import pytest
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.client.reader import read_topic
+from local_cluster.settings import BrokerSettings, Listener, dump_settings
 from tests.support.heliograph_command import HeliographCommand, pids
 from tests.support.quiet_ports import quiet_ports
 from tests.support.replicas import IdempotentProducer
@@ -159,9 +160,16 @@ class Fakes:
         key = f"b{broker_id}"
         ready_file = str(self.state.ready_dir / f"{key}.json")
         settings_file = str(self.state.settings_dir / f"{key}.json")
-        text = json.dumps(
-            {"name": key, "ready_file": ready_file, "zookeeper_connect": "h:2", **settings}
+        of_a_broker = BrokerSettings(
+            cluster="c",
+            broker_id=broker_id,
+            listeners=(Listener(name="PLAINTEXT", host="h", port=broker_id),),
+            inter_broker_listener="PLAINTEXT",
+            zookeeper_connect="h:2",
+            log_dirs=(str(self.state.data_dir / key),),
+            ready_file=ready_file,
         )
+        text = json.dumps({**json.loads(dump_settings(of_a_broker)), "name": key, **settings})
         return Daemon(
             key=key,
             role="broker",
