@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.model import TopicPartition
+from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.header import iter_headers
 from local_cluster.settings import FlushMode
@@ -84,6 +84,18 @@ async def eventually(condition: Callable[[], Any]) -> None:
             if found:
                 return
             await asyncio.sleep(0.05)
+
+
+async def create_topic_eventually(client: KafkaClient, name: str) -> None:
+    """Create a topic as soon as the cluster can: sessions with ZooKeeper may be moving."""
+
+    async def is_created() -> bool:
+        with contextlib.suppress(KafkaError):
+            await client.create_topics([NewTopic(name=name)])
+            return name in (await client.metadata()).topics
+        return False
+
+    await eventually(is_created)
 
 
 async def partition_of(client: KafkaClient, topic: str, partition: int = 0) -> Any:

@@ -15,13 +15,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
+from local_cluster.controller.member.registered_access import authorizer_state
 from topology.deployment.deployment import Daemon, Deployment
 from topology.deployment.zookeeper_access import ZooKeeperAccess, access_of_broker
-
-_AUTHORIZER: Final = "authorizer.class.name"
-_DRY_RUN: Final = "heliograph.authorizer.dry.run"
 
 
 def protocol_problems(running: Mapping[str, Daemon], after: Deployment) -> list[str]:
@@ -45,22 +43,22 @@ def port_problems(running: Mapping[str, Daemon], after: Deployment) -> list[str]
 
     With `count` one more listener gives the ports of one broker to another one.
     """
-    return [
-        f"{cluster.name}: broker {broker.id} would have listener {name} at port {new[name]}, not"
-        f" {old[name]}: list the brokers with their `ports` first"
-        for cluster in after.clusters
-        for broker in cluster.brokers
-        if len(cluster.brokers) > 1 and broker.daemon in running
-        for old, new in [
-            (
-                _ports(_settings(running[broker.daemon])),
-                _ports(_settings(after.daemon(broker.daemon))),
-            )
-        ]
-        if [*old] != [*new]
-        for name in old
-        if new.get(name, old[name]) != old[name]
-    ]
+    problems = []
+    for cluster in after.clusters:
+        for broker in cluster.brokers:
+            if len(cluster.brokers) == 1 or broker.daemon not in running:
+                continue
+            old = _ports(_settings(running[broker.daemon]))
+            new = _ports(_settings(after.daemon(broker.daemon)))
+            if [*old] == [*new]:
+                continue
+            problems += [
+                f"{cluster.name}: broker {broker.id} would have listener {name} at port"
+                f" {new[name]}, not {port}: list the brokers with their `ports` first"
+                for name, port in old.items()
+                if new.get(name, port) != port
+            ]
+    return problems
 
 
 def authorizer_problems(running: Mapping[str, Daemon], after: Deployment) -> list[str]:
@@ -70,8 +68,8 @@ def authorizer_problems(running: Mapping[str, Daemon], after: Deployment) -> lis
         for cluster in after.clusters
         if any(
             broker.daemon in running
-            and _config(running[broker.daemon]).get(_AUTHORIZER) is None
-            and _enforces(_config(after.daemon(broker.daemon)))
+            and authorizer_state(_config(running[broker.daemon])) == "absent"
+            and authorizer_state(_config(after.daemon(broker.daemon))) == "enforcing"
             for broker in cluster.brokers
         )
     ]
@@ -113,10 +111,6 @@ def changed_zookeeper_users(
             if before.security.authenticates and before.security.user != new.security.user:
                 found[cluster.name] = new
     return found
-
-
-def _enforces(config: Mapping[str, str]) -> bool:
-    return config.get(_AUTHORIZER) is not None and config.get(_DRY_RUN, "false") != "true"
 
 
 def _config(daemon: Daemon) -> Mapping[str, str]:

@@ -12,11 +12,7 @@ from topology.deployment.state_dir import StateDir
 from topology.ensemble.node_files import needs_first_node
 from topology.status.blocked import Peers
 from topology.status.completeness import summary
-from topology.status.document import (
-    JsonObject,
-    assemble_status,
-    unsupervised_report,
-)
+from topology.status.document import JsonObject, assemble_status, unsupervised_report
 from topology.status.growing import with_growth
 from topology.status.peers import check_peers
 from topology.status.probes import DEGRADED

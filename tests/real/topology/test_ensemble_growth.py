@@ -24,10 +24,14 @@ from kazoo.client import KazooClient
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.client.reader import read_topic
-from local_cluster.wire.errors import KafkaError
 from tests.support.heliograph_command import HeliographCommand, pids
 from tests.support.quiet_ports import quiet_ports, quiet_range
-from tests.support.replicas import IdempotentProducer, all_in_sync, eventually
+from tests.support.replicas import (
+    IdempotentProducer,
+    all_in_sync,
+    create_topic_eventually,
+    eventually,
+)
 from topology.deployment.zookeeper import EmbeddedZooKeeper
 from topology.ensemble.members import Membership, decode_membership
 from topology.ensemble.node_files import DIRECTORY, SECRET_NAME
@@ -149,14 +153,7 @@ async def tolerates_a_loss(growing: Growing) -> None:
     os.kill(pid, signal.SIGSTOP)
     try:
         async with KafkaClient(growing.bootstrap, request_timeout_ms=30_000) as client:
-
-            async def is_created() -> bool:
-                with contextlib.suppress(KafkaError):  # asked again: sessions may be moving
-                    await client.create_topics([NewTopic(name="later")])
-                    return "later" in (await client.metadata()).topics
-                return False
-
-            await eventually(is_created)
+            await create_topic_eventually(client, "later")
     finally:
         os.kill(pid, signal.SIGCONT)
 

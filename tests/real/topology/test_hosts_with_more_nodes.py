@@ -6,7 +6,6 @@ Loopback addresses stand for hosts. A producer works all the time, and nothing i
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 from collections.abc import Iterator, Sequence
@@ -17,12 +16,16 @@ import pytest
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.client.reader import read_topic
-from local_cluster.wire.errors import KafkaError
 from tests.real.topology.test_hosts import Host
 from tests.support.authority import Authority
 from tests.support.heliograph_command import pids
 from tests.support.quiet_ports import quiet_port, quiet_range
-from tests.support.replicas import IdempotentProducer, all_in_sync, eventually
+from tests.support.replicas import (
+    IdempotentProducer,
+    all_in_sync,
+    create_topic_eventually,
+    eventually,
+)
 
 pytestmark = pytest.mark.real
 
@@ -164,14 +167,7 @@ async def test_a_host_of_an_ensemble_is_replaced(spread: Spread) -> None:
             (members,) = config.glob("zookeeper.cfg.dynamic.*")
             assert f"server.2={NAMES[3]}:" in members.read_text()
         os.kill(pids(spread.hosts[0].status())["zookeeper-main.1"], signal.SIGSTOP)
-
-        async def is_created() -> bool:
-            with contextlib.suppress(KafkaError):  # asked again: sessions may be moving
-                await client.create_topics([NewTopic(name="later")])
-                return "later" in (await client.metadata()).topics
-            return False
-
-        await eventually(is_created)
+        await create_topic_eventually(client, "later")
         os.kill(pids(spread.hosts[0].status())["zookeeper-main.1"], signal.SIGCONT)
         await producer.advance(10)
         await producer.stop()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -22,12 +20,12 @@ from local_cluster.client.reader import read_topic
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.support.authority import Authority
 from tests.support.heliograph_command import HeliographCommand, pids
+from tests.support.killed_up import kill_up_after_the_first_broker
 from tests.support.posing_broker import act_as_broker
 from tests.support.quiet_ports import quiet_ports
 from tests.support.replicas import all_in_sync, eventually
 from tests.support.running_chapter import texts
 from tests.support.steady_clients import SteadyConsumer, SteadyLibrdkafka, SteadyProducer
-from topology.deployment.state_dir import StateDir
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
@@ -84,19 +82,7 @@ class Running(HeliographCommand):
     async def half_roll(self, phase: int) -> None:
         """Apply a phase, but kill `up` when the first broker has ended."""
         self.declare(phase)
-        log = StateDir(self.state_dir).log_file("supervisor")
-        seen = len(ENDED.findall(log.read_text()))
-        argv = [sys.executable, "-m", "topology", "up", str(self.file), *self.options]
-        with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
-            await eventually(lambda: len(ENDED.findall(log.read_text())) > seen)
-            first.kill()
-        assert len(ENDED.findall(log.read_text())) == seen + 1
-
-        async def all_run() -> bool:
-            found = await asyncio.to_thread(self.document, "status")
-            return all(each["state"] == "running" for each in found["daemons"])
-
-        await eventually(all_run)
+        await kill_up_after_the_first_broker(self, ENDED)
 
     def refused(self, phase: int) -> str:
         """Return why `up` refuses a phase; it changes nothing then."""

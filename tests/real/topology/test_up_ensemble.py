@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -12,10 +11,9 @@ import pytest
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
-from local_cluster.wire.errors import KafkaError
 from tests.support.heliograph_command import HeliographCommand, pids
 from tests.support.quiet_ports import quiet_ports, quiet_range
-from tests.support.replicas import all_in_sync, eventually
+from tests.support.replicas import all_in_sync, create_topic_eventually, eventually
 
 pytestmark = pytest.mark.real
 
@@ -63,13 +61,6 @@ async def test_all_of_it_runs_and_a_killed_node_is_started_again(
         repaired = command.up()
         assert repaired["state"] == "running"
         assert pids(repaired)["zookeeper-main.2"] != running["zookeeper-main.2"]
-
-        async def is_created() -> bool:
-            with contextlib.suppress(KafkaError):  # asked again: sessions may be moving
-                await client.create_topics([NewTopic(name="later")])
-                return "later" in (await client.metadata()).topics
-            return False
-
-        await eventually(is_created)
+        await create_topic_eventually(client, "later")
     command.run("down", "--purge")
     assert not command.state_dir.exists()

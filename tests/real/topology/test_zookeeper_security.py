@@ -10,8 +10,6 @@ import asyncio
 import contextlib
 import json
 import re
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -25,8 +23,9 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.client.reader import read_topic
 from tests.support.heliograph_command import HeliographCommand, pids
+from tests.support.killed_up import kill_up_after_the_first_broker
 from tests.support.quiet_ports import quiet_ports
-from tests.support.replicas import IdempotentProducer, eventually
+from tests.support.replicas import IdempotentProducer
 from topology.deployment.state_dir import StateDir
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
@@ -63,19 +62,7 @@ class Closed(HeliographCommand):
 
     async def up_twice(self) -> None:
         """Roll the brokers; kill the first `up` when the first broker has ended."""
-        log = StateDir(self.state_dir).log_file("supervisor")
-        seen = len(ENDED.findall(log.read_text()))
-        argv = [sys.executable, "-m", "topology", "up", str(self.file), *self.options]
-        with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
-            await eventually(lambda: len(ENDED.findall(log.read_text())) > seen)
-            first.kill()
-        assert len(ENDED.findall(log.read_text())) == seen + 1
-
-        async def all_run() -> bool:
-            found = await asyncio.to_thread(self.document, "status")
-            return all(each["state"] == "running" for each in found["daemons"])
-
-        await eventually(all_run)
+        await kill_up_after_the_first_broker(self, ENDED)
         planned = json.dumps(await asyncio.to_thread(self.document, "plan", str(self.file)))
         assert PASSWORD not in planned and planned.count('"restart"') == 1, planned
 

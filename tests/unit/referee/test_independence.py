@@ -31,6 +31,17 @@ def files_of(name: str) -> list[Path]:
     return [each for each in candidates if each.exists()]
 
 
+def check_imports(found: dict[Path, set[str]]) -> None:
+    """Fail if a module of `reached` imports a package that is judged."""
+    wrong = {
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path, names in found.items()
+        for name in names
+        if name.split(".")[0] in JUDGED
+    }
+    assert not wrong, "\n".join(sorted(wrong))
+
+
 def reached(start: list[Path]) -> dict[Path, set[str]]:
     """Every file of the repository that these import, themselves included, with its imports."""
     found: dict[Path, set[str]] = {}
@@ -50,13 +61,7 @@ def test_no_module_of_the_product_is_reached() -> None:
     assert ROOT / "tests" / "support" / "quiet_ports.py" in found, (
         "helpers of tests/ are walked too"
     )
-    wrong = {
-        f"{path.relative_to(ROOT)} imports {name}"
-        for path, names in found.items()
-        for name in names
-        if name.split(".")[0] in JUDGED
-    }
-    assert not wrong, "\n".join(sorted(wrong))
+    check_imports(found)
 
 
 def test_nothing_is_imported_by_name_at_run_time() -> None:
