@@ -15,9 +15,8 @@ from local_cluster.client.reader import read_topic
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.replication.throttle import FOLLOWER_REPLICAS, LEADER_REPLICAS
 from local_cluster.wire.api import ApiKey
-from local_cluster.wire.errors import ErrorCode
 from tests.support.java_process import run_java
-from tests.support.producing import produce_once
+from tests.support.producing import produce_to
 from tests.support.replicas import (
     IdempotentProducer,
     all_in_sync,
@@ -68,11 +67,9 @@ async def throttles(client: KafkaClient, node_ids: list[int]) -> dict[str, str]:
 async def fill(client: KafkaClient, partition: int) -> None:
     """Produce more than the throttle lets through during the test."""
     at = TopicPartition("t", partition)
-    leader = (await partition_of(client, "t", partition)).leader
     for index in range(BATCHES):
         records = [NewRecord(index, None, b"%d" % index + b"x" * BATCH_BYTES)]
-        answer = await produce_once(client, leader, at, encode_batch(records))
-        assert answer.error == ErrorCode.none
+        await produce_to(client, at, encode_batch(records))
 
 
 async def test_replicas_are_moved_with_a_throttle_under_load(

@@ -10,11 +10,10 @@ import pytest
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, Record, encode_batch
-from local_cluster.wire.errors import ErrorCode
 from tests.compat.test_mirror_maker_2 import cluster
 from tests.support.java_process import JavaProcess
 from tests.support.mirror_process import mirror, read_map, read_records
-from tests.support.producing import produce_once
+from tests.support.producing import produce_to
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle, pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -99,7 +98,6 @@ def contents(records: list[Record]) -> list[tuple[object, ...]]:
 
 async def write(client: KafkaClient, number: int) -> None:
     """Produce a round of records over the partitions."""
-    leaders = (await client.metadata(["t"])).topics["t"].partitions
     for index in range(PARTITIONS):
         first = number * RECORDS_PER_ROUND
         records = [
@@ -107,13 +105,7 @@ async def write(client: KafkaClient, number: int) -> None:
             for n in range(first + index, first + RECORDS_PER_ROUND, PARTITIONS)
         ]
         at = TopicPartition("t", index)
-        batch = encode_batch(records)
-        answer = await produce_once(client, leaders[index].leader, at, batch)
-        async with asyncio.timeout(WAIT_SECONDS_MAX):
-            while answer.error == ErrorCode.not_leader_or_follower:  # it was made just now
-                await asyncio.sleep(0.2)
-                answer = await produce_once(client, leaders[index].leader, at, batch)
-        assert not answer.error, answer
+        await produce_to(client, at, encode_batch(records))
 
 
 async def until_copied(client: KafkaClient, count: int, log_text: object) -> None:

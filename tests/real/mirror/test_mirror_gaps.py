@@ -18,7 +18,7 @@ from mirror_maker.rules.trouble import Policies
 from mirror_maker.settings import Limits
 from tests.support.cluster import BrokerProcess, running_broker
 from tests.support.mirror_process import MirrorProcess, mirror, read_map, read_records
-from tests.support.producing import produce_once
+from tests.support.producing import produce_to
 from topology.deployment.deployment import ClusterView, Deployment, LinkView
 from topology.mirror.gaps import read_gaps
 
@@ -42,10 +42,8 @@ async def brokers(zookeeper: str, tmp_path: Path) -> AsyncIterator[Brokers]:
 
 async def write(client: KafkaClient, *values: bytes) -> None:
     """Write one batch."""
-    leader = (await client.metadata([T0.topic])).topics[T0.topic].partitions[0].leader
     batch = encode_batch([NewRecord(1_700_000_000_000 + n, b"k", v) for n, v in enumerate(values)])
-    answer = await produce_once(client, leader, T0, batch)
-    assert not answer.error, answer
+    await produce_to(client, T0, batch)
 
 
 async def create(client: KafkaClient, name: str, **configs: str) -> None:

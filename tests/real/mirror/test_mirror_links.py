@@ -17,7 +17,7 @@ from local_cluster.records.compress import Codec
 from tests.support.cluster import BrokerProcess, running_broker
 from tests.support.kafka_from_maven import running_kafka
 from tests.support.mirror_process import MirrorProcess, check_map, mirror, read_map, read_records
-from tests.support.producing import produce_once
+from tests.support.producing import produce_to
 
 pytestmark = pytest.mark.real
 
@@ -38,11 +38,9 @@ async def brokers(zookeeper: str, tmp_path: Path) -> AsyncIterator[Brokers]:
 async def write(
     client: KafkaClient, at: TopicPartition, count: int, codec: int = 0, first: int = 0
 ) -> None:
-    leader = (await client.metadata([at.topic])).topics[at.topic].partitions[at.partition].leader
     now_ms = time.time_ns() // 1_000_000
     records = [NewRecord(now_ms, b"k%d" % n, b"v", ()) for n in range(first, first + count)]
-    answer = await produce_once(client, leader, at, encode_batch(records, codec=codec))
-    assert not answer.error, answer
+    await produce_to(client, at, encode_batch(records, codec=codec))
 
 
 async def create(client: KafkaClient, name: str, partitions: int = 1) -> None:
