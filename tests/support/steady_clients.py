@@ -12,6 +12,7 @@ from typing import Final
 
 import aiokafka
 import confluent_kafka
+from aiokafka.errors import CommitFailedError
 
 from local_cluster.client.auth.security import ClientSecurity
 from tests.support.python_clients import aiokafka_options, librdkafka_options
@@ -19,6 +20,8 @@ from tests.support.replicas import EVENTUALLY_SECONDS
 
 PAUSE_S: Final = 0.01
 """Time between two records."""
+
+RECORDS_PER_COMMIT: Final = 50
 
 
 class SteadyProducer:
@@ -132,7 +135,11 @@ class SteadyLibrdkafka:
 
 
 class SteadyConsumer:
-    """aiokafka in a group: every record of a topic, by partition and offset."""
+    """aiokafka in a group: every record of a topic, by partition and offset.
+
+    It commits by itself. The last commit of aiokafka's own, when it is closed, is tried for ever
+    if the coordinator is unknown at that moment, because a consumer that closes looks for none.
+    """
 
     def __init__(self, topic: str, group: str) -> None:
         self.values: dict[tuple[int, int], bytes] = {}
@@ -145,6 +152,7 @@ class SteadyConsumer:
             **aiokafka_options(bootstrap, security),
             group_id=self._group,
             auto_offset_reset="earliest",
+            enable_auto_commit=False,
         )
         await consumer.start()
         self._task = asyncio.create_task(self._run(consumer))
@@ -153,6 +161,9 @@ class SteadyConsumer:
         try:
             async for record in consumer:
                 self.values[record.partition, record.offset] = record.value
+                if not len(self.values) % RECORDS_PER_COMMIT:
+                    with contextlib.suppress(CommitFailedError):  # the group rebalances: it rejoins
+                        await consumer.commit()
         finally:
             await consumer.stop()
 
