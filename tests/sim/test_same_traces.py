@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from local_cluster.compilation.builds import PURE_VARIABLE
 from local_cluster.compilation.finder import install
+from tests.sim.played_seeds import played_with_log
 
-ROOT = Path(__file__).parents[2]
 LINES_MIN = 20
 """A trace of fewer lines compares nothing."""
 
@@ -36,15 +30,8 @@ def test_a_seed_has_the_same_trace_compiled_and_plain(simulation: str, seeds: st
 
 def played(simulation: str, seeds: str, *, pure: str) -> tuple[dict[str, object], list[str]]:
     """Return the result, and the log of all simulated processes."""
-    done = subprocess.run(
-        [sys.executable, "-m", simulation, "--seeds", seeds, "--verbose"],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONHASHSEED": "0", PURE_VARIABLE: pure},
-        capture_output=True,
-        text=True,
-        check=False,
+    result, log = played_with_log(
+        simulation, "--seeds", seeds, "--verbose", environment={PURE_VARIABLE: pure}
     )
-    assert done.stdout, done.stderr
-    result: dict[str, object] = json.loads(done.stdout)
     del result["cpu_seconds_per_seed"]
-    return result, done.stderr.splitlines()
+    return result, log

@@ -1,14 +1,13 @@
-"""Plays seeds of the simulated cluster, in one process or several, and adds up the results."""
+"""Plays seeds of the simulated cluster, and adds up the results."""
 
 from __future__ import annotations
 
 import collections
-import concurrent.futures
 import gc
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 from tests.sim.broker.sim_process import ProcessLoop
@@ -19,8 +18,6 @@ from tests.sim.virtual_time import run_virtually
 
 SECONDS: Final = 10.0
 """Virtual seconds of faults; healing comes on top."""
-CHUNK_SEEDS: Final = 50
-"""Seeds that one process plays before it reports."""
 
 
 class _LoggedExceptions(logging.Handler):
@@ -99,25 +96,3 @@ def play_all(seeds: range, *, stop_at_first: bool = False) -> dict[str, Any]:
         "handovers": handovers,
         "cpu_seconds": time.process_time() - began,
     }
-
-
-def play_in_chunks(seeds: range, jobs: int) -> Iterator[dict[str, Any]]:
-    """Yield the results of chunks of seeds, played in `jobs` processes."""
-    chunks = [seeds[first : first + CHUNK_SEEDS] for first in range(0, len(seeds), CHUNK_SEEDS)]
-    if jobs == 1:
-        yield from map(play_all, chunks)
-        return
-    with concurrent.futures.ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(play_all, chunks)
-
-
-def add_up(total: dict[str, Any], result: dict[str, Any]) -> None:
-    """Add the result of some seeds to a total."""
-    for name, value in result.items():
-        if name == "faults_by_name":
-            summed = collections.Counter(total.get(name, {})) + collections.Counter(value)
-            total[name] = dict(sorted(summed.items()))
-        elif isinstance(value, dict):
-            total[name] = total.get(name, {}) | value
-        else:
-            total[name] = total.get(name, 0) + value

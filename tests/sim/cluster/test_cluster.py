@@ -5,15 +5,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
+from functools import partial
 
 import pytest
 
+from tests.sim import played_seeds
 from tests.sim.cluster.broken_variants import VARIANTS
 from tests.sim.cluster.scenarios import MEMBER_SEEDS
 
@@ -27,24 +24,11 @@ SEEDS_FOR_VARIANTS = 600
 FIRST_GROUP = 12
 """The first seed that plays groups of both protocols."""
 MORE_GROUPS = 4
-ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.timeout(900)
 """A variant may take many seeds, on a busy machine."""
 
 
-def played(*arguments: str) -> dict[str, Any]:
-    """Run the command and return its result; a process of its own fixes the order of sets."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.sim.cluster", *arguments],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONHASHSEED": "0"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
+played = partial(played_seeds.played, "tests.sim.cluster")
 
 
 @pytest.mark.skipif(ONE is not None, reason="SIM_SEED names one seed")

@@ -5,15 +5,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
+from functools import partial
 
 import pytest
 
+from tests.sim import played_seeds
 from tests.sim.mirror_product.broken import VARIANTS
 from tests.sim.mirror_product.cells import DIMENSIONS, Cell, cell_of, covering, is_allowed
 from tests.sim.mirror_product.pairwise import pairs_of, product_rows
@@ -30,23 +27,10 @@ SEEDS_THAT_FOUND = {
     17216: "a former worker's finding arrives before a newer progress",
     10136: "two workers journal one loss, the shorter entry comes first",
 }
-ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.timeout(900)
 
 
-def played(*arguments: str) -> dict[str, Any]:
-    """Return the result of the command, run in its own process for a fixed order of sets."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.sim.mirror_product", *arguments],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONHASHSEED": "0"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
+played = partial(played_seeds.played, "tests.sim.mirror_product")
 
 
 @pytest.mark.skipif(ONE is not None, reason="SIM_SEED names one seed")

@@ -1,11 +1,14 @@
-"""One seed from its beginning to its end."""
+"""Seeds from their beginning to their end."""
 
 from __future__ import annotations
 
 import asyncio
+import collections
+import gc
+import time
 from dataclasses import dataclass
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from tests.sim.mirror_product.cells import Cell, cell_of
 from tests.sim.mirror_product.disturbances import Disturbances
@@ -59,3 +62,30 @@ async def run_world(world: ProductWorld, random: Random) -> tuple[Evidence, list
     for process in world.processes:
         await process.stop()
     return evidence, disturbances.happened
+
+
+def play_all(seeds: range, *, stop_at_first: bool = False) -> dict[str, Any]:
+    """Play seeds; return the result as JSON values."""
+    anomalies: dict[int, str] = {}
+    disturbances: collections.Counter[str] = collections.Counter()
+    copies = played = 0
+    began = time.process_time()
+    for seed in seeds:
+        played += 1
+        try:
+            done = play(seed)
+        except Exception as error:  # noqa: BLE001 - any end of a play is an anomaly
+            anomalies[seed] = f"{cell_of(seed)}: {type(error).__name__}: {error}"
+            if stop_at_first:
+                break
+        else:
+            copies += done.copies
+            disturbances.update(done.disturbances)
+        gc.collect()
+    return {
+        "played": played,
+        "anomalies": anomalies,
+        "copies": copies,
+        "disturbances": dict(sorted(disturbances.items())),
+        "cpu_seconds": time.process_time() - began,
+    }

@@ -1,0 +1,37 @@
+"""The command of a simulation, run in a process of its own for a fixed order of sets."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.sim.fixed_process import HASH_SEED
+
+ROOT = Path(__file__).parents[2]
+
+
+def played(module: str, *arguments: str) -> dict[str, Any]:
+    """Return what the command printed."""
+    return played_with_log(module, *arguments)[0]
+
+
+def played_with_log(
+    module: str, *arguments: str, environment: Mapping[str, str] | None = None
+) -> tuple[dict[str, Any], list[str]]:
+    """Return what the command printed, and the lines that it logged."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONHASHSEED": HASH_SEED, **(environment or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result, done.stderr.splitlines()
