@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -26,7 +25,7 @@ from mirror_maker.rules.rule_settings import (
     RecordFilter,
     Transform,
 )
-from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.cluster import BrokerProcess
 from tests.support.heliograph_command import HeliographCommand
 from tests.support.mirror_process import MirrorProcess, check_map, mirror, read_map, read_records
 from tests.support.producing import produce_to
@@ -43,15 +42,6 @@ BATCH_BYTES = 10_000
 BATCHES = 300
 """At that rate, the records of one test would take minutes."""
 Brokers = tuple[BrokerProcess, BrokerProcess]
-
-
-@pytest.fixture
-async def brokers(zookeeper: str, tmp_path: Path) -> AsyncIterator[Brokers]:
-    async with (
-        running_broker(zookeeper, tmp_path / "source", cluster="source") as source,
-        running_broker(zookeeper, tmp_path / "target", cluster="target") as target,
-    ):
-        yield source, target
 
 
 def command_for(worker: MirrorProcess, directory: Path) -> HeliographCommand:

@@ -5,7 +5,6 @@ journaled.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.api import ApiKey
 from mirror_maker.rules.trouble import Policies
 from mirror_maker.settings import Limits
-from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.cluster import BrokerProcess
 from tests.support.mirror_process import MirrorProcess, mirror, read_map, read_records
 from tests.support.producing import produce_to
 from topology.deployment.deployment import ClusterView, Deployment, LinkView
@@ -29,15 +28,6 @@ COPY = TopicPartition("a.t", 0)
 WAIT_SECONDS_MAX = 60.0
 LIMIT_BYTES = 20_000
 Brokers = tuple[BrokerProcess, BrokerProcess]
-
-
-@pytest.fixture
-async def brokers(zookeeper: str, tmp_path: Path) -> AsyncIterator[Brokers]:
-    async with (
-        running_broker(zookeeper, tmp_path / "source", cluster="source") as source,
-        running_broker(zookeeper, tmp_path / "target", cluster="target") as target,
-    ):
-        yield source, target
 
 
 async def write(client: KafkaClient, *values: bytes) -> None:

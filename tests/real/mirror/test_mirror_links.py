@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -24,15 +23,6 @@ pytestmark = pytest.mark.real
 T0 = TopicPartition("t", 0)
 COPY = TopicPartition("a.t", 0)
 Brokers = tuple[BrokerProcess, BrokerProcess]
-
-
-@pytest.fixture
-async def brokers(zookeeper: str, tmp_path: Path) -> AsyncIterator[Brokers]:
-    async with (
-        running_broker(zookeeper, tmp_path / "source", cluster="source") as source,
-        running_broker(zookeeper, tmp_path / "target", cluster="target") as target,
-    ):
-        yield source, target
 
 
 async def write(

@@ -6,7 +6,6 @@ Two workers share the link, and the command asks the one that does not copy the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from local_cluster.records.batch import NewRecord, Record, encode_batch
 from mirror_maker.formats import GapJournal, OffsetMap, gaps_topic_name
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.settings import Limits
-from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.cluster import BrokerProcess
 from tests.support.heliograph_command import HeliographCommand
 from tests.support.mirror_process import MirrorProcess, mirror, read_map, read_records
 from tests.support.producing import produce_to
@@ -34,15 +33,6 @@ AT = ("mirror", "repair", "a-b", "t", "0")
 LIMITS = Limits(epoch_quiet_ms=1_500, controls_ms=200)
 EXIT_NOT_DONE = 3
 Brokers = tuple[BrokerProcess, BrokerProcess]
-
-
-@pytest.fixture
-async def brokers(zookeeper: str, tmp_path: Path) -> AsyncIterator[Brokers]:
-    async with (
-        running_broker(zookeeper, tmp_path / "source", cluster="source") as source,
-        running_broker(zookeeper, tmp_path / "target", cluster="target") as target,
-    ):
-        yield source, target
 
 
 def command_for(worker: MirrorProcess, directory: Path) -> HeliographCommand:

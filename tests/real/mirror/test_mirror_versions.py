@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -28,7 +27,7 @@ from mirror_maker.formats.verdicts import FAULTS, verdicts_topic_name
 from mirror_maker.rules.trouble import Policies
 from mirror_maker.settings import Limits
 from tests.real.mirror.test_mirror_kill import PARTITIONS, Feed, check_maps, create, until_equal
-from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.cluster import BrokerProcess
 from tests.support.mirror_process import MirrorProcess, mirror, read_map, read_records
 from tests.support.older_mirror import OLDER_MIRROR, make_older, make_present, older_mirror
 from tests.support.producing import produce_to
@@ -39,15 +38,6 @@ T0, COPY = TopicPartition("t", 0), TopicPartition("a.t", 0)
 LIMITS = Limits(epoch_quiet_ms=1_500, controls_ms=200)
 TURNS = 6
 Brokers = tuple[BrokerProcess, BrokerProcess]
-
-
-@pytest.fixture
-async def brokers(zookeeper: str, tmp_path: Path) -> AsyncIterator[Brokers]:
-    async with (
-        running_broker(zookeeper, tmp_path / "source", cluster="source") as source,
-        running_broker(zookeeper, tmp_path / "target", cluster="target") as target,
-    ):
-        yield source, target
 
 
 @pytest.fixture
