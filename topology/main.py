@@ -50,6 +50,7 @@ from topology.rights.user_command import user_app
 from topology.rights.zookeeper_command import zookeeper_app
 from topology.spark.command import spark_app
 from topology.top.command import top
+from topology.tracing.command import trace
 from topology.upgrade.command import upgrade
 from topology.version import show_version
 from topology.why.command import why
@@ -83,7 +84,7 @@ COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     *(plan, up, status, down, upgrade),
     *(backup, restore),
     *(produce, consume),
-    *(top, why, doctor, support_bundle, log_level),
+    *(top, why, trace, doctor, support_bundle, log_level),
     *(dashboards, gaps, audit, completeness, rebalance, demo, sql),
 )
 for command in COMMANDS:

@@ -16,37 +16,55 @@ Only links that want spans import this module.
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterator
-from importlib.metadata import entry_points
+from collections.abc import Callable
 from typing import Final
 
 from opentelemetry.context import Context
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
-from opentelemetry.trace import SpanKind, Tracer
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.id_generator import IdGenerator, RandomIdGenerator
+from opentelemetry.trace import SpanKind
 
 from local_cluster.client.model import TopicPartition
 from mirror_maker.copy.replicator import Outgoing
+from mirror_maker.metrics.batch_ids import SpanIds, batch_ids
+from mirror_maker.metrics.span_exporters import open_exporters
 
 SERVICE_NAME: Final = "heliograph-mirror"
 """The default of OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES."""
-_EXPORTERS: Final = "opentelemetry_traces_exporter"
-"""The group of entry points under which exporters register."""
-_OTLP: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
-"""OTEL_EXPORTER_OTLP_PROTOCOL -> name of the exporter."""
 _NO_PARENT: Final = Context()
+
+
+class GivenIds(IdGenerator):
+    """Gives the next span the ids that were set for it; random ones otherwise."""
+
+    def __init__(self) -> None:
+        self.next: SpanIds | None = None
+        self._random = RandomIdGenerator()
+
+    def generate_trace_id(self) -> int:
+        return self._random.generate_trace_id() if self.next is None else self.next.trace_id
+
+    def generate_span_id(self) -> int:
+        return self._random.generate_span_id() if self.next is None else self.next.span_id
 
 
 class BatchSpans:
     """The spans of one link's batches."""
 
-    def __init__(self, tracer: Tracer, link: str, now_ns: Callable[[], int] = time.time_ns) -> None:
-        """`now_ns` returns wall-clock nanoseconds, as OpenTelemetry counts."""
+    def __init__(
+        self, provider: TracerProvider, link: str, now_ns: Callable[[], int] = time.time_ns
+    ) -> None:
+        """`now_ns` returns wall-clock nanoseconds, as OpenTelemetry counts.
+
+        With a provider of `open_provider`, a span has the ids of `batch_ids`.
+        """
         self.now_ns = now_ns
-        self._tracer = tracer
+        self._tracer = provider.get_tracer("mirror_maker")
+        ids = provider.id_generator
+        self._ids = ids if isinstance(ids, GivenIds) else GivenIds()
         self._link = link
 
     def acknowledged(
@@ -55,6 +73,7 @@ class BatchSpans:
         """Record the span of a batch that the target has at `base_offset`, and the map too."""
         prepared = outgoing.prepared
         first, (last, count) = prepared.segments[0][0], prepared.segments[-1]
+        self._ids.next = batch_ids(self._link, target.topic, target.partition, base_offset)
         span = self._tracer.start_span(
             f"copy {target.topic}",
             _NO_PARENT,
@@ -75,6 +94,7 @@ class BatchSpans:
             },
             start_time=prepared.fetched_ns,
         )
+        self._ids.next = None
         span.add_event("sealed", timestamp=outgoing.sealed_ns)
         span.end(self.now_ns())
 
@@ -88,26 +108,10 @@ def open_provider(worker_id: str) -> TracerProvider:
     # The environment's resource attributes win; ours are the defaults.
     ours = Resource.create({"service.name": SERVICE_NAME, "service.instance.id": worker_id})
     provider = TracerProvider(
-        resource=ours.merge(OTELResourceDetector().detect()), shutdown_on_exit=False
+        resource=ours.merge(OTELResourceDetector().detect()),
+        id_generator=GivenIds(),
+        shutdown_on_exit=False,
     )
-    for exporter in list(_exporters()):
+    for exporter in open_exporters():
         provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider
-
-
-def _exporters() -> Iterator[SpanExporter]:
-    """Yield the exporters named in OTEL_TRACES_EXPORTER, separated by commas; `otlp` by default."""
-    wanted = os.environ.get("OTEL_TRACES_EXPORTER") or "otlp"
-    for name in map(str.strip, wanted.split(",")):
-        if name == "none":
-            continue
-        if name == "otlp":
-            protocol = os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL") or "http/protobuf"
-            name = _OTLP.get(protocol, f"otlp over {protocol}")
-        found = next(iter(entry_points(group=_EXPORTERS, name=name)), None)
-        if found is None:
-            raise ValueError(
-                f"the OpenTelemetry exporter {name!r} is not installed: install "
-                "opentelemetry-exporter-otlp, or set OTEL_TRACES_EXPORTER to an installed one"
-            )
-        yield found.load()()

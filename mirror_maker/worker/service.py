@@ -317,7 +317,7 @@ class MirrorService:
 
         if self._tracing is None:
             self._tracing = open_provider(self._settings.worker_id)
-        return BatchSpans(self._tracing.get_tracer("mirror_maker"), link)
+        return BatchSpans(self._tracing, link)
 
     async def _take_part(self) -> None:
         waited_ms = 0

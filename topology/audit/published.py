@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from aggregator.maps.link_map import LinkMap, TopicIds
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.client.reader import read_topic
+from local_cluster.records.batch import Record
 from local_cluster.wire.constants import LATEST_TIMESTAMP
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats import (
@@ -43,8 +44,23 @@ class LinkState:
                 yield found
 
 
-async def read_link(link: LinkView, source: KafkaClient, target: KafkaClient) -> LinkState:
-    """Read the state of a link, and the ends of its source partitions. Raises AuditUnreadable."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What a link publishes on its target, without a look at its source."""
+
+    map: LinkMap
+    journal: GapJournal
+    verdicts: VerdictTopic
+    target_ids: TopicIds
+
+
+async def read_published(
+    link: LinkView, target: KafkaClient, on_map_record: Callable[[Record], None] | None = None
+) -> Published:
+    """Read the map, journal and verdicts of a link. Raises AuditUnreadable.
+
+    `on_map_record` gets every record of the map topic as well.
+    """
     link_map, journal, verdicts = LinkMap(), GapJournal(), VerdictTopic()
     name = ""
     try:
@@ -60,6 +76,8 @@ async def read_link(link: LinkView, source: KafkaClient, target: KafkaClient) ->
             async for record in read_topic(target, name):
                 if name == map_topic_name(link.name):
                     link_map.apply(record)
+                    if on_map_record is not None:
+                        on_map_record(record)
                 elif name == gaps_topic_name(link.name):
                     journal.replay(record.key, record.value)
                 else:
@@ -68,9 +86,15 @@ async def read_link(link: LinkView, source: KafkaClient, target: KafkaClient) ->
         place = f"{name} on {link.target}" if name else link.target
         raise AuditUnreadable(f"link {link.name}, {place}: {error}") from error
     target_ids = {name: topic.topic_id for name, topic in cluster.topics.items() if not topic.error}
+    return Published(map=link_map, journal=journal, verdicts=verdicts, target_ids=target_ids)
+
+
+async def read_link(link: LinkView, source: KafkaClient, target: KafkaClient) -> LinkState:
+    """Read the state of a link, and the ends of its source partitions. Raises AuditUnreadable."""
+    found = await read_published(link, target)
     places = [
         TopicPartition(flow.source_topic, flow.partition)
-        for flow, _, _ in link_map.current_flows(target_ids)
+        for flow, _, _ in found.map.current_flows(found.target_ids)
     ]
     try:
         listed = await source.list_offsets(dict.fromkeys(places, LATEST_TIMESTAMP))
@@ -78,9 +102,9 @@ async def read_link(link: LinkView, source: KafkaClient, target: KafkaClient) ->
         raise AuditUnreadable(f"link {link.name}, topics on {link.source}: {error}") from error
     return LinkState(
         view=link,
-        map=link_map,
-        journal=journal,
-        verdicts=verdicts,
-        target_ids=target_ids,
-        source_ends={(*at,): found.offset for at, found in listed.items() if not found.error},
+        map=found.map,
+        journal=found.journal,
+        verdicts=found.verdicts,
+        target_ids=found.target_ids,
+        source_ends={(*at,): each.offset for at, each in listed.items() if not each.error},
     )

@@ -22,9 +22,7 @@ def _traced_world(seed: int) -> tuple[MirrorWorld, InMemorySpanExporter]:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     world = MirrorWorld(seed)
     clock = VirtualClock()
-    world.spans = BatchSpans(
-        provider.get_tracer("test"), LINK, now_ns=lambda: clock.now_ms() * 1_000_000
-    )
+    world.spans = BatchSpans(provider, LINK, now_ns=lambda: clock.now_ms() * 1_000_000)
     return world, exporter
 
 

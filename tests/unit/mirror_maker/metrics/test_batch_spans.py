@@ -18,7 +18,8 @@ from local_cluster.client.model import TopicPartition
 from mirror_maker.copy.batch_selection import CopyPath
 from mirror_maker.copy.passthrough import PreparedBatch
 from mirror_maker.copy.replicator import Outgoing
-from mirror_maker.metrics.batch_spans import BatchSpans, open_provider
+from mirror_maker.metrics.batch_ids import batch_ids
+from mirror_maker.metrics.batch_spans import BatchSpans, GivenIds, open_provider
 from mirror_maker.settings import LinkSettings, MirrorSettings
 from mirror_maker.worker.service import MirrorService
 
@@ -36,9 +37,9 @@ SETTINGS = MirrorSettings(
 
 def test_a_span_has_offsets_counts_and_times_of_a_batch() -> None:
     exporter = InMemorySpanExporter()
-    provider = TracerProvider(shutdown_on_exit=False)
+    provider = TracerProvider(id_generator=GivenIds(), shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    spans = BatchSpans(provider.get_tracer("test"), "jfk-nyc", now_ns=lambda: 3_000)
+    spans = BatchSpans(provider, "jfk-nyc", now_ns=lambda: 3_000)
     prepared = PreparedBatch(
         memoryview(b"x" * 70), 5, 10, 19, ((10, 2), (14, 3)), CopyPath.HOLES, fetched_ns=1_000
     )
@@ -46,6 +47,11 @@ def test_a_span_has_offsets_counts_and_times_of_a_batch() -> None:
     spans.acknowledged(TopicPartition("t", 4), TopicPartition("jfk.t", 4), outgoing, 99)
     (span,) = exporter.get_finished_spans()
     assert (span.name, span.parent) == ("copy jfk.t", None)
+    assert span.context is not None
+    assert (span.context.trace_id, span.context.span_id) == batch_ids("jfk-nyc", "jfk.t", 4, 99)
+    spans.acknowledged(TopicPartition("t", 4), TopicPartition("jfk.t", 4), outgoing, 104)
+    other = exporter.get_finished_spans()[1].context
+    assert other is not None and other.trace_id != span.context.trace_id
     assert (span.start_time, span.end_time) == (1_000, 3_000)
     assert [(event.name, event.timestamp) for event in span.events] == [("sealed", 2_000)]
     assert dict(span.attributes or {}) == {
