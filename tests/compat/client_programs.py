@@ -13,12 +13,14 @@ HERE: Final = Path(__file__).parent
 RUN_SECONDS_MAX: Final = 120.0
 KAFKAJS: Final = "kafkajs"
 GO_CLIENTS: Final = ("franz", "sarama")
+LIST_TOPICS: Final = "--topics"
+"""Instead of a prefix: the program prints the names of the topics, and ends."""
 
 
 async def run_client(
     client: str, bootstrap: str, prefix: str, environment: Mapping[str, str] | None = None
-) -> None:
-    """Run the program of a client; a failure shows its output.
+) -> str:
+    """Run the program of a client, and return what it prints; a failure shows its output.
 
     The test is skipped where the program cannot be fetched.
     """
@@ -36,3 +38,4 @@ async def run_client(
         finished, [*command, bootstrap, prefix], directory, RUN_SECONDS_MAX, environment
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    return str(done.stdout)

@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 
 from tests.support.java_process import JavaProcess
+from tests.support.kafka_from_maven import properties_text
 from tests.support.quiet_ports import quiet_port
 
 START_SECONDS_MAX = 90.0
@@ -88,12 +89,14 @@ class ConnectWorker:
 
 
 @contextlib.asynccontextmanager
-async def running_worker(bootstrap: str, directory: Path) -> AsyncIterator[ConnectWorker]:
-    """A worker on a free port, killed at the end."""
+async def running_worker(
+    bootstrap: str, directory: Path, more: Mapping[str, str] | None = None
+) -> AsyncIterator[ConnectWorker]:
+    """A worker on a free port, killed at the end; `more` are more of its configs."""
     url = f"http://127.0.0.1:{quiet_port()}"
-    config = {**CONFIG, "bootstrap.servers": bootstrap, "listeners": url}
+    config = {**CONFIG, "bootstrap.servers": bootstrap, "listeners": url, **(more or {})}
     properties = directory / "worker.properties"
-    properties.write_text("".join(f"{name}={value}\n" for name, value in config.items()))
+    properties.write_text(properties_text(config))
     process = JavaProcess(
         "org.apache.kafka.connect.cli.ConnectDistributed",
         (str(properties),),

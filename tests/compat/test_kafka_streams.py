@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,18 +53,22 @@ async def test_every_word_is_counted_once_when_a_broker_is_lost(
 
 
 async def count_words(
-    bootstrap: str, directory: Path, strike: Callable[[], Awaitable[None]]
+    bootstrap: str,
+    directory: Path,
+    strike: Callable[[], Awaitable[None]],
+    properties: Sequence[str] = (),
 ) -> None:
     """The store has no cache: every count is written, 1, 2, 3... of each word, each once.
 
     The application is killed and started again at work; later `strike` does so to brokers.
+    `properties` is the file of its own configs, if it has one.
     """
     async with KafkaClient(bootstrap) as client:
         new = [NewTopic(name=name, partitions=PARTITIONS) for name in ("words", "counts")]
         assert set((await client.create_topics(new)).values()) == {None}
     application = JavaProcess(
         PROGRAM,
-        (bootstrap, str(directory / "state")),
+        (bootstrap, str(directory / "state"), *properties),
         directory / "application.log",
         jars=tool_jars(),
     )

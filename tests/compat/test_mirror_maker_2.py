@@ -18,7 +18,7 @@ from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.wire.api import ApiKey
 from tests.support.cluster import running_broker
 from tests.support.java_process import JavaProcess
-from tests.support.kafka_from_maven import running_kafka
+from tests.support.kafka_from_maven import properties_text, running_kafka
 from tests.support.quiet_ports import quiet_port
 
 if TYPE_CHECKING:
@@ -135,16 +135,20 @@ async def test_topics_groups_and_configs_are_mirrored(
             assert values == sorted(values), "in order"
 
 
-def mirror_maker(east: Broker, west: Broker, directory: Path) -> JavaProcess:
+def mirror_maker(
+    east: Broker, west: Broker, directory: Path, more: Mapping[str, str] | None = None
+) -> JavaProcess:
+    """Return it, not yet started; `more` are more of its configs."""
     port = quiet_port()
     config = {
         **CONFIG,
         "east.bootstrap.servers": east.bootstrap,
         "west.bootstrap.servers": west.bootstrap,
         "listeners": f"http://127.0.0.1:{port}",
+        **(more or {}),
     }
     properties = directory / "mm2.properties"
-    properties.write_text("".join(f"{name}={value}\n" for name, value in config.items()))
+    properties.write_text(properties_text(config))
     return JavaProcess(
         "org.apache.kafka.connect.mirror.MirrorMaker", (str(properties),), directory / "mm2.log"
     )

@@ -1,18 +1,13 @@
 """Outside clients on secured listeners: who gets in, who does not, and what happens in between.
 
-One broker has a listener for each of SSL, SASL_PLAINTEXT and SASL_SSL, and an authorizer. The table
-of clients and cases is in README.md.
+The broker is that of secured_broker.py. The table of clients and cases is in README.md.
 """
 
 from __future__ import annotations
 
 import asyncio
-import datetime
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 import aiokafka
@@ -25,165 +20,90 @@ from aiokafka.helpers import create_ssl_context
 
 from local_cluster.client.admin.acls import create_acls, delete_acls
 from local_cluster.client.auth.credentials import read_secret
-from local_cluster.client.auth.security import ClientSecurity, Secret
+from local_cluster.client.auth.security import ClientSecurity
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.model import NewTopic
-from local_cluster.security.authentication.listener_security import SaslSettings, TlsSettings
-from local_cluster.settings import Listener
-from local_cluster.wire.constants import Acl, AclOperation, PatternType, Permission, ResourceType
-from tests.compat.client_programs import GO_CLIENTS, KAFKAJS, run_client
-from tests.support.authority import Authority
-from tests.support.cluster import BrokerProcess, running_broker
-from tests.support.java_process import run_java
-from tests.support.kafka_from_maven import broker_jars
+from local_cluster.wire.constants import AclOperation
+from tests.compat.client_programs import GO_CLIENTS, KAFKAJS, LIST_TOPICS, run_client
+from tests.compat.secured_broker import (
+    SESSION_MS,
+    Secured,
+    committed,
+    new_topic,
+    rights,
+    running_secured,
+)
 from tests.support.python_clients import librdkafka_options
-from tests.support.quiet_ports import quiet_ports
-from topology.certificates.client_properties import java_properties, properties_text
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
 
-PASSWORD: Final = "of-everybody"
-SESSION_MS: Final = 4_000
 WAIT_SECONDS: Final = 60.0
+PROGRAMS: Final = (KAFKAJS, *GO_CLIENTS)
 REFUSED_SECONDS: Final = 4.0
 """How long a client tries that retries for ever."""
-LISTENERS: Final = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
-RULES: Final = "RULE:^CN=(.*)$/$1/"
 LOGGED: Final = {
-    "wrong password": "invalid credentials",
+    "wrong password": "failed: Authentication failed",
     "expired certificate": "certificate has expired",
     "foreign certificate": "certificate verify failed",
 }
 """What the broker's log has of each refusal."""
-
-
-class Secured:
-    """The broker, and how alice connects."""
-
-    def __init__(self, broker: BrokerProcess, authority: Authority, directory: Path) -> None:
-        self.broker = broker
-        self.directory = directory
-        self._ca_file = str(authority.ca_file)
-        (directory / "wrong").write_text("another")
-        foreign = Authority(directory / "foreign", "foreign")
-        self._certificates = {
-            None: authority.issue("alice"),
-            "expired certificate": authority.issue("late", age=datetime.timedelta(days=9)),
-            "foreign certificate": foreign.issue("alice"),
-        }
-
-    def address(self, security: ClientSecurity) -> str:
-        listeners = self.broker.settings.listeners
-        (port,) = (each.port for each in listeners if each.name == security.protocol)
-        return f"127.0.0.1:{port}"
-
-    def alice(self, protocol: str, flaw: str | None = None) -> ClientSecurity:
-        """How alice connects, or somebody with a flaw."""
-        ca_file = self._ca_file if protocol.endswith("SSL") else None
-        if protocol == "SSL":
-            made = self._certificates[flaw]
-            return ClientSecurity(
-                protocol="SSL",
-                ca_file=ca_file,
-                certificate_file=str(made.certificate_pem),
-                key_file=str(made.key_pem),
-            )
-        name = "wrong" if flaw else "password"
-        return ClientSecurity(
-            protocol=protocol,  # type: ignore[arg-type]
-            mechanism="SCRAM-SHA-512",
-            username="alice",
-            password=Secret(file=str(self.directory / name)),
-            ca_file=ca_file,
-        )
-
-
-def rights(*operations: AclOperation) -> list[Acl]:
-    named = [(ResourceType.TOPIC, "orders"), (ResourceType.GROUP, "alice")]
-    named.append((ResourceType.TRANSACTIONAL_ID, "alice"))
-    return [
-        Acl(kind, name, PatternType.PREFIXED, "User:alice", "*", operation, Permission.ALLOW)
-        for kind, name in named
-        for operation in operations
-        if kind != ResourceType.GROUP or operation == AclOperation.READ
-        if kind != ResourceType.TRANSACTIONAL_ID or operation == AclOperation.WRITE
-    ]
+SAID_BY_PROGRAMS: Final = {
+    "wrong password": "(?i)authentication failed",
+    "expired certificate": "(?i)expired",
+    "foreign certificate": "(?i)unknown (ca|certificate authority)",
+}
+"""What a program ends with."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def secured(
     zookeeper: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Secured]:
-    directory = tmp_path_factory.mktemp("secured")
-    authority = Authority(directory / "ca")
-    (directory / "password").write_text(PASSWORD)
-    tls = TlsSettings(keystore_file=str(authority.issue("broker").pem))
-    mutual = replace(
-        tls,
-        truststore_file=str(authority.ca_file),
-        client_auth="required",
-        principal_mapping_rules=RULES,
-    )
-    secret = Secret(file=str(directory / "password"))
-    sasl = SaslSettings(
-        mechanisms=("PLAIN", "SCRAM-SHA-512"), users={"admin": secret, "alice": secret}
-    )
-    listeners = [
-        Listener(
-            name=name,
-            host="127.0.0.1",
-            port=port,
-            security_protocol=name,  # type: ignore[arg-type]
-            tls=None if name == "SASL_PLAINTEXT" else mutual if name == "SSL" else tls,
-            sasl=None if name == "SSL" else sasl,
-        )
-        for name, port in zip(LISTENERS, quiet_ports(len(LISTENERS)), strict=True)
-    ]
-    config = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS;User:admin",
-        "connections.max.reauth.ms": str(SESSION_MS),
-    }
-    async with running_broker(zookeeper, directory, listeners=listeners, config=config) as broker:
-        async with KafkaClient(broker.bootstrap) as admin:
-            allowed = rights(AclOperation.READ, AclOperation.WRITE)
-            assert set((await create_acls(admin, allowed)).values()) == {None}
-        yield Secured(broker, authority, directory)
-
-
-async def new_topic(secured: Secured, name: str) -> None:
-    async with KafkaClient(secured.broker.bootstrap) as admin:
-        assert await admin.create_topics([NewTopic(name=name, partitions=1)]) == {name: None}
+    async with running_secured(zookeeper, tmp_path_factory.mktemp("secured")) as started:
+        yield started
 
 
 # -- who gets in ------------------------------------------------------------------------------
 
 
-@pytest.mark.oracle
-@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
-async def test_java_produces(secured: Secured, protocol: str) -> None:
-    broker_jars()
-    topic = f"orders-java-{protocol.lower()}"
-    await new_topic(secured, topic)
-    security = secured.alice(protocol)
-    config = secured.directory / f"{topic}.properties"
-    address = secured.address(security)
-    config.write_text(properties_text(java_properties(address, security, PASSWORD)))
-    told = await run_java(
-        "org.apache.kafka.tools.VerifiableProducer",
-        *("--bootstrap-server", address, "--topic", topic, "--max-messages", "3"),
-        *("--command-config", str(config)),
-    )
-    assert told.count("producer_send_success") == 3
-
-
-@pytest.mark.parametrize("client", [KAFKAJS, *GO_CLIENTS])
-async def test_a_client_in_another_language(secured: Secured, client: str) -> None:
-    """Everything of its program, by TLS and a password. Its user is a super user."""
-    security = secured.alice("SASL_SSL")
+def program_environment(security: ClientSecurity) -> dict[str, str]:
+    """How a program in another language connects."""
     assert security.ca_file is not None
-    user = {"KAFKA_USER": "admin", "KAFKA_PASSWORD": PASSWORD, "KAFKA_CA": security.ca_file}
-    await run_client(client, secured.address(security), f"secured-{client}", user)
+    found = {"KAFKA_CA": security.ca_file}
+    if security.certificate_file is not None:
+        assert security.key_file is not None
+        return found | {
+            "KAFKA_CERTIFICATE": security.certificate_file,
+            "KAFKA_KEY": security.key_file,
+        }
+    assert security.username is not None
+    assert security.password is not None
+    return found | {
+        "KAFKA_USER": security.username,
+        "KAFKA_PASSWORD": read_secret(security.password),
+    }
+
+
+@pytest.mark.parametrize("protocol", ["SASL_SSL", pytest.param("SSL", marks=pytest.mark.long)])
+@pytest.mark.parametrize("client", PROGRAMS)
+async def test_a_client_in_another_language(secured: Secured, client: str, protocol: str) -> None:
+    """Everything of its program. Its user is a super user."""
+    security = secured.admin(protocol)
+    prefix = f"{protocol.lower()}-{client}"
+    await run_client(client, secured.address(security), prefix, program_environment(security))
+
+
+@pytest.mark.parametrize("client", PROGRAMS)
+async def test_a_certificate_of_a_client_in_another_language(secured: Secured, client: str) -> None:
+    """Its principal is alice: it sees what she may see."""
+    await new_topic(secured, f"orders-{client}")
+    await new_topic(secured, f"hidden-{client}")
+    security = secured.alice("SSL")
+    told = await run_client(
+        client, secured.address(security), LIST_TOPICS, program_environment(security)
+    )
+    topics = told.split()
+    assert f"orders-{client}" in topics
+    assert all(each.startswith("orders") for each in topics)
 
 
 # -- who does not get in -----------------------------------------------------------------------
@@ -275,8 +195,33 @@ async def test_nobody_gets_in_without_a_proof(secured: Secured, protocol: str, f
         *(asyncio.to_thread(each, secured.address(security), security) for each in REFUSED.values())
     )
     assert all(said), "each client says so too"
+    await refusals_are_logged(secured, since, flaw, len(REFUSED))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "flaw"),
+    [
+        ("SASL_SSL", "wrong password"),
+        ("SSL", "expired certificate"),
+        ("SSL", "foreign certificate"),
+    ],
+)
+async def test_a_client_in_another_language_is_refused(
+    secured: Secured, protocol: str, flaw: str
+) -> None:
+    security = secured.alice(protocol, flaw)
+    since = len(secured.broker.log_text())
+    for client in PROGRAMS:
+        with pytest.raises(AssertionError, match=SAID_BY_PROGRAMS[flaw]):
+            await run_client(
+                client, secured.address(security), LIST_TOPICS, program_environment(security)
+            )
+    await refusals_are_logged(secured, since, flaw, len(PROGRAMS))
+
+
+async def refusals_are_logged(secured: Secured, since: int, flaw: str, count: int) -> None:
     async with asyncio.timeout(WAIT_SECONDS):
-        while secured.broker.log_text()[since:].count(LOGGED[flaw]) < len(REFUSED):
+        while secured.broker.log_text()[since:].count(LOGGED[flaw]) < count:
             await asyncio.sleep(0.05)
 
 
@@ -438,19 +383,3 @@ async def test_a_session_ends_in_mid_transaction(secured: Secured) -> None:
     await asyncio.gather(*plays)
     for topic in topics.values():
         assert await asyncio.to_thread(committed, address, security, topic) == [b"0", b"1"]
-
-
-def committed(address: str, security: ClientSecurity, topic: str) -> list[bytes | None]:
-    options = librdkafka_options(address, security)
-    consumer = confluent_kafka.Consumer(
-        {**options, "group.id": "alice-c", "isolation.level": "read_committed"}
-    )
-    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
-    found: list[bytes | None] = []
-    while len(found) < 2:
-        message = consumer.poll(WAIT_SECONDS)
-        assert message is not None and message.error() is None
-        found.append(message.value())
-    with suppress(confluent_kafka.KafkaException):
-        consumer.close()
-    return found

@@ -1,7 +1,9 @@
 // A Kafka Streams application, exactly_once_v2: counts how often each word was the value of a
 // record of "words", over a repartition topic and a RocksDB store with its changelog, and writes
 // every new count to "counts". It runs until it is killed.
-//   java -cp "$KAFKA_LIBS/*" CountWords.java BOOTSTRAP STATE_DIRECTORY
+//   java -cp "$KAFKA_LIBS/*" CountWords.java BOOTSTRAP STATE_DIRECTORY [PROPERTIES]
+// Configs of the file PROPERTIES come first.
+import java.io.FileReader;
 import java.util.Properties;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.common.serialization.Serdes;
@@ -10,7 +12,7 @@ import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThr
 import org.apache.kafka.streams.kstream.*;
 
 public class CountWords {
-    public static void main(String[] arguments) {
+    public static void main(String[] arguments) throws Exception {
         Properties config = new Properties();
         config.put(StreamsConfig.APPLICATION_ID_CONFIG, "count-words");
         config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, arguments[0]);
@@ -25,6 +27,11 @@ public class CountWords {
         config.put(StreamsConfig.consumerPrefix(ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG), 1_000);
         config.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         config.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
+        if (arguments.length > 2) {
+            try (FileReader reader = new FileReader(arguments[2])) {
+                config.load(reader);
+            }
+        }
         StreamsBuilder builder = new StreamsBuilder();
         builder.<String, String>stream("words")
             .selectKey((key, word) -> word)

@@ -1,6 +1,8 @@
 // kafkajs through everything that it can do with a broker; ends with an error at the first surprise.
 //   node client.js BOOTSTRAP TOPIC_PREFIX
-// With KAFKA_CA, KAFKA_USER and KAFKA_PASSWORD it connects by TLS, and logs in by SCRAM-SHA-512.
+// With KAFKA_CA, KAFKA_USER and KAFKA_PASSWORD it connects by TLS, and logs in by SCRAM-SHA-512; with
+// KAFKA_CERTIFICATE and KAFKA_KEY it shows a certificate. With --topics as the prefix it prints the
+// names of the topics, and ends.
 // Leaves PREFIX-CODEC with the values 0..99 in it for each codec, for others to read.
 const assert = require("node:assert");
 const fs = require("node:fs");
@@ -12,14 +14,20 @@ const { Kafka, CompressionTypes, CompressionCodecs, ConfigResourceTypes, logLeve
 
 const RECORDS = 100;
 const [bootstrap, prefix] = process.argv.slice(2);
-const { KAFKA_CA, KAFKA_USER, KAFKA_PASSWORD } = process.env;
+const { KAFKA_CA, KAFKA_CERTIFICATE, KAFKA_KEY, KAFKA_USER, KAFKA_PASSWORD } = process.env;
+const ca = KAFKA_CA && [fs.readFileSync(KAFKA_CA)];
 // By default it authenticates again before each request in the last 10 s of a session. Of a shorter
 // session that is at once, and a broker refuses it within a second of the last time.
-const security = KAFKA_CA && {
+const byPassword = KAFKA_CA && {
   reauthenticationThreshold: 1000,
-  ssl: { ca: [fs.readFileSync(KAFKA_CA)] },
+  ssl: { ca },
   sasl: { mechanism: "scram-sha-512", username: KAFKA_USER, password: KAFKA_PASSWORD },
 };
+const byCertificate = KAFKA_CERTIFICATE && {
+  retry: { retries: 1 },
+  ssl: { ca, cert: fs.readFileSync(KAFKA_CERTIFICATE), key: fs.readFileSync(KAFKA_KEY) },
+};
+const security = byCertificate || byPassword;
 const kafka = new Kafka({ clientId: "kafkajs", brokers: [bootstrap], logLevel: logLevel.ERROR, ...security });
 const numbers = Array.from({ length: RECORDS }, (_, index) => String(index));
 const messages = (values) => values.map((value) => ({ key: `key-${value % 7}`, value, headers: { n: value } }));
@@ -140,6 +148,11 @@ async function main() {
   await zstd.init();
   const admin = kafka.admin();
   await admin.connect();
+  if (prefix === "--topics") {
+    for (const topic of await admin.listTopics()) console.log(topic);
+    await admin.disconnect();
+    return;
+  }
   await codecs(admin);
   await transactions(admin);
   await administration(admin);

@@ -3,7 +3,9 @@
 //
 //	franz BOOTSTRAP TOPIC_PREFIX
 //
-// With KAFKA_CA, KAFKA_USER and KAFKA_PASSWORD it connects by TLS, and logs in by SCRAM-SHA-512.
+// With KAFKA_CA, KAFKA_USER and KAFKA_PASSWORD it connects by TLS, and logs in by SCRAM-SHA-512; with
+// KAFKA_CERTIFICATE and KAFKA_KEY it shows a certificate. With --topics as the prefix it prints the
+// names of the topics, and ends.
 // Leaves PREFIX-CODEC with the values 0..99 in it for each codec, for others to read.
 package main
 
@@ -51,8 +53,16 @@ func connecting() []kgo.Opt {
 		check(err)
 		pool := x509.NewCertPool()
 		equal(pool.AppendCertsFromPEM(text), true, file)
-		user := scram.Auth{User: os.Getenv("KAFKA_USER"), Pass: os.Getenv("KAFKA_PASSWORD")}
-		options = append(options, kgo.DialTLSConfig(&tls.Config{RootCAs: pool}), kgo.SASL(user.AsSha512Mechanism()))
+		config := &tls.Config{RootCAs: pool}
+		if certificate := os.Getenv("KAFKA_CERTIFICATE"); certificate != "" {
+			pair, err := tls.LoadX509KeyPair(certificate, os.Getenv("KAFKA_KEY"))
+			check(err)
+			config.Certificates = []tls.Certificate{pair}
+		} else {
+			user := scram.Auth{User: os.Getenv("KAFKA_USER"), Pass: os.Getenv("KAFKA_PASSWORD")}
+			options = append(options, kgo.SASL(user.AsSha512Mechanism()))
+		}
+		options = append(options, kgo.DialTLSConfig(config))
 	}
 	return options
 }
@@ -266,6 +276,14 @@ func main() {
 	check(err)
 	equal(versions.ErrorCode, 0, "ApiVersions")
 	admin := kadm.NewClient(cl)
+	if prefix == "--topics" {
+		topics, err := admin.ListTopics(ctx)
+		check(err)
+		for _, name := range topics.Names() {
+			fmt.Println(name)
+		}
+		return
+	}
 	codecs(admin)
 	groups(prefix + "-changed")
 	transactions(admin, prefix+"-zstd")

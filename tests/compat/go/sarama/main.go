@@ -4,7 +4,8 @@
 //	sarama BOOTSTRAP TOPIC_PREFIX
 //
 // With KAFKA_CA, KAFKA_USER and KAFKA_PASSWORD it connects by TLS, and logs in by PLAIN: its SCRAM
-// is left to a package of the application.
+// is left to a package of the application. With KAFKA_CERTIFICATE and KAFKA_KEY it shows a certificate.
+// With --topics as the prefix it prints the names of the topics, and ends.
 // Leaves PREFIX-CODEC with the values 0..99 in it for each codec, for others to read.
 package main
 
@@ -55,6 +56,12 @@ func config() *sarama.Config {
 		pool := x509.NewCertPool()
 		equal(pool.AppendCertsFromPEM(text), true, file)
 		made.Net.TLS.Enable, made.Net.TLS.Config = true, &tls.Config{RootCAs: pool}
+		if certificate := os.Getenv("KAFKA_CERTIFICATE"); certificate != "" {
+			pair, err := tls.LoadX509KeyPair(certificate, os.Getenv("KAFKA_KEY"))
+			check(err)
+			made.Net.TLS.Config.Certificates = []tls.Certificate{pair}
+			return made
+		}
 		made.Net.SASL.Enable, made.Net.SASL.Mechanism = true, sarama.SASLTypePlaintext
 		made.Net.SASL.User, made.Net.SASL.Password = os.Getenv("KAFKA_USER"), os.Getenv("KAFKA_PASSWORD")
 	}
@@ -211,6 +218,14 @@ func main() {
 	bootstrap, prefix = os.Args[1], os.Args[2]
 	admin, err := sarama.NewClusterAdmin([]string{bootstrap}, config())
 	check(err)
+	if prefix == "--topics" {
+		topics, err := admin.ListTopics()
+		check(err)
+		for name := range topics {
+			fmt.Println(name)
+		}
+		return
+	}
 	codecs(admin)
 	transactions(admin, prefix+"-zstd")
 	administration(admin, prefix+"-changed")
