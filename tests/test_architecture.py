@@ -118,6 +118,7 @@ IO_MODULES = {
     "aiohttp",
     "aiokafka",
     "asyncio",
+    "ctypes",
     "duckdb",
     "fcntl",
     "http",

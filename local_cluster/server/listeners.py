@@ -27,6 +27,7 @@ from local_cluster.server.accept.limits import ConnectionLimits
 from local_cluster.server.connection import ClientConnection, ConnectionSettings
 from local_cluster.server.request_dispatch import ANONYMOUS, RequestDispatcher
 from local_cluster.server.secure.credentials import Credentials
+from local_cluster.server.secure.gss_acceptor import GssAcceptor
 from local_cluster.server.secure.sasl_session import FRAME_BYTES_MAX, SaslSession, SharedSasl
 from local_cluster.server.secure.tls_connection import TlsConnection
 from local_cluster.settings import BrokerSettings, Listener
@@ -67,6 +68,11 @@ class Listeners:
             item.name: SigningKeys(item.name, item.sasl.oauth)
             for item in settings.listeners
             if item.sasl is not None and item.sasl.oauth is not None
+        }
+        self._kerberos = {
+            item.name: GssAcceptor(item.name, item.sasl.kerberos)
+            for item in settings.listeners
+            if item.sasl is not None and item.sasl.kerberos is not None
         }
         self._sockets = {item.name: bind(item.host, item.port) for item in settings.listeners}
         self.meters = RequestMeters()
@@ -163,15 +169,21 @@ class Listeners:
         services: BrokerServices,
         cold_reads: ColdReads,
     ) -> Connect:
+        kerberos = self._kerberos.get(listener.name)
         shared = SharedSasl(
             listener.name,
             sasl.mechanisms,
             Credentials(
-                sasl, services.scram_users, self._signing_keys.get(listener.name), services.clock
+                sasl,
+                services.scram_users,
+                self._signing_keys.get(listener.name),
+                services.clock,
+                kerberos,
             ),
             self._failure_delay_ms,
             self._session_ms_max,
             self.counters[listener.name],
+            None if kerberos is None else kerberos.threads,
         )
         limited = self._settings._replace(
             frame_bytes_max=min(FRAME_BYTES_MAX, self._settings.frame_bytes_max)
@@ -225,6 +237,8 @@ class Listeners:
             self._idle_sweep.cancel()
         for keys in self._signing_keys.values():
             keys.stop()
+        for kerberos in self._kerberos.values():
+            kerberos.close()
         for acceptor in self._acceptors:
             acceptor.close()
         for connection in tuple(self._connections):

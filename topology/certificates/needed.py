@@ -19,6 +19,7 @@ HTTP_NAME: Final = "heliograph"
 ZOOKEEPER_NAME: Final = "zookeeper"
 """Common names of certificates: of brokers, of HTTP ports alone, of embedded ZooKeepers."""
 TOKENS: Final[Mechanism] = "OAUTHBEARER"
+WITHOUT_PASSWORD: Final[tuple[Mechanism, ...]] = (TOKENS, "GSSAPI")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +227,7 @@ def _clients(cluster: Cluster, directory: Path, bootstrap: str) -> Iterator[Clie
 
 
 def _mechanism_of_users(used: Mechanism | None, offered: Sequence[Mechanism]) -> Mechanism | None:
-    """Return by which mechanism users with passwords log in, None if only tokens count."""
-    if used != TOKENS:
+    """Return by which mechanism users with passwords log in, None if none has a password."""
+    if used not in WITHOUT_PASSWORD:
         return used
-    return next((each for each in offered if each != TOKENS), None)
+    return next((each for each in offered if each not in WITHOUT_PASSWORD), None)

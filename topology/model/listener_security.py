@@ -11,8 +11,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from local_cluster.client.auth.security import Mechanism
+from local_cluster.security.authentication.kerberos.settings import SERVICE_NAME, KerberosSettings
+from local_cluster.security.authentication.kerberos.short_names import DEFAULT_RULE
 from local_cluster.security.authentication.listener_security import (
-    Mechanism,
     SaslSettings,
     StoreType,
     TlsSettings,
@@ -108,6 +110,26 @@ class Oauth(Entry):
         )
 
 
+class Kerberos(Entry):
+    """The keys of a listener's service, and which user a principal is."""
+
+    keytab_file: FileName
+    """Keytab of the brokers' service; a relative path starts at the directory of the topology
+    file."""
+    service_name: Annotated[str, Field(min_length=1)] = SERVICE_NAME
+    """The first part of the brokers' principals, as in Kafka's sasl.kerberos.service.name."""
+    principal_to_local_rules: Annotated[list[str], Field(min_length=1)] = [DEFAULT_RULE]
+    """Names of principals, as in Kafka's sasl.kerberos.principal.to.local.rules."""
+
+    def settings(self, directory: Path) -> KerberosSettings:
+        """Return a broker's settings. Raises ValueError for keys that do not go together."""
+        return KerberosSettings(
+            keytab_file=str(directory / self.keytab_file),
+            service_name=self.service_name,
+            principal_to_local_rules=tuple(self.principal_to_local_rules),
+        )
+
+
 class Sasl(Entry):
     """The mechanisms of a listener, and its users that need no ZooKeeper."""
 
@@ -118,6 +140,8 @@ class Sasl(Entry):
     `kafka-configs` creates."""
     oauth: Oauth | None = None
     """For OAUTHBEARER: whose tokens are taken."""
+    kerberos: Kerberos | None = None
+    """For GSSAPI: the keys of the brokers' service, and the names of principals."""
 
     def settings(self, directory: Path) -> SaslSettings:
         """Return a broker's settings. Raises ValueError for keys that do not go together."""
@@ -126,6 +150,7 @@ class Sasl(Entry):
             mechanisms=tuple(self.mechanisms),
             users=users,
             oauth=self.oauth.settings(directory) if self.oauth is not None else None,
+            kerberos=self.kerberos.settings(directory) if self.kerberos is not None else None,
         )
 
 

@@ -5,6 +5,7 @@
 - `sasl`, `session`: SASL on a connection, and its session, which is renewed before it ends.
 - `scram`: the messages of SCRAM; pure.
 - `oauth`: tokens.
+- `kerberos`: the system's GSSAPI library.
 - `zookeeper_security`: a user of ZooKeeper; pure.
 - `file_states`: whether files changed.
 """

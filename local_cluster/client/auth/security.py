@@ -19,7 +19,7 @@ __all__ = ["PLAINTEXT", "ClientSecurity", "Mechanism", "OauthLogin", "Secret", "
 _STRICT: Final = ConfigDict(extra="forbid")
 
 
-Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]
 """SASL mechanisms of clients and listeners."""
 
 
@@ -46,6 +46,10 @@ class ClientSecurity:
     """Whether the broker's certificate must name the host of the connection."""
 
     def __post_init__(self) -> None:
+        if self.mechanism == "GSSAPI":
+            raise ValueError(
+                "GSSAPI is for listeners; clients of Heliograph need another mechanism"
+            )
         if self.uses_tokens or self.oauth is not None:
             self._check_tokens()
             credential: tuple[object, ...] = (self.mechanism, self.oauth)

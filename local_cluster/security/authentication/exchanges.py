@@ -39,6 +39,11 @@ _CLIENT_FINAL: Final = re.compile(
 class AuthenticationError(Exception):
     """The client has not proved who it is."""
 
+    def __init__(self, text: str, detail: str = "") -> None:
+        """`detail` is for the broker's log, and not for the client."""
+        super().__init__(text)
+        self.detail = detail
+
 
 class Exchange(Protocol):
     """One authentication by one mechanism."""

@@ -10,13 +10,14 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
-from local_cluster.client.auth.security import Secret
+from local_cluster.client.auth.security import Mechanism, Secret
+from local_cluster.security.authentication.kerberos.settings import KerberosSettings
 from local_cluster.security.authentication.oauth.settings import OauthSettings
 from local_cluster.security.authentication.principal_rules import DEFAULT_RULES, PrincipalRules
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 OAUTHBEARER: Final = "OAUTHBEARER"
-Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+GSSAPI: Final = "GSSAPI"
 StoreType = Literal["PEM", "PKCS12"]
 TlsVersion = Literal["TLSv1.2", "TLSv1.3"]
 _STRICT = ConfigDict(extra="forbid")
@@ -71,6 +72,8 @@ class SaslSettings:
     brokers can log in to each other before any user is in ZooKeeper."""
     oauth: OauthSettings | None = None
     """For OAUTHBEARER: whose tokens are taken."""
+    kerberos: KerberosSettings | None = None
+    """For GSSAPI: the keys of the service, and which user a principal is."""
 
     def __post_init__(self) -> None:
         if not self.mechanisms:
@@ -79,6 +82,8 @@ class SaslSettings:
             raise ValueError("PLAIN needs `users`, otherwise nobody can log in")
         if (OAUTHBEARER in self.mechanisms) != (self.oauth is not None):
             raise ValueError("OAUTHBEARER needs `oauth`, and no other mechanism has use for it")
+        if (GSSAPI in self.mechanisms) != (self.kerberos is not None):
+            raise ValueError("GSSAPI needs `kerberos`, and no other mechanism has use for it")
 
 
 def uses_tls(protocol: SecurityProtocol) -> bool:

@@ -19,7 +19,11 @@ from local_cluster.client.auth.scram import HASHES
 from local_cluster.client.auth.security import Secret, SecurityError
 from local_cluster.clock import Clock
 from local_cluster.security.authentication.exchanges import Exchange, PlainExchange, ScramExchange
-from local_cluster.security.authentication.listener_security import OAUTHBEARER, SaslSettings
+from local_cluster.security.authentication.listener_security import (
+    GSSAPI,
+    OAUTHBEARER,
+    SaslSettings,
+)
 from local_cluster.security.authentication.oauth.bearer_exchange import BearerExchange
 from local_cluster.security.authentication.oauth.signing_keys import SigningKeys
 from local_cluster.security.authentication.oauth.token_rules import (
@@ -34,6 +38,7 @@ from local_cluster.security.authentication.scram_credentials import (
     credential_of,
     decoy,
 )
+from local_cluster.server.secure.gss_acceptor import GssAcceptor
 
 _PROCESS_SECRET: Final = secrets.token_bytes(32)
 """Decoys of one process stay the same, so that asking twice does not show that a user is absent."""
@@ -51,14 +56,20 @@ class Credentials:
     """The users of one listener."""
 
     def __init__(
-        self, sasl: SaslSettings, shared: ScramUsers, keys: SigningKeys | None, clock: Clock
+        self,
+        sasl: SaslSettings,
+        shared: ScramUsers,
+        keys: SigningKeys | None,
+        clock: Clock,
+        kerberos: GssAcceptor | None = None,
     ) -> None:
-        """`keys` are those of the issuer of tokens, for OAUTHBEARER."""
+        """`keys` are those of the issuer of tokens, for OAUTHBEARER; `kerberos` is for GSSAPI."""
         self._own = sasl.users
         self._shared = shared
         self._oauth = sasl.oauth
         self._keys = keys
         self._clock = clock
+        self._kerberos = kerberos
         self._derived: dict[tuple[str, str], tuple[FileState | bytes, ScramCredential]] = {}
         """By mechanism and own user: what the password was read from, and what was derived of it.
         The password itself is not kept."""
@@ -73,6 +84,9 @@ class Credentials:
             return PlainExchange(self._password)
         if mechanism == OAUTHBEARER:
             return BearerExchange(self._verify)
+        if mechanism == GSSAPI:
+            assert self._kerberos is not None
+            return self._kerberos.exchange()
         return ScramExchange(
             mechanism, secrets.token_urlsafe(24), lambda name: self._credential(mechanism, name)
         )

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +23,7 @@ from local_cluster.counters.listener import ListenerCounters
 from local_cluster.handlers.registry import Handler, Reply, find_handler
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.security.authentication.exchanges import AuthenticationError, Exchange
+from local_cluster.security.authentication.listener_security import GSSAPI
 from local_cluster.server.request_dispatch import ANONYMOUS, RequestDispatcher
 from local_cluster.server.secure.credentials import Credentials
 from local_cluster.wire.api import ApiKey
@@ -51,6 +53,8 @@ class SharedSasl(NamedTuple):
     session_ms_max: int
     """0: a session has no end."""
     counters: ListenerCounters
+    threads: Executor | None = None
+    """For the steps of GSSAPI, which may block."""
 
 
 class SaslSession:
@@ -69,6 +73,8 @@ class SaslSession:
         self._authenticated_ms = 0
         self._ends_ms: int | None = None
         self._has_failed = False
+        self._is_busy = False
+        """Whether a step is under way beside the loop."""
         self._on_authenticated: Callable[[], None] | None = None
         self._close: Callable[[str], None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
@@ -103,6 +109,8 @@ class SaslSession:
         handler = find_handler(api_key)
         if self._has_failed:
             raise PeerError("a request after a failed authentication")
+        if self._is_busy:
+            raise PeerError("a request before the response to the last message of SASL")
         if api_key == ApiKey.SASL_HANDSHAKE and self._may_begin():
             assert handler is not None
             return replace(handler, function=self._handshake)
@@ -143,30 +151,53 @@ class SaslSession:
         return reply
 
     def _authenticate(self, broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
-        assert self._exchange is not None
+        exchange, message = self._exchange, bytes(request.auth_bytes)
+        assert exchange is not None
+        if self._mechanism == GSSAPI:
+            self._is_busy = True
+            return self._authenticate_beside(context, exchange, message)
         try:
-            message = self._exchange.respond(bytes(request.auth_bytes))
-            lifetime_ms = 0
-            if self._exchange.username is not None:
-                lifetime_ms = self._succeed(
-                    context, f"User:{self._exchange.username}", self._exchange.ends_ms
-                )
+            return self._answer(context, exchange, exchange.respond(message))
         except AuthenticationError as error:
-            return self._fail(
-                context,
-                str(error),
-                {
-                    "error_code": ErrorCode.sasl_authentication_failed,
-                    "error_message": str(error),
-                    "auth_bytes": b"",
-                },
-            )
+            return self._refuse(context, error)
+
+    async def _authenticate_beside(
+        self, context: RequestContext, exchange: Exchange, message: bytes
+    ) -> dict[str, Any]:
+        """Take a step that may block, such as a look into a keytab."""
+        loop = asyncio.get_running_loop()
+        try:
+            answer = await loop.run_in_executor(self._settings.threads, exchange.respond, message)
+            return self._answer(context, exchange, answer)
+        except AuthenticationError as error:
+            response: dict[str, Any] = await self._refuse(context, error)
+            return response
+        finally:
+            self._is_busy = False
+
+    def _answer(
+        self, context: RequestContext, exchange: Exchange, message: bytes
+    ) -> dict[str, Any]:
+        lifetime_ms = 0
+        if exchange.username is not None:
+            lifetime_ms = self._succeed(context, f"User:{exchange.username}", exchange.ends_ms)
         return {
             "error_code": ErrorCode.none,
             "error_message": None,
             "auth_bytes": message,
             "session_lifetime": lifetime_ms,
         }
+
+    def _refuse(self, context: RequestContext, error: AuthenticationError) -> Awaitable[Any]:
+        return self._fail(
+            context,
+            f"{error}: {error.detail}" if error.detail else str(error),
+            {
+                "error_code": ErrorCode.sasl_authentication_failed,
+                "error_message": str(error),
+                "auth_bytes": b"",
+            },
+        )
 
     def _succeed(self, context: RequestContext, principal: str, ends_ms: int | None) -> int:
         """Begin a session; return its lifetime in ms, 0 for none. At `ends_ms` the proof ends."""

@@ -372,7 +372,7 @@ clusters:
         "t.yaml:3:61: clusters[0].config.num.partition: the name of a broker config; did you mean"
         " 'num.partitions'?",
         "t.yaml:6:47: clusters[1].security.mechanism: one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512,"
-        " OAUTHBEARER; did you mean 'SCRAM-SHA-512'?",
+        " OAUTHBEARER, GSSAPI; did you mean 'SCRAM-SHA-512'?",
     ]
 
 

@@ -120,7 +120,19 @@ def test_what_goes_together_is_taken() -> None:
             "[PLAIN]",
             "[PLAIN, SCRAM-SHA-265]",
             "8:36: clusters[0].listeners[0].sasl.mechanisms[1]: one of PLAIN, SCRAM-SHA-256,"
-            " SCRAM-SHA-512, OAUTHBEARER; did you mean 'SCRAM-SHA-256'?",
+            " SCRAM-SHA-512, OAUTHBEARER, GSSAPI; did you mean 'SCRAM-SHA-256'?",
+        ),
+        (
+            "[PLAIN]",
+            "[PLAIN, GSSAPI]",
+            "8:9: clusters[0].listeners[0].sasl: GSSAPI needs `kerberos`, and no other mechanism"
+            " has use for it",
+        ),
+        (
+            "[PLAIN]",
+            "[PLAIN, GSSAPI], kerberos: {keytab_file: k, principal_to_local_rules: ['RULE:1']}",
+            "8:9: clusters[0].listeners[0].sasl: expected DEFAULT or"
+            " RULE:[n:format](match)s/from/to/g/L, not 'RULE:1'",
         ),
         (
             "[PLAIN]",
