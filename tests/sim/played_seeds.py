@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.sim.fixed_process import HASH_SEED
+from tests.sim.fixed_process import fixed_environment
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,10 +24,12 @@ def played_with_log(
     module: str, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> tuple[dict[str, Any], list[str]]:
     """Return what the command printed, and the lines that it logged."""
+    # With what it needs the command does not have to start itself again.
+    fixed = fixed_environment(is_broken="--broken" in arguments)
     done = subprocess.run(
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
-        env=os.environ | {"PYTHONHASHSEED": HASH_SEED, **(environment or {})},
+        env=os.environ | fixed | dict(environment or {}),
         capture_output=True,
         text=True,
         check=False,
