@@ -8,6 +8,8 @@ Reading order:
     view_names  the names of views
     views      the views `global_<topic>`
     streaming  `readStream` of it
+    streamable  which views a stream can fill
+    stream_sql  SQL over them, as streams
     narrowing  what a query needs of the records: columns, and bounds from its filters
     connector  Spark's Kafka connector as a second reader
     catalogue  questions over all datacenters

@@ -10,40 +10,36 @@ Strict, fast and per-datacenter windows, and the questions of `CLOSED_QUESTIONS`
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructType, TimestampType
 
 from local_cluster.wire.errors import KafkaError
-from spark_global.catalogue.question import Question
-from spark_global.catalogue.records import LATEST_PER_KEY
-from spark_global.catalogue.windows import WINDOW_QUESTIONS
 from spark_global.kept.upkeep import Compacting, beside
 from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
 from spark_global.source.tables import RECORDS_TABLE
 from spark_global.sql import explain_error
+from spark_global.stream_sql import stream_query
+from spark_global.streamable import LATE_SECONDS, FoundView, UnknownViewError, find_view
 from spark_global.values.declaring import Decoding
 from spark_global.values.not_decodable import SchemaFileError
-from spark_global.view_names import decoded_names, question_names, view_names
 from spark_global.views import (
     Aggregate,
     decode_view,
     follow_streams,
-    global_topics,
     load_table,
     stream_records,
 )
 from spark_global.windowing.answering import OPEN_RECORDS_MAX, Asking, answer_rows, answer_schema
 from spark_global.windowing.closed_questions import CLOSED_QUESTIONS
-from spark_global.windowing.closing import Closing, WindowKind
+from spark_global.windowing.closing import Closing
 from spark_global.windowing.keeping import (
     INPUT_COLUMNS,
     Windowing,
@@ -54,23 +50,20 @@ from spark_global.windowing.keeping import (
 
 CHECKPOINT: Final = "_checkpoint"
 """Spark ignores names that begin with an underscore when it reads a table."""
-PARTITIONS: Final = ("datacenter", "hour")
+HOUR: Final = "hour"
+TIMES: Final = ("timestamp", "window_start")
+"""Columns of which the first one gives the hour of a row."""
+PARTITIONS: Final = ("datacenter", HOUR)
 """Columns by which a table is partitioned, those that the view has."""
 HOUR_FORMAT: Final = "yyyy-MM-dd-HH"
 TRIGGER_SECONDS: Final = 10.0
 """Default of the seconds between two batches; each batch writes files of its own."""
 BATCH: Final = "batch"
 """Column of tables in which the rows of a batch stand beside those of others."""
-LATE_SECONDS: Final = 600
-"""Default of the seconds that a window waits for late records."""
 _MS_PER_SECOND: Final = 1_000
 
 
 StartQuery = Callable[[SparkSession, Aggregate, "Materialization"], StreamingQuery]
-
-
-class UnknownViewError(ValueError):
-    """There is no such view, or it has no rows that are final."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +86,8 @@ class Materialization:
     """Consumer group under which lag tools see the query."""
     decoding: Decoding | None = None
     """For views `decoded_<topic>` and `rejects_<topic>`."""
+    query: str | None = None
+    """SQL over stream views, whose rows to keep; `view` is only a name for them."""
 
 
 def start_materializing(
@@ -102,10 +97,12 @@ def start_materializing(
 
     Raises KafkaError, UnknownViewError and SchemaFileError.
     """
-    found = find_view(aggregate, wanted.view, wanted.decoding)
-    frame = rows_of_view(session, aggregate, wanted, found)
     if wanted.group is not None:
         follow_streams(session, aggregate)
+    if wanted.query is not None:
+        return _start_query(session, aggregate, wanted, wanted.query)
+    found = find_view(aggregate, wanted.view, wanted.decoding)
+    frame = rows_of_view(session, aggregate, wanted, found)
     folder = wanted.path.rstrip("/")
     checkpoint = f"{folder}/{CHECKPOINT}"
     rows_of = rows_per_batch(wanted, found, checkpoint)
@@ -117,13 +114,42 @@ def start_materializing(
         of_windows = frame.writeStream.queryName(f"materialize {wanted.view}")
         of_windows = of_windows.option("checkpointLocation", checkpoint).foreachBatch(write)
         return triggered(of_windows, wanted).start()
-    frame, partitions = partitioned(frame)
+    return _start_writing(*partitioned(frame), wanted)
+
+
+def _start_query(
+    session: SparkSession, aggregate: Aggregate, wanted: Materialization, query: str
+) -> StreamingQuery:
+    rows = stream_query(
+        session,
+        aggregate,
+        query,
+        wanted.decoding,
+        late_seconds=wanted.late_seconds,
+        **_stream_options(wanted),
+    )
+    times = [name for name in TIMES if _is_time(rows, name)]
+    partitions = [name for name in PARTITIONS[:1] if name in rows.columns]
+    if times and HOUR not in rows.columns:
+        rows, partitions = partitioned(rows, times[0])
+    if set(rows.columns) <= set(partitions):
+        partitions = []  # Spark refuses rows without other columns
+    return _start_writing(rows, partitions, wanted)
+
+
+def _is_time(rows: DataFrame, name: str) -> bool:
+    return name in rows.columns and isinstance(rows.schema[name].dataType, TimestampType)
+
+
+def _start_writing(
+    rows: DataFrame, partitions: list[str], wanted: Materialization
+) -> StreamingQuery:
     writer = (
-        frame.writeStream.format("parquet")
+        rows.writeStream.format("parquet")
         .queryName(f"materialize {wanted.view}")
         .partitionBy(*partitions)
         .option("path", wanted.path)
-        .option("checkpointLocation", checkpoint)
+        .option("checkpointLocation", f"{wanted.path.rstrip('/')}/{CHECKPOINT}")
     )
     return triggered(writer, wanted).start()
 
@@ -166,10 +192,10 @@ def numbered(rows: DataFrame, batch: int) -> DataFrame:
     return rows.withColumn(BATCH, sql.lit(batch).cast("long"))
 
 
-def partitioned(frame: DataFrame) -> tuple[DataFrame, list[str]]:
+def partitioned(frame: DataFrame, time: str | None = None) -> tuple[DataFrame, list[str]]:
     """Return rows with their hour, and the columns by which a table is partitioned."""
-    time = "timestamp" if "timestamp" in frame.columns else "window_start"
-    frame = frame.withColumn("hour", sql.date_format(time, HOUR_FORMAT))
+    found = time or next(name for name in TIMES if name in frame.columns)
+    frame = frame.withColumn(HOUR, sql.date_format(found, HOUR_FORMAT))
     return frame, [name for name in PARTITIONS if name in frame.columns]
 
 
@@ -179,18 +205,6 @@ def triggered(writer: DataStreamWriter, wanted: Materialization) -> DataStreamWr
         return writer.trigger(availableNow=True)
     milliseconds = round(wanted.trigger_seconds * 1_000)
     return writer.trigger(processingTime=f"{milliseconds} milliseconds")
-
-
-class FoundView(NamedTuple):
-    """What a view is made of."""
-
-    topic: str
-    question: Question | None = None
-    is_decoded: bool = False
-    windows: WindowKind | None = None
-    """Windows that wait for datacenters; see `windowing/`."""
-    closed: str | None = None
-    """Name of a question that is asked of such windows."""
 
 
 def streaming_rows(
@@ -216,11 +230,7 @@ def rows_of_view(
 
     Raises KafkaError and SchemaFileError.
     """
-    options: dict[str, str | int] = {}
-    if wanted.records_max is not None:
-        options["max_records_per_trigger"] = wanted.records_max
-    if wanted.group is not None:
-        options["group"] = wanted.group
+    options = _stream_options(wanted)
     if found.windows is not None:
         options |= {"columns": ",".join(INPUT_COLUMNS), "carry_completeness": "true"}
     if found.closed is not None:
@@ -236,52 +246,13 @@ def rows_of_view(
     return found.question(records.withWatermark("timestamp", f"{wanted.late_seconds} seconds"))
 
 
-def find_view(aggregate: Aggregate, view: str, decoding: Decoding | None = None) -> FoundView:
-    """Find a view that a stream can fill. Raises KafkaError and UnknownViewError."""
-    topics = view_names(global_topics(aggregate))
-    found = {
-        name: FoundView(topic, question)
-        for name, (question, topic) in question_names(topics).items()
-        if question.is_streamable and topic is not None
-    }
-    found |= {
-        name: FoundView(topic, windows=WindowKind(question.name))
-        for name, (question, topic) in question_names(topics).items()
-        if question in WINDOW_QUESTIONS and topic is not None
-    }
-    found |= {
-        name: FoundView(topic, question if question.is_streamable else None, closed=question.name)
-        for name, (question, topic) in question_names(topics).items()
-        if question.name in CLOSED_QUESTIONS and topic is not None
-    }
-    decoded = decoded_names(topics, decoding)
-    found |= {name: FoundView(topic, is_decoded=True) for name, topic in decoded.items()}
-    found |= {name: FoundView(topic) for name, topic in topics.items()}
-    if view in found:
-        return found[view]
-    if view in question_names(topics):
-        raise UnknownViewError(_why_no_stream(view, *question_names(topics)[view], topics))
-    near = difflib.get_close_matches(view, [*topics, *found], n=1)
-    raise UnknownViewError(
-        f"{aggregate.name} has no view {view} that a stream can fill"
-        + (f"; did you mean {near[0]}?" if near else "")
-    )
-
-
-def _why_no_stream(
-    view: str, question: Question, topic: str | None, topics: Mapping[str, str]
-) -> str:
-    """Return why no table keeps a question, and what to use instead."""
-    if question == LATEST_PER_KEY:
-        records = next(name for name, each in topics.items() if each == topic)
-        return (
-            f"the rows of {view} change with every record, so it is kept by key: keep {records} "
-            "with --to iceberg --upsert key"
-        )
-    return (
-        f"{view} is asked of all records at once, so no stream can fill it; ask it by "
-        "`heliograph sql`"
-    )
+def _stream_options(wanted: Materialization) -> dict[str, str | int]:
+    options: dict[str, str | int] = {}
+    if wanted.records_max is not None:
+        options["max_records_per_trigger"] = wanted.records_max
+    if wanted.group is not None:
+        options["group"] = wanted.group
+    return options
 
 
 _REFUSALS: Final[tuple[type[Exception], ...]] = (

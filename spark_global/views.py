@@ -228,10 +228,11 @@ def decode_view(
     from spark_global.values.frames import samples_of
     from spark_global.values.pinning import pin_topic
 
-    return _decoded(name, records, pin_topic(decoding, topic, samples_of(samples)))
+    return decoded_view(name, records, pin_topic(decoding, topic, samples_of(samples)))
 
 
-def _decoded(name: str, records: DataFrame, pinned: PinnedTopic) -> DataFrame:
+def decoded_view(name: str, records: DataFrame, pinned: PinnedTopic) -> DataFrame:
+    """Return a view of `decoded_names` over records of a topic whose schemas are known."""
     from spark_global.values.frames import decoded_records, rejected_records
 
     decode = decoded_records if name.startswith(DECODED_PREFIX) else rejected_records
@@ -293,7 +294,7 @@ def _view(
 ) -> DataFrame:
     """Return a view; `pinned` has the schemas of views of decoded records and of rejects."""
     if name in pinned:
-        return _decoded(name, source.records(name, mentioned.decoded[name]), pinned[name])
+        return decoded_view(name, source.records(name, mentioned.decoded[name]), pinned[name])
     if name in mentioned.questions:
         return _answer(name, *mentioned.questions[name], source)
     if name in mentioned.topics:

@@ -28,7 +28,6 @@ from spark_global.materialize import (
     CHECKPOINT,
     PARTITIONS,
     Materialization,
-    find_view,
     numbered,
     partitioned,
     rows_of_view,
@@ -36,6 +35,7 @@ from spark_global.materialize import (
     triggered,
 )
 from spark_global.source.options import ReadOptions
+from spark_global.streamable import find_view
 from spark_global.streaming.positions import CheckpointError
 from spark_global.views import Aggregate, follow_streams, read_options
 

@@ -40,16 +40,13 @@ from spark_global.kept.completeness import Completeness
 from spark_global.kept.folders import FolderRefusedError
 from spark_global.kept.upkeep import Compacting, beside
 from spark_global.materialize import (
-    LATE_SECONDS,
-    FoundView,
     Materialization,
-    UnknownViewError,
-    find_view,
 )
 from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
 from spark_global.source.options import ReadOptions
 from spark_global.source.tables import RECORDS_TABLE
 from spark_global.sql import explain_error
+from spark_global.streamable import LATE_SECONDS, FoundView, UnknownViewError, find_view
 from spark_global.streaming.lag import LagHistory
 from spark_global.streaming.moving import cluster_id_of
 from spark_global.streaming.planner import Limits, StreamPlanner

@@ -23,8 +23,6 @@ from local_cluster.client.model import NewTopic, TopicMetadata
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from spark_global.materialize import (
     Materialization,
-    UnknownViewError,
-    find_view,
     streaming_rows,
     triggered,
 )
@@ -34,6 +32,7 @@ from spark_global.serving.positions import Batch, is_new
 from spark_global.serving.records import as_records
 from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
 from spark_global.sql import explain_error
+from spark_global.streamable import UnknownViewError, find_view
 from spark_global.views import Aggregate, follow_streams
 
 LANES: Final = 4

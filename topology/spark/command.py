@@ -38,14 +38,17 @@ from topology.spark.options import (
     OnceOption,
     OpenRecordsMaxOption,
     RecordsMaxOption,
+    SqlOption,
     TableOption,
     TombstoneOption,
     TriggerOption,
+    UpsertBy,
     UpsertOption,
 )
 
 if TYPE_CHECKING:
     from spark_global.addresses import ClusterAddress
+    from spark_global.iceberg.upserts.keys import Upsert
 
 spark_app = typer.Typer(help="Global views as tables that others read.", no_args_is_help=True)
 spark_app.command()(compact)
@@ -66,6 +69,7 @@ def materialize(
     ],
     deployment: Which = None,
     to: Annotated[Format, typer.Option("--to", help="Format of the table.")] = Format.parquet,
+    query: SqlOption = None,
     table: TableOption = None,
     checkpoint: CheckpointOption = None,
     upsert: UpsertOption = None,
@@ -89,7 +93,7 @@ def materialize(
     Parquet: rows in PATH/datacenter=D/hour=YYYY-MM-DD-HH, the checkpoint in PATH/_checkpoint.
     Delta: the same, with one commit per batch. Iceberg: one table; questions have a checkpoint.
     """
-    named = _iceberg_name(to, table, checkpoint=checkpoint, upsert=upsert)
+    named = _iceberg_name(to, query, table, checkpoint=checkpoint, upsert=upsert)
     settings, declared = spark_conf(conf), read_decoding(decoding)
     running, cluster = running_aggregate(deployment, aggregate, state_dir)
     names = named or (cluster, view)
@@ -97,7 +101,6 @@ def materialize(
     from spark_global.materialize import Materialization, run_materializing
     from topology.deployment.aggregate_view import aggregate_view
 
-    view_of = aggregate_view(running, cluster)
     wanted = Materialization(
         view=view,
         path=path,
@@ -108,20 +111,26 @@ def materialize(
         open_records_max=open_records_max,
         group=group,
         decoding=declared,
+        query=query,
     )
-    compacting = compacting_of(to, path, names, 0 if upsert else compact_minutes)
-    how: dict[str, Any] = {"master": master, "conf": settings, "compacting": compacting}
+    how: dict[str, Any] = {"master": master, "conf": settings}
+    how["compacting"] = compacting_of(to, path, names, 0 if upsert else compact_minutes)
     if to is Format.iceberg:
         from spark_global.iceberg.keeping import kept_as, run_keeping
-        from spark_global.iceberg.upserts import keys
 
-        latest = None if upsert is None else keys.Upsert(keys.UpsertBy(upsert), buckets)
-        kept = kept_as(wanted, names, latest, tombstone_hours, checkpoint)
-        problem = run_keeping(view_of, kept, **how)
+        kept = kept_as(wanted, names, _latest_of(upsert, buckets), tombstone_hours, checkpoint)
+        problem = run_keeping(aggregate_view(running, cluster), kept, **how)
     else:
-        problem = run_materializing(view_of, wanted, **how, **_how_to_start(to))
+        how |= _how_to_start(to)
+        problem = run_materializing(aggregate_view(running, cluster), wanted, **how)
     if problem is not None:
         fail(problem)
+
+
+def _latest_of(upsert: UpsertBy | None, buckets: int) -> Upsert | None:
+    from spark_global.iceberg.upserts import keys
+
+    return None if upsert is None else keys.Upsert(keys.UpsertBy(upsert), buckets)
 
 
 def _how_to_start(to: Format) -> dict[str, Any]:
@@ -133,8 +142,12 @@ def _how_to_start(to: Format) -> dict[str, Any]:
     return {"start": start_keeping, "refusals": REFUSALS}
 
 
-def _iceberg_name(to: Format, table: str | None, **options: object) -> tuple[str, ...] | None:
-    """Return the parts of --table; end the command if an option of Iceberg tables does not fit."""
+def _iceberg_name(
+    to: Format, query: str | None, table: str | None, **options: object
+) -> tuple[str, ...] | None:
+    """Return the parts of --table; end the command if an option does not fit the format."""
+    if query is not None and to is not Format.parquet:
+        fail(f"--sql is for --to {Format.parquet}", code=EXIT_USAGE)
     for name, given in {"table": table, **options}.items():
         if given is not None and to is not Format.iceberg:
             fail(f"--{name} is for --to {Format.iceberg}", code=EXIT_USAGE)

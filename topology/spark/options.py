@@ -51,6 +51,15 @@ CheckpointOption = Annotated[
     ),
 ]
 
+SqlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--sql",
+        metavar="QUERY",
+        help="Parquet: keep the rows of SQL over stream_<view>; VIEW is a name for them.",
+    ),
+]
+
 TriggerOption = Annotated[
     float, typer.Option("--trigger", min=0, help="Seconds between two batches.")
 ]

@@ -34,7 +34,6 @@ from spark_global.kept.completeness import CompleteOfQuery
 from spark_global.kept.folders import FolderRefusedError, table_folder
 from spark_global.materialize import (
     BATCH,
-    FoundView,
     Materialization,
     numbered,
     rows_of_view,
@@ -42,6 +41,7 @@ from spark_global.materialize import (
     schema_per_batch,
     triggered,
 )
+from spark_global.streamable import FoundView
 from spark_global.streaming.moving import cluster_id_of
 from spark_global.views import Aggregate, follow_streams, read_options
 

@@ -31,7 +31,7 @@ from spark_global.iceberg.staging import TableRefusedError
 from spark_global.iceberg.table_state import TableState
 from spark_global.iceberg.upserts.keys import Upsert, UpsertBy
 from spark_global.kept.said import Through
-from spark_global.materialize import UnknownViewError
+from spark_global.streamable import UnknownViewError
 from spark_global.streaming.checkpoint import read_positions
 from spark_global.streaming.moving import move_checkpoint
 from spark_global.streaming.positions import StreamPositions

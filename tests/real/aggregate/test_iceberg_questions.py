@@ -23,7 +23,7 @@ from spark_global.iceberg.querying import run_duckdb
 from spark_global.iceberg.upserts.keys import Upsert, UpsertBy
 from spark_global.kept.batches import BatchRefusedError
 from spark_global.kept.said import Through
-from spark_global.materialize import UnknownViewError
+from spark_global.streamable import UnknownViewError
 from tests.support.aggregated import SHIFT, Aggregated
 from tests.support.cluster import running_broker
 from tests.support.iceberg_job import SOURCES, aggregate_of, kept_table

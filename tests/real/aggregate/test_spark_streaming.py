@@ -20,7 +20,8 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from spark_global.addresses import ClusterAddress
 from spark_global.links import MirrorLink
-from spark_global.materialize import Materialization, UnknownViewError, start_materializing
+from spark_global.materialize import Materialization, start_materializing
+from spark_global.streamable import UnknownViewError
 from spark_global.streaming.moving import move_checkpoint
 from spark_global.values.declaring import Decoding, PartDecoding, TopicDecoding
 from spark_global.views import (

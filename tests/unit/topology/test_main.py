@@ -17,11 +17,12 @@ from spark_global.iceberg.moving import WAIT_SECONDS
 from spark_global.iceberg.upserts.keys import BUCKETS, TOMBSTONE_HOURS
 from spark_global.kept.small_files import GROUP_FILES_MIN, SMALL_BYTES
 from spark_global.kept.upkeep import EVERY_MINUTES
-from spark_global.materialize import LATE_SECONDS, TRIGGER_SECONDS
+from spark_global.materialize import TRIGGER_SECONDS
 from spark_global.prompt import IDLE_SECONDS
 from spark_global.serving.serving import LANES, RECORDS_MAX
 from spark_global.session import LOCAL_MASTER
 from spark_global.sql import LIMIT_DEFAULT
+from spark_global.streamable import LATE_SECONDS
 from spark_global.windowing.answering import OPEN_RECORDS_MAX
 from topology import version
 from topology.cli.data_commands import sql
@@ -317,6 +318,7 @@ def test_iceberg_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         ("spark", "materialize", "global_a", "a", "--table", "x.y"),
         ("spark", "materialize", "global_a", "a", "--to", "iceberg", "--table", "no-namespace"),
         ("spark", "materialize", "global_a", "a", "--upsert", "key"),
+        ("spark", "materialize", "a", "a", "--to", "iceberg", "--sql", "SELECT 1"),
         ("spark", "materialize", "global_a", "a", "--to", "delta", "--checkpoint", "c"),
         ("spark", "move-table", "a", "--to", "b", "--table", "no-namespace"),
         ("spark", "compact", "a", "--table", "no-namespace"),
