@@ -18,5 +18,6 @@ Reading order:
     session    the Spark session and its settings
     shipping   the archive of this package for executors
     sql        `heliograph sql`, with prompt, progress and printing
+    without_pandas  spares a command the import of pandas
     materialize  `heliograph spark materialize`
 """

@@ -21,7 +21,7 @@ from spark_global.delta.file_writing import FileTarget, write_batch
 from spark_global.delta.table_writer import DeltaWriter, TableRefusedError, check_table
 from spark_global.kept.batches import BatchRefusedError
 from spark_global.kept.checkpoint import planned_batch, query_id_of
-from spark_global.kept.completeness import CompleteOfQuery
+from spark_global.kept.completeness import BatchesOfQuery
 from spark_global.kept.folders import FolderRefusedError, table_folder
 from spark_global.kept.said import KIND, said_of_batch, with_news
 from spark_global.materialize import (
@@ -38,6 +38,8 @@ from spark_global.source.options import ReadOptions
 from spark_global.streamable import find_view
 from spark_global.streaming.positions import CheckpointError
 from spark_global.views import Aggregate, follow_streams, read_options
+
+_OFFSET: Final = "offset"
 
 REFUSALS: Final = (
     BatchRefusedError,
@@ -110,7 +112,7 @@ class _Keeper:
     def __init__(self, writer: DeltaWriter, target: FileTarget, options: ReadOptions) -> None:
         self._writer = writer
         self._target = target
-        self._times = CompleteOfQuery(options)
+        self._batches = BatchesOfQuery(options)
         self._complete = writer.complete()
 
     def keep(self, rows: DataFrame, number: int) -> None:
@@ -119,9 +121,12 @@ class _Keeper:
             # A question with state must have run all the same, for the batch after it.
             rows.write.format("noop").mode("overwrite").save()
             return
-        complete = with_news(self._complete, self._times.at(batch.end))
+        complete = with_news(self._complete, self._batches.complete_at(batch.end))
         written = write_batch(rows, self._target)
-        said = said_of_batch(batch.start, batch.end, written.ranges, complete)
+        ranges = written.ranges
+        if _OFFSET not in rows.columns:  # rows of a question
+            ranges = self._batches.read_between(batch.start, batch.end)
+        said = said_of_batch(batch.start, batch.end, ranges, complete)
         self._writer.commit(batch, written.files, self._target.time, {KIND: "batch", **said})
         self._complete = complete
 

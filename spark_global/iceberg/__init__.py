@@ -17,6 +17,7 @@ Reading order:
     moving        `heliograph spark move-table`: the table follows another aggregate
     compacting    rewrites small files beside a running writer
     maintaining   `heliograph spark compact`: also old snapshots and files
-    catalogues    opens a catalogue
+    listing       the tables of a catalogue, for readers
+    catalogues    opens a catalogue, also for writers
     querying      `heliograph sql --engine duckdb`
 """

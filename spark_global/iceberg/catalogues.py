@@ -7,16 +7,19 @@ secret.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import RESTError
 from sqlalchemy.exc import SQLAlchemyError
 
-NAME: Final = "heliograph"
-"""The catalogue's name in pyiceberg's configuration, and in the rows of SQLite."""
-SQLITE_FILE: Final = "catalogue.db"
+from spark_global.iceberg.listing import (
+    NAME,
+    SQLITE_FILE,
+    catalogue_file,
+    catalogue_folder,
+    is_server,
+)
 
 UNREACHABLE: Final = (RESTError, SQLAlchemyError, OSError)
 """What a catalogue raises that does not answer, or not in time. The outcome is unknown."""
@@ -24,13 +27,13 @@ UNREACHABLE: Final = (RESTError, SQLAlchemyError, OSError)
 
 def open_catalogue(text: str, *, create: bool = False) -> Catalog:
     """Open a catalogue. Raises `UNREACHABLE`, also if there is none and `create` is false."""
-    if text.startswith(("http://", "https://")):
+    if is_server(text):
         return load_catalog(NAME, type="rest", uri=text)
-    directory = Path(text.removeprefix("file://")).absolute()
+    directory = catalogue_folder(text)
     if create:
         directory.mkdir(parents=True, exist_ok=True)
-    elif not (directory / SQLITE_FILE).exists():
-        raise FileNotFoundError(f"{directory} has no {SQLITE_FILE}, so it is no catalogue")
+    else:
+        catalogue_file(text)
     return load_catalog(
         NAME,
         type="sql",

@@ -16,13 +16,11 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
-from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.io.pyarrow import PyArrowFileIO, schema_to_pyarrow
 from pyiceberg.table import FileScanTask, Table
 
-from spark_global.iceberg.catalogues import UNREACHABLE, open_catalogue
 from spark_global.iceberg.layout import PARTITIONS
+from spark_global.iceberg.listing import UNREADABLE, Tables, open_tables
 from spark_global.iceberg.table_state import TableState, TableStateError
 from spark_global.kept.said import describe_complete
 from spark_global.printing import Printed, print_problem, print_rows
@@ -45,8 +43,8 @@ class Answer:
 def run_duckdb(query: str, *, catalogue: str, output: str, limit: int) -> int:
     """Run a query on the tables of a catalogue and print its rows; return the exit code."""
     try:
-        answer = ask(open_catalogue(catalogue), query, limit)
-    except (duckdb.Error, NoSuchTableError, *UNREACHABLE) as error:
+        answer = ask(open_tables(catalogue), query, limit)
+    except (duckdb.Error, *UNREADABLE) as error:
         print_problem(f"sql on {catalogue}: {error}")
         return 1
     notes = [
@@ -68,26 +66,25 @@ def run_duckdb(query: str, *, catalogue: str, output: str, limit: int) -> int:
     return 0
 
 
-def ask(catalogue: Catalog, query: str, limit: int) -> Answer:
-    """Return the first rows of a query. Raises duckdb.Error and `UNREACHABLE`."""
+def ask(tables: Tables, query: str, limit: int) -> Answer:
+    """Return the first rows of a query. Raises duckdb.Error and `UNREADABLE`."""
     words = {word.lower() for word in re.findall(r"\w+", query)}
     states: dict[str, TableState] = {}
     seen: set[str] = set()
     with duckdb.connect() as engine:
         engine.execute("SET TimeZone = 'UTC'")
-        for namespace in catalogue.list_namespaces():
-            for identifier in catalogue.list_tables(namespace):
-                name = identifier[-1]
-                if name.lower() not in words:
-                    continue
-                if name in seen:
-                    raise duckdb.CatalogException(f"{name} is in several namespaces")
-                seen.add(name)
-                table = catalogue.load_table(identifier)
-                engine.register(name, as_dataset(table))
-                state = _state(table)
-                if state is not None:
-                    states[name] = state
+        for identifier in tables.names():
+            name = identifier[-1]
+            if name.lower() not in words:
+                continue
+            if name in seen:
+                raise duckdb.CatalogException(f"{name} is in several namespaces")
+            seen.add(name)
+            table = tables.load(identifier)
+            engine.register(name, as_dataset(table))
+            state = _state(table)
+            if state is not None:
+                states[name] = state
         found = _relation(engine, query)
         if found is None:
             return Answer([], [], states)

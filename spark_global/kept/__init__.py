@@ -5,6 +5,7 @@ Reading order:
     said          what the commits of a table say about their records (pure)
     sightings     until when the table is complete, per datacenter (pure)
     completeness  polls what `sightings` needs, beside the planner of a job
+    origins       which source offsets a batch of a query has read (pure)
     batches       whether a batch of a query may be committed (pure)
     checkpoint    what the query's checkpoint says about a batch
     open_files    the open Parquet files of a task

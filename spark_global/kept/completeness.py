@@ -1,4 +1,7 @@
-"""Polls until when the datacenters of a table are complete. Shell over `sightings.py`."""
+"""Polls until when the datacenters of a table are complete, and what a batch has read.
+
+Shell over `sightings.py` and `origins.py`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from typing import Final
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import KafkaError
 from spark_global.cut.statements import StatementReader, Statements
-from spark_global.kept.said import Through
+from spark_global.kept.origins import read_offsets
+from spark_global.kept.said import SourceRange, Through
 from spark_global.kept.sightings import Sighting, Sightings, sightings_of
 from spark_global.source.options import ReadOptions
 from spark_global.streaming.planner import StreamPlanner
@@ -67,16 +71,19 @@ class Completeness:
         return self._sightings.reached(positions)
 
 
-class CompleteOfQuery:
-    """Until when a table is complete after the batches of a query. One call at a time."""
+class BatchesOfQuery:
+    """What the batches of a query have read, and until when a table is complete after them.
+
+    One call at a time.
+    """
 
     def __init__(self, options: ReadOptions) -> None:
         """`options` are those of the query's stream."""
         self._runner = asyncio.Runner()
-        planner = StreamPlanner(options)
-        self._completeness = Completeness(planner, StatementReader(options.maps))
+        self._planner = StreamPlanner(options)
+        self._completeness = Completeness(self._planner, StatementReader(options.maps))
 
-    def at(self, positions: StreamPositions) -> Mapping[str, Through]:
+    def complete_at(self, positions: StreamPositions) -> Mapping[str, Through]:
         """Return the newest statement about each datacenter that holds at the end of a batch.
 
         Statements that were read before count if the aggregate does not answer.
@@ -84,3 +91,8 @@ class CompleteOfQuery:
         with contextlib.suppress(KafkaError):
             self._runner.run(self._completeness.look())
         return self._completeness.reached(positions)
+
+    def read_between(self, start: StreamPositions, end: StreamPositions) -> list[SourceRange]:
+        """Return the source offsets of a batch. Raises KafkaError and CheckpointError."""
+        splits = self._runner.run(self._planner.splits(start, end))
+        return list(read_offsets(one for split in splits for one in split.ranges))

@@ -218,6 +218,9 @@ def _ask_duckdb(
         if given is not None:
             fail(f"{name} is for --engine spark", code=EXIT_USAGE)
     require_extra("duckdb")
+    from spark_global.without_pandas import without_pandas
+
+    without_pandas()
     from spark_global.iceberg.querying import run_duckdb
 
     return run_duckdb(query, catalogue=catalogue, output=output.value, limit=limit)

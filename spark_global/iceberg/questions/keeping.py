@@ -30,7 +30,7 @@ from spark_global.iceberg.staging import Batch
 from spark_global.iceberg.table_state import QueryState
 from spark_global.iceberg.table_writer import TableWriter, check_table
 from spark_global.kept.checkpoint import planned_batch, query_id_of
-from spark_global.kept.completeness import CompleteOfQuery
+from spark_global.kept.completeness import BatchesOfQuery
 from spark_global.kept.folders import FolderRefusedError, table_folder
 from spark_global.materialize import (
     BATCH,
@@ -91,7 +91,7 @@ def start_keeping(
         follow_streams(session, aggregate)
     files = FileTarget.of(writer.table, options.fetch_bytes_max, columns, time=TIME)
     query_id: Future[str] = Future()
-    keeper = _Keeper(writer, files, answer, checkpoint, query_id, CompleteOfQuery(options))
+    keeper = _Keeper(writer, files, answer, checkpoint, query_id, BatchesOfQuery(options))
     stream = (
         frame.writeStream.queryName(f"materialize {wanted.view}")
         .option("checkpointLocation", str(checkpoint))
@@ -112,14 +112,14 @@ class _Keeper:
         answer: Callable[[DataFrame, int], DataFrame] | None,
         checkpoint: Path,
         query_id: Future[str],
-        times: CompleteOfQuery,
+        batches: BatchesOfQuery,
     ) -> None:
         self._writer = writer
         self._files = files
         self._answer = answer
         self._checkpoint = checkpoint
         self._query_id = query_id
-        self._times = times
+        self._batches = batches
 
     def keep(self, records: DataFrame, number: int) -> None:
         planned = planned_batch(self._checkpoint, number)
@@ -134,8 +134,9 @@ class _Keeper:
         if self._answer is not None:
             rows = numbered(self._answer(records, number), number)
         paths = write_batch(rows, self._files)
-        complete = self._times.at(planned.end)
-        self._writer.commit(replace(batch, paths=paths, complete=complete))
+        complete = self._batches.complete_at(planned.end)
+        ranges = self._batches.read_between(planned.start, planned.end)
+        self._writer.commit(replace(batch, paths=paths, ranges=ranges, complete=complete))
 
 
 def _check_checkpoint(

@@ -222,6 +222,14 @@ def test_windows_that_wait_for_datacenters(
     copy("jfk", range(5, 7), through=700)
     keep(spark, nyc, wanted)
     assert rows() == [(0.0, 2, ["JFK"], True), *both]
+    # The commits say what the rows do not: which records of the sources were read for them.
+    read = [
+        (each["first"], each["end"])
+        for commit in DeltaTable(str(path)).history()
+        for each in json.loads(commit.get("heliograph.source-offsets", "[]"))
+        if each["datacenter"] == "JFK"
+    ]
+    assert sorted(read) == [(SHIFT + a, SHIFT + b) for a, b in ((0, 4), (4, 7), (7, 9))]
     numbers = DeltaTable(str(path)).to_pyarrow_table(columns=["batch"])["batch"].to_pylist()
     assert len(set(numbers)) == 2
 

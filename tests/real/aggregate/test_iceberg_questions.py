@@ -16,17 +16,20 @@ from pyiceberg.table import Table
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_global.iceberg.catalogues import SQLITE_FILE, open_catalogue
+from spark_global.iceberg.catalogues import open_catalogue
 from spark_global.iceberg.compacting import compact_table
 from spark_global.iceberg.keeping import KeptTable, keep_table
+from spark_global.iceberg.listing import SQLITE_FILE
 from spark_global.iceberg.querying import run_duckdb
 from spark_global.iceberg.upserts.keys import Upsert, UpsertBy
 from spark_global.kept.batches import BatchRefusedError
+from spark_global.kept.folders import FolderRefusedError
 from spark_global.kept.said import Through
 from spark_global.streamable import UnknownViewError
 from tests.support.aggregated import SHIFT, Aggregated
 from tests.support.cluster import running_broker
 from tests.support.iceberg_job import SOURCES, aggregate_of, kept_table
+from tests.support.rest_catalogue import RestCatalogue
 
 pytestmark = pytest.mark.real
 
@@ -45,13 +48,25 @@ def nyc(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ag
 class Kept:
     """The tables of one topic in one catalogue."""
 
-    def __init__(self, spark: SparkSession, nyc: Aggregated, topic: str, place: Path) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        nyc: Aggregated,
+        topic: str,
+        place: Path,
+        rest: RestCatalogue | None = None,
+    ) -> None:
         self.place = place
+        self._catalogue = str(place) if rest is None else rest.uri
+        self._rest = rest
         self._spark, self._nyc, self._topic = spark, nyc, topic
         self._copied = dict.fromkeys(SOURCES, 0)
 
     def wanted(self, question: str) -> KeptTable:
-        return kept_table(f"{self._topic}_{question}", str(self.place), 100, once=True)
+        name = f"{self._topic}_{question}"
+        found = kept_table(name, self._catalogue, 100, once=True)
+        own = None if self._rest is None else str(self.place / "checkpoints" / name)
+        return replace(found, checkpoint=own)
 
     def keep(self, question: str) -> dict[str, Through]:
         found = keep_table(self._spark, aggregate_of(self._nyc.bootstrap), self.wanted(question))
@@ -67,14 +82,16 @@ class Kept:
         nyc.run(nyc.state_complete(source, self._topic, position, through * 1_000))
 
     def table(self, question: str) -> Table:
-        return open_catalogue(str(self.place)).load_table(self.wanted(question).identifier)
+        return open_catalogue(self._catalogue).load_table(self.wanted(question).identifier)
 
     def rows(self, question: str) -> list[dict[str, Any]]:
         found = self.table(question).scan().to_arrow().to_pylist()
         return sorted(found, key=itemgetter("window_start", "batch"))
 
     def checkpoint(self, question: str) -> Path:
-        return self.place / "_checkpoints" / ".".join(self.wanted(question).identifier)
+        wanted = self.wanted(question)
+        own = self.place / "_checkpoints" / ".".join(wanted.identifier)
+        return own if wanted.checkpoint is None else Path(wanted.checkpoint)
 
     def run_again(self, question: str) -> Path:
         """Leave what a kill leaves before Spark's commit of the last batch; return its state."""
@@ -144,6 +161,13 @@ def test_windows_that_wait_for_datacenters(
     assert [span for each in spans for span in each.get("jfk.s", {}).values()] == [
         *([0, 4], [4, 7], [7, 9]),
     ]
+    read = [
+        (each["first"], each["end"], each["records"])
+        for one in said
+        for each in json.loads(one["heliograph.source-offsets"])
+        if each["datacenter"] == "JFK"
+    ]
+    assert read == [(SHIFT + a, SHIFT + b, b - a) for a, b in ((0, 4), (4, 7), (7, 9))]
     assert said[-1]["heliograph.kind"] == "batch" and said[-1]["heliograph.batch"].isdigit()
     assert '"JFK":{"through":"1970-01-01T00:21:40.000Z"' in said[-1]["heliograph.complete-through"]
     compacted = compact_table(
@@ -193,11 +217,32 @@ def test_windows_that_wait_for_datacenters(
     assert len(rows()) == 3
 
 
-def test_questions(spark: SparkSession, nyc: Aggregated, tmp_path: Path) -> None:
-    kept = Kept(spark, nyc, "q", tmp_path / "tables")
+@pytest.fixture
+def rest(tmp_path: Path) -> Iterator[RestCatalogue]:
+    server = RestCatalogue(tmp_path / "tables")
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def test_questions(
+    spark: SparkSession,
+    nyc: Aggregated,
+    rest: RestCatalogue,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In a REST catalogue, which has no folder for checkpoints."""
+    kept = Kept(spark, nyc, "q", tmp_path / "tables", rest)
     for source in SOURCES:
         nyc.run(nyc.create(f"{source}.q"))
         kept.copy(source, range(10), through=700)
+    with pytest.raises(FolderRefusedError, match="give --checkpoint"):
+        keep_table(
+            spark, aggregate_of(nyc.bootstrap), replace(kept.wanted("conflicts"), checkpoint=None)
+        )
     for question in ("top_keys", "conflicts"):
         kept.keep(question)
     top = {(row["key"], row["records"]) for row in kept.rows("top_keys")}
@@ -215,6 +260,18 @@ def test_questions(spark: SparkSession, nyc: Aggregated, tmp_path: Path) -> None
     found = kept.table("windows").scan().to_arrow().to_pylist()
     assert {(row["datacenter"], row["records"]) for row in found} == {("EWR", 10), ("JFK", 10)}
     assert len(found) == 2
+    # The rows do not say which records they are of; the snapshots do, also those of no rows.
+    spans = [
+        (each["datacenter"], each["first"], each["end"])
+        for snapshot in kept.table("windows").snapshots()
+        if snapshot.summary is not None
+        for each in json.loads(snapshot.summary["heliograph.source-offsets"] or "[]")
+    ]
+    ends = ((SHIFT, SHIFT + 10), (SHIFT + 10, SHIFT + 11))
+    assert sorted(spans) == [(name, *each) for name in ("EWR", "JFK") for each in ends]
+    query = "SELECT count(*) FROM global_q_windows"
+    assert run_duckdb(query, catalogue=rest.uri, output="json", limit=10) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == [[2]]
 
     with pytest.raises(UnknownViewError, match="keep global_q with --to iceberg --upsert key"):
         kept.keep("latest_per_key")

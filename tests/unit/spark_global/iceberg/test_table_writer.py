@@ -19,6 +19,7 @@ from spark_global.iceberg import table_writer
 from spark_global.iceberg.catalogues import open_catalogue
 from spark_global.iceberg.compacting import commit_rewritten, rewrite_files
 from spark_global.iceberg.layout import PARTITIONS, SCHEMA, SETTINGS
+from spark_global.iceberg.listing import TablesOfServer
 from spark_global.iceberg.maintaining import delete_unreferenced, expire_snapshots
 from spark_global.iceberg.querying import ask
 from spark_global.iceberg.staging import Batch, TableRefusedError, stage
@@ -206,7 +207,9 @@ def test_columns_that_a_table_lacks_are_added(catalogue: Catalog) -> None:
     rows = catalogue.load_table(NAME).scan().to_arrow().to_pylist()
     assert sorted((row["offset"], row["headers"]) for row in rows) == expected
     asked = 'SELECT "offset", headers, added_by_others FROM global_flights ORDER BY 1'
-    assert ask(catalogue, asked, 9).rows == [[*row, None] for row in map(list, expected)]
+    assert ask(TablesOfServer(catalogue), asked, 9).rows == [
+        [*row, None] for row in map(list, expected)
+    ]
 
 
 def batch_of_old_columns(table: Table) -> list[str]:
