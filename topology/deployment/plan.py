@@ -2,21 +2,30 @@
 
 Guarantees: no step touches a running daemon whose digest is unchanged. The data of a daemon that
 is removed stays on disk.
+
+Mirror workers and aggregators keep running while their clusters grow. A client needs bootstrap
+addresses for its first contact only, and then follows the cluster's metadata. So a service that
+knows a part of the addresses works on, and comes back after a crash. It gets the others when
+something else restarts it. An address that leaves the file restarts it: the broker behind it goes
+away.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, Literal
 
-from topology.deployment.deployment import Daemon
+from topology.deployment.deployment import Daemon, Deployment
 
 Action = Literal["start", "restart", "stop"]
 
 REASONS_MAX = 8
 """Most changed settings that are listed for one daemon."""
+BOOTSTRAPS: Final = frozenset({"bootstrap", "source_bootstrap", "target_bootstrap"})
+"""Keys of bootstrap addresses in the settings of both services."""
+_ROLES: Final = frozenset({"mirror", "aggregator"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,3 +130,39 @@ def _leaves(prefix: str, value: Any) -> Iterator[tuple[str, str]]:
             yield from _leaves(f"{prefix}[{index}]", inner)
     else:
         yield prefix, json.dumps(value) if isinstance(value, bool | None) else str(value)
+
+
+def with_kept_services(deployment: Deployment, running: Mapping[str, Daemon]) -> Deployment:
+    """Return the deployment in which services do not restart for new brokers alone.
+
+    `running` is by key.
+    """
+    daemons = tuple(kept_service(each, running.get(each.key)) for each in deployment.daemons)
+    return replace(deployment, daemons=daemons)
+
+
+def kept_service(daemon: Daemon, running: Daemon | None) -> Daemon:
+    """Return a service as it runs if only new bootstrap addresses make the difference."""
+    if running is None or daemon.role not in _ROLES or running.role != daemon.role:
+        return daemon
+    if (daemon.argv, daemon.version) != (running.argv, running.version):
+        return daemon
+    if daemon.files.keys() != running.files.keys():
+        return daemon
+    texts = [(running.files[path], text) for path, text in daemon.files.items()]
+    if all(_is_kept("", json.loads(before), json.loads(after)) for before, after in texts):
+        return replace(daemon, files=running.files)
+    return daemon
+
+
+def _is_kept(key: str, before: Any, after: Any) -> bool:
+    """Return whether nothing but bootstrap addresses was added."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        return before.keys() == after.keys() and all(
+            _is_kept(name, value, after[name]) for name, value in before.items()
+        )
+    if isinstance(before, list) and isinstance(after, list):
+        return len(before) == len(after) and all(map(_is_kept, ["" for _ in before], before, after))
+    if key in BOOTSTRAPS and isinstance(before, str) and isinstance(after, str):
+        return {*before.split(",")} <= {*after.split(",")}
+    return bool(before == after)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from topology.deployment.deployment import Daemon, Deployment
-from topology.deployment.plan import Running, Step, plan
+from topology.deployment.plan import Running, Step, kept_service, plan
 from topology.deployment.render import render
 from topology.deployment.state_dir import StateDir
 from topology.ensemble.nodes import kept_node
@@ -50,7 +50,7 @@ class PlansOfHosts:
                 else Running.of(replace(daemon, version=row["version"] or ""))
             )
         wanted = [
-            kept_node(each, before.get(each.key))
+            kept_service(kept_node(each, before.get(each.key)), before.get(each.key))
             for each in self._wanted.values()
             if each.host == host
         ]

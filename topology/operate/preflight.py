@@ -7,7 +7,7 @@ import socket
 from collections.abc import Mapping
 
 from topology.deployment.deployment import Daemon, Deployment, read_deployment
-from topology.deployment.plan import Running, Step, plan
+from topology.deployment.plan import Running, Step, plan, with_kept_services
 from topology.deployment.protocol_changes import (
     authorizer_problems,
     changed_zookeeper_users,
@@ -50,7 +50,8 @@ def deployed_before(state: StateDir) -> Deployment | None:
 
 def as_it_runs(deployment: Deployment, live: Mapping[str, StartedProcess]) -> Deployment:
     """Return the deployment without differences that need no restart."""
-    return with_kept_nodes(deployment, {key: each.daemon for key, each in live.items()})
+    running = {key: each.daemon for key, each in live.items()}
+    return with_kept_services(with_kept_nodes(deployment, running), running)
 
 
 def plan_rights(deployment: Deployment, state: StateDir) -> list[PlannedRights]:

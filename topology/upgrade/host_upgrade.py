@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from topology.deployment.deployment import ClusterView, Daemon, Deployment, read_deployment
+from topology.deployment.plan import with_kept_services
 from topology.deployment.render import render
 from topology.deployment.state_dir import StateDir
 from topology.ensemble.nodes import with_kept_nodes
@@ -78,7 +79,8 @@ class HostUpgrade:
     def run(self) -> None:
         """Restart what runs with another version. Raises DeployError, or what `check` raises."""
         running = {key: each.daemon for key, each in live_processes(self.state).items()}
-        self.deployment = with_kept_nodes(self.deployment, running)
+        kept = with_kept_nodes(self.deployment, running)
+        self.deployment = with_kept_services(kept, running)
         keys = to_restart(self.deployment, running)
         log.info("to restart: %s", ", ".join(running[key].label for key in keys) or "nothing")
         self.check()

@@ -32,11 +32,11 @@ async def command(tmp_path: Path) -> AsyncIterator[HeliographCommand]:
 
 
 class Growing:
-    """A deployment of one cluster, whose brokers change with its file."""
+    """A deployment of a cluster that is mirrored, and whose brokers change with its file."""
 
     def __init__(self, command: HeliographCommand) -> None:
         self._command = command
-        self._zookeeper, *self._ports = quiet_ports(5)
+        self._zookeeper, self._far, *self._ports = quiet_ports(6)
         self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in self._ports)
 
     def write(self, *broker_ids: int) -> None:
@@ -49,6 +49,10 @@ clusters:
   - name: c
     brokers: [{brokers}]
     topic_defaults: {{replication_factor: 3, config: {{min.insync.replicas: 2}}}}
+  - name: far
+    brokers: [{{id: 1, port: {self._far}}}]
+links:
+  - {{source: c, target: far, topics: [t]}}
 """
         )
 
@@ -88,6 +92,7 @@ async def test_three_brokers_become_four_and_three_again_under_load(
         await all_write()
         after = await growing.up(1, 2, 3, 4)
         assert {key: after[key] for key in before} == before, "nothing else is restarted"
+        assert "mirror-far" in before
         planned = await growing.run("rebalance", "c", "--dry-run")
         assert planned["moves"]
         assert {4} == {b for m in planned["moves"] for b in m["to"] if b not in m["from"]}
@@ -104,7 +109,9 @@ async def test_three_brokers_become_four_and_three_again_under_load(
         await growing.run("rebalance", "c", "--drain", "1", "--throttle", THROTTLE)
         assert await held(client) == {2: 4, 3: 4, 4: 4}
         await eventually(lambda: not growing.replica_files(1, 0))
-        assert "broker-c-1" not in await growing.up(2, 3, 4)
+        fewer = await growing.up(2, 3, 4)
+        assert "broker-c-1" not in fewer
+        assert fewer["mirror-far"] != after["mirror-far"], "it forgets the broker that left"
 
         await all_write()
         for producer in producers:
