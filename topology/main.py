@@ -9,6 +9,9 @@ Exit codes:
     4    `status`, `link`, `why`, `doctor` or `audit` found a problem; after `up` links wait for an
          operator, or another host cannot be reached; `upgrade` was stopped, or no host goes on
     5    `up`: another host has edited the topology file too
+    6    `status --exit-code`: another host is not well
+    7    `status --exit-code`: links have gaps
+    8    `status --exit-code`: an operator has paused or throttled a part of a link
     130  interrupted by Ctrl-C
 """
 

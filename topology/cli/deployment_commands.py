@@ -204,12 +204,21 @@ def status(
     deployment: Which = None,
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
+    exit_code: Annotated[
+        bool,
+        typer.Option(
+            "--exit-code",
+            help="Also exit with 6 if another host is not well, with 7 if links have gaps, with 8"
+            " if an operator has paused or throttled a part of one.",
+        ),
+    ] = False,
 ) -> None:
     """Show clusters, brokers and links of a deployment, and every problem with its reason.
 
     Exits with 0 when everything runs and responds and every link does its work, else with 4.
     """
     from topology.problems import DeployError
+    from topology.status.exit_codes import status_exit_code
     from topology.status.observe import current_status
 
     try:
@@ -222,8 +231,7 @@ def status(
         from topology.cli.show import print_status
 
         print_status(document)
-    if document["state"] != "running":
-        raise typer.Exit(EXIT_UNHEALTHY)
+    raise typer.Exit(status_exit_code(document, is_detailed=exit_code))
 
 
 def down(

@@ -19,6 +19,7 @@ from topology.status.blocked import ANSWERS
 from topology.status.blocked import UNKNOWN as NOT_KNOWN
 from topology.status.completeness import sentence
 from topology.status.diagnosis import problem_lines
+from topology.status.held_back import held_back_lines
 from topology.status.probes import probe_sentence
 from topology.status.streams import sentence as stream_sentence
 
@@ -113,6 +114,8 @@ def print_status(document: Mapping[str, Any]) -> None:
     for link in document["links"]:
         if link["probe"] is not None:
             console.print(probe_sentence(link["name"], link["probe"]), soft_wrap=True)
+        for line in held_back_lines(link):
+            console.print(line, soft_wrap=True, markup=False)
     for entry in document.get("completeness", ()):
         console.print(sentence(entry), soft_wrap=True, markup=False)
     for entry in document.get("streams", ()):

@@ -14,5 +14,7 @@ Reading order:
     completeness  until when the aggregates are complete (pure)
     published_streams  asks the aggregates for Spark queries
     streams    Spark queries over the aggregates, as they publish themselves (pure)
+    held_back  gaps of a link, and what an operator has paused or throttled (pure)
+    exit_codes  the exit code of `heliograph status` (pure)
     probes     what the aggregators' probes find about the links (pure)
 """

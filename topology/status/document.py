@@ -31,6 +31,7 @@ from topology.status.blocked import (
     held_up_daemons,
 )
 from topology.status.diagnosis import ELSEWHERE, LINK_RUNS, diagnose
+from topology.status.held_back import held_back
 from topology.status.probes import DEGRADED, probe_status
 from topology.supervisor.process_journal import StartedProcess
 from topology.supervisor.readiness import http_url, read_ready_file
@@ -188,6 +189,7 @@ def _link_elsewhere(link: LinkView, deployment: Deployment) -> JsonObject:
         "standing_still": [],
         "standing_still_more": 0,
         **dict.fromkeys(LINK_FIGURES),
+        **held_back({}),
         "probe": None,
     }
 
@@ -303,6 +305,7 @@ def _link(
         "standing_still": list(reported.get("standing_still") or ()),
         "standing_still_more": reported.get("standing_still_more") or 0,
         **{key: reported.get(key) for key in LINK_FIGURES},
+        **held_back(reported),
         "probe": probe,
     }
 

@@ -102,12 +102,16 @@ def _is_partial(link: Mapping[str, Any] | None) -> bool:
 
 
 def _figures_of_all(link: Mapping[str, Any], lag: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return a link's figures with the lag that its aggregator reports; null without a report."""
+    """Return a link's figures with the lag that its aggregator reports; null without a report.
+
+    Gaps are null: the worker knows those of its own part.
+    """
     found = lag or {}
     topics = {part["topic"] for part in found.get("partitions") or ()}
     return {
         "topics": len(topics) if found.get("records") is not None else None,
         "partitions": link.get("partitions_known"),
+        "gaps": None,
         "lag_records": found.get("records"),
         "lag_seconds": found.get("seconds"),
     }

@@ -179,6 +179,26 @@ def test_why(command: HeliographCommand) -> None:
     assert "did you mean 'jfk-nyc'?" in said
 
 
+def test_status_shows_what_an_operator_holds_back(command: HeliographCommand) -> None:
+    """With a code of its own for those who ask for it, and as before for others."""
+    well = command.run("status", "--exit-code")
+    assert [(each["gaps"], each["paused"], each["throttle"]) for each in well["links"]] == [
+        (0, [], {}),
+        (0, [], {}),
+    ]
+    command.run("mirror", "pause", "--link", "jfk-nyc", "--topic", "gates")
+    command.run("mirror", "throttle", "--link", "ewr-nyc", "--source", "1000000")
+    try:
+        held = command.run("status", "--exit-code", code=8)
+        assert held["state"] == command.run("status")["state"] == "running"
+        jfk, ewr = held["links"]
+        assert jfk["paused"] == [{"topic": "gates", "partition": None}]
+        assert ewr["throttle"] == {"source": 1_000_000}
+    finally:
+        command.run("mirror", "resume", "--link", "jfk-nyc", "--topic", "gates")
+        command.run("mirror", "throttle", "--link", "ewr-nyc", "--source", "0")
+
+
 def test_why_says_how_many_seconds_a_group_is_behind(command: HeliographCommand) -> None:
     """By the function of `group describe`, at the source of the link."""
     command._done(("consume", "flights", "-c", "jfk", "--group", "slow", "-n", "1"), 0)

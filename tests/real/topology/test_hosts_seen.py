@@ -96,6 +96,7 @@ def test_every_host_is_seen_and_the_silent_ones_are_named(hosts: list[Host]) -> 
     assert [each["state"] for each in seen[SECOND]["daemons"]] == ["running"]
     assert (seen[SECOND]["file"], seen[SECOND]["generation"]) == ("same", 1)
     assert THIRD in seen[THIRD]["reason"]
+    assert first.command.run("status", "--exit-code", code=6) == status
     steps = {host: each["steps"] for host, each in of_hosts(plan(first)).items()}
     assert steps == {SECOND: [], THIRD: None, FOURTH: None}
 

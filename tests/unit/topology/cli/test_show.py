@@ -143,7 +143,8 @@ UNKNOWN_PROBE = {
 def test_a_probed_link_has_a_line(
     probe: dict[str, Any], line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    figures = dict.fromkeys(("topics", "partitions", "lag_records", "lag_seconds"))
+    names = ("topics", "partitions", "lag_records", "lag_seconds", "gaps", "paused", "throttle")
+    figures = dict.fromkeys(names)
     link = {"name": "l", "source": "a", "target": "b", "state": "running", **figures}
     print_status(status(links=[{**link, "probe": probe}, {**link, "name": "m", "probe": None}]))
     lines = capsys.readouterr().out.splitlines()
