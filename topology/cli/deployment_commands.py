@@ -68,13 +68,18 @@ def plan(
     host: HostOption = None,
     datacenter: DatacenterOption = None,
     exit_code: Annotated[
-        bool, typer.Option("--exit-code", help=f"Exit with {EXIT_CHANGES} if there are changes.")
+        bool,
+        typer.Option(
+            "--exit-code",
+            help=f"Exit with {EXIT_CHANGES} if there are changes, with {EXIT_ERROR} if `up` would"
+            " refuse them.",
+        ),
     ] = False,
 ) -> None:
     """Show what `up` would do, here and on hosts that `supervisors` of the file has."""
     from topology.hosts.document import ask_other_hosts, plan_of_hosts
     from topology.hosts.show import plan_lines
-    from topology.operate.preflight import plan_rights, plan_steps
+    from topology.operate.preflight import plan_refusals, plan_rights, plan_steps
     from topology.problems import DeployError
     from topology.shared_file.agreement import file_state
 
@@ -82,6 +87,7 @@ def plan(
     try:
         shared = file_state(deployment, state)
         steps = plan_steps(deployment, state)
+        refusals = plan_refusals(deployment, state)
         rights = plan_rights(deployment, state)
         hosts = plan_of_hosts(deployment, state, ask_other_hosts(deployment), shared)
     except DeployError as error:
@@ -91,6 +97,7 @@ def plan(
             "name": deployment.name,
             "steps": [step.as_json() for step in steps],
             "rights": [each.as_json() for each in rights],
+            "refusals": [{"reason": str(each), "details": [*each.details]} for each in refusals],
         }
         if shared is not None:
             document["file"] = shared.as_json()
@@ -102,12 +109,16 @@ def plan(
         _print_steps(deployment.name, steps)
         for line in (line for each in rights for line in each.lines()):
             typer.echo(line)
+        for each in refusals:
+            _print_lines([f"`up` refuses this: {each}", *(f"    {line}" for line in each.details)])
         if hosts:
             _print_lines(plan_lines(hosts))
-        for each in () if hosts else deployment.elsewhere:
-            typer.echo(f"left alone: {each.label}, which belongs to {each.host}")
+        for left_alone in () if hosts else deployment.elsewhere:
+            typer.echo(f"left alone: {left_alone.label}, which belongs to {left_alone.host}")
         if shared is not None:
             _print_file(shared.as_json())
+    if exit_code and refusals:
+        raise typer.Exit(EXIT_ERROR)
     if exit_code and (steps or any(each.changes for each in rights)):
         raise typer.Exit(EXIT_CHANGES)
 

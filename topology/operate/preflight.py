@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from topology.deployment.deployment import Daemon, Deployment, read_deployment
 from topology.deployment.plan import Running, Step, plan, with_kept_services
@@ -52,6 +52,31 @@ def as_it_runs(deployment: Deployment, live: Mapping[str, StartedProcess]) -> De
     """Return the deployment without differences that need no restart."""
     running = {key: each.daemon for key, each in live.items()}
     return with_kept_services(with_kept_nodes(deployment, running), running)
+
+
+def plan_refusals(deployment: Deployment, state: StateDir) -> list[DeployError]:
+    """Return why `up` would change nothing.
+
+    Not here: brokers that leave and hold replicas, which are reasons of their steps, and ports that
+    other processes use at the moment.
+    """
+    from topology.upgrade.plan_znode import check_levels
+
+    live = live_processes(state)
+    checks: tuple[Callable[[], None], ...] = (
+        lambda: check_owner(deployment, state),
+        lambda: check_levels(deployment),
+        lambda: _check_log_dirs(deployment, state),
+        lambda: check_protocols(deployment, live),
+        lambda: check_ensembles(deployment, deployed_before(state)),
+    )
+    found = []
+    for check in checks:
+        try:
+            check()
+        except DeployError as error:
+            found.append(error)
+    return found
 
 
 def plan_rights(deployment: Deployment, state: StateDir) -> list[PlannedRights]:
@@ -147,6 +172,10 @@ def check_removals(deployment: Deployment, state: StateDir) -> None:
         raise DeployError(
             "brokers that leave hold replicas; nothing was changed", [*problems, hint]
         )
+    _check_log_dirs(deployment, state)
+
+
+def _check_log_dirs(deployment: Deployment, state: StateDir) -> None:
     if not state.exists():
         return
     problems = log_dir_problems(removed_log_dirs(read_deployment(state), deployment))

@@ -181,11 +181,14 @@ def test_why(command: HeliographCommand) -> None:
 
 def test_status_shows_what_an_operator_holds_back(command: HeliographCommand) -> None:
     """With a code of its own for those who ask for it, and as before for others."""
-    well = command.run("status", "--exit-code")
-    assert [(each["gaps"], each["paused"], each["throttle"]) for each in well["links"]] == [
-        (0, [], {}),
-        (0, [], {}),
-    ]
+    deadline_s = time.monotonic() + WAIT_S
+    while True:
+        links = command.run("status", "--exit-code")["links"]
+        shown = [(each["gaps"], each["paused"], each["throttle"]) for each in links]
+        if shown == [(0, [], {}), (0, [], {})]:  # gaps are unknown until a worker has everything
+            break
+        assert time.monotonic() < deadline_s, shown
+        time.sleep(0.3)
     command.run("mirror", "pause", "--link", "jfk-nyc", "--topic", "gates")
     command.run("mirror", "throttle", "--link", "ewr-nyc", "--source", "1000000")
     try:
@@ -238,6 +241,20 @@ def test_levels_change_in_all_processes_of_an_aggregate(command: HeliographComma
     assert "`heliograph config set broker-logger 1 LOGGER=LEVEL -c nyc`" in said
     said = command.complain("log-level", "aggregator-nyc", "aggregator.map=DEBUG")
     assert "did you mean 'aggregator.maps'?" in said
+
+
+def test_plan_says_what_up_refuses(command: HeliographCommand) -> None:
+    text = command.file.read_text()
+    try:
+        command.file.write_text(text.replace("name: commanded", "name: other"))
+        planned = command.run("plan", str(command.file), "--exit-code", code=1)
+        assert command.run("plan", str(command.file)) == planned
+        said = command.complain("up", str(command.file))
+        (refusal,) = planned["refusals"]
+        assert said.splitlines() == [f"heliograph: {refusal['reason']}", *refusal["details"]]
+    finally:
+        command.file.write_text(text)
+    assert command.run("plan", str(command.file), "--exit-code")["refusals"] == []
 
 
 def test_doctor_and_support_bundle(command: HeliographCommand, tmp_path: Path) -> None:

@@ -85,10 +85,13 @@ class Running(HeliographCommand):
         await kill_up_after_the_first_broker(self, ENDED)
 
     def refused(self, phase: int) -> str:
-        """Return why `up` refuses a phase; it changes nothing then."""
+        """Return why `up` refuses a phase; it changes nothing then, and `plan` says the same."""
         before = pids(self.document("status"))
         self.declare(phase)
         said = self.complain("up", str(self.file))
+        planned = self.run("plan", str(self.file), "--exit-code", code=1)
+        (first, *_) = planned["refusals"]
+        assert said == "\n".join([f"heliograph: {first['reason']}", *first["details"], ""])
         assert "nothing was changed" in said
         assert pids(self.document("status")) == before
         return said
