@@ -24,6 +24,7 @@ from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity, Secret
 from local_cluster.client.auth.zookeeper_security import NO_ZOOKEEPER_USER, ZooKeeperSecurity
 from local_cluster.http_security.settings import OPEN, HttpSecurity, check_binding
 from local_cluster.log_format import LogFormat
+from local_cluster.security.authentication.kerberos.settings import KerberosSettings
 from local_cluster.security.authentication.listener_security import (
     SaslSettings,
     SecurityProtocol,
@@ -183,6 +184,7 @@ _OWNERS: Final[Mapping[Any, type[Any]]] = {
     "tls": TlsSettings,
     "sasl": SaslSettings,
     "oauth": OauthSettings,
+    "kerberos": KerberosSettings,
     "http_security": HttpSecurity,
     "token": Secret,
     "accepted_tokens": Secret,

@@ -19,7 +19,7 @@ from aiokafka.errors import (
 from aggregator.probe.settings import ProbeSettings
 from local_cluster.client.auth.credentials import read_secret, tls_context
 from local_cluster.client.auth.oauth.outside_clients import aiokafka_provider
-from local_cluster.client.auth.security import ClientSecurity
+from local_cluster.client.auth.security import ClientSecurity, SecurityError
 
 CLIENT_ID: Final = "heliograph-probe"
 REQUEST_TIMEOUT_MS: Final = 10_000
@@ -53,6 +53,8 @@ def client_options(bootstrap: str, security: ClientSecurity) -> dict[str, Any]:
     if security.oauth is not None:
         options["sasl_mechanism"] = security.mechanism
         options["sasl_oauth_token_provider"] = aiokafka_provider(security.oauth)
+    elif security.uses_tickets:
+        raise SecurityError("aiokafka cannot log in by GSSAPI here; use another mechanism for it")
     elif security.uses_sasl:
         assert security.password is not None, "`ClientSecurity` checks it"
         options["sasl_mechanism"] = security.mechanism

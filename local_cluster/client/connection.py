@@ -291,14 +291,14 @@ async def connect(
 
     Raises KafkaError:
     - network_exception if that fails or takes longer than `timeout_ms`. It is a RefusedError if
-      no process listens at the one address of the host. It is a NoTokenError if the broker
-      answers, but the endpoint of tokens does not;
+      no process listens at the one address of the host. It is a NoProofError if the broker
+      answers, but the endpoint of tokens or the key distribution centre does not;
     - sasl_authentication_failed if the broker refuses the credential, or if there is no secret,
       token or certificate.
     """
     loop = asyncio.get_running_loop()
     connection: Connection | None = None
-    session = Session(security, timeout_ms) if security.uses_sasl else None
+    session = Session(security, timeout_ms, host) if security.uses_sasl else None
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             tls = tls_context(security)

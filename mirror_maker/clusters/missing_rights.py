@@ -101,6 +101,8 @@ def principal(security: ClientSecurity) -> str:
         return f"User:{security.username}"
     if security.oauth is not None:
         return f"the principal of {security.oauth.who}"
+    if security.kerberos is not None:
+        return f"the user of {security.kerberos.principal}"
     if security.certificate_file is not None:
         return f"the principal of {security.certificate_file}"
     return "User:ANONYMOUS"

@@ -17,6 +17,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
 from local_cluster.client.auth.credentials import read_secret
 from local_cluster.client.auth.oauth.outside_clients import librdkafka_callback
+from local_cluster.client.auth.security import SecurityError
 from spark_global.addresses import CLIENT_ID, ClusterAddress
 from spark_global.serving.positions import BrokenPositionError, LanePosition
 
@@ -48,6 +49,8 @@ def librdkafka_config(address: ClusterAddress) -> dict[str, Any]:
             "sasl.mechanism": security.mechanism,
             "oauth_cb": librdkafka_callback(security.oauth),
         }
+    elif security.uses_tickets:
+        raise SecurityError("librdkafka cannot log in by GSSAPI here; use another mechanism for it")
     elif security.uses_sasl:
         assert security.password is not None, "`ClientSecurity` checks it"
         found |= {

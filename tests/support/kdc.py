@@ -29,7 +29,7 @@ _CONFIG: Final = """\
   udp_preference_limit = 1
   {more}
 [realms]
-  {kdc_realm} = {{
+  {realm} = {{
     kdc = 127.0.0.1:{port}
   }}
 """
@@ -46,10 +46,13 @@ class Kdc:
     def keytab(self, principal: str) -> str:
         return str(self.directory / f"{principal.replace('/', '_')}.keytab")
 
-    def config(self, name: str = "krb5.conf", *, realm: str = REALM, more: str = "") -> str:
-        """Write a krb5.conf, and return its path. `more` is in its libdefaults."""
+    def config(self, name: str = "krb5.conf", *, port: int = 0, more: str = "") -> str:
+        """Write a krb5.conf, and return its path.
+
+        `more` is in its libdefaults. The centre is said to be at another `port`, if one is given.
+        """
         path = self.directory / name
-        path.write_text(_CONFIG.format(realm=realm, kdc_realm=REALM, port=self.port, more=more))
+        path.write_text(_CONFIG.format(realm=REALM, port=port or self.port, more=more))
         return str(path)
 
     async def new_key(self, principal: str) -> None:

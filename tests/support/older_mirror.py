@@ -41,9 +41,11 @@ def older_settings(settings: MirrorSettings) -> bytes:
         document.pop(name)
     for name in _NEWER_LIMITS:
         document["limits"].pop(name)
-    document["target_security"].pop("oauth")
+    for name in ("oauth", "kerberos"):
+        document["target_security"].pop(name)
     for link in document["links"]:
-        link["source_security"].pop("oauth")
+        for name in ("oauth", "kerberos"):
+            link["source_security"].pop(name)
         for name in _NEWER_LINK:
             link.pop(name)
         for name in _NEWER_POLICIES:

@@ -26,7 +26,7 @@ from topology.model.cluster import LISTENER_PATTERN, LOG_DIR_PATTERN
 from topology.model.listener_security import PRINCIPAL_PATTERN, Credentials, Sasl
 from topology.model.rights import ANY_PRINCIPAL_PATTERN
 from topology.model.scalars import HOST_PATTERN, NAME_PATTERN, TOPIC_PATTERN
-from topology.model.security import SecretPlace, Security, TokenLogin
+from topology.model.security import SecretPlace, Security, TicketLogin, TokenLogin
 from topology.model.zookeeper import CHROOT_PATTERN, USERNAME_PATTERN, ZooKeeperSecurity
 from topology.problems import Finding, Location, nearest_name
 
@@ -50,7 +50,8 @@ _NEVER_QUOTED = {
     Security.__name__: "a mapping",
     Sasl.__name__: "a mapping",
     TokenLogin.__name__: "a mapping with `token_url` or `token_file`",
-    Credentials.__name__: "a mapping with `username` and `password`, `oauth`, or"
+    TicketLogin.__name__: "a mapping with `principal` and `keytab_file`",
+    Credentials.__name__: "a mapping with `username` and `password`, `oauth`, `kerberos` or"
     " `certificate_file`",
     SecretPlace.__name__: "a mapping that says where the secret is, by `file` or `env`",
     Secret.__name__: "a mapping that says where the secret is, by `file` or `env`",

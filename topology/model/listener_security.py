@@ -11,8 +11,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from local_cluster.client.auth.kerberos.settings import SERVICE_NAME
 from local_cluster.client.auth.security import Mechanism
-from local_cluster.security.authentication.kerberos.settings import SERVICE_NAME, KerberosSettings
+from local_cluster.security.authentication.kerberos.settings import KerberosSettings
 from local_cluster.security.authentication.kerberos.short_names import DEFAULT_RULE
 from local_cluster.security.authentication.listener_security import (
     SaslSettings,
@@ -23,7 +24,14 @@ from local_cluster.security.authentication.listener_security import (
 from local_cluster.security.authentication.oauth.settings import HTTPS_PATTERN, OauthSettings
 from local_cluster.security.authentication.principal_rules import DEFAULT_RULES
 from topology.model.scalars import Entry
-from topology.model.security import SecretPlace, Security, TokenLogin, path_at, secret_at
+from topology.model.security import (
+    SecretPlace,
+    Security,
+    TicketLogin,
+    TokenLogin,
+    path_at,
+    secret_at,
+)
 
 PRINCIPAL_PATTERN = r"^[^:;\s]+:[^;]+$"
 """A type and a name. Kafka lists super users with semicolons."""
@@ -165,6 +173,8 @@ class Credentials(Entry):
     """Where the SASL password is."""
     oauth: TokenLogin | None = None
     """For OAUTHBEARER: where the tokens of this principal come from."""
+    kerberos: TicketLogin | None = None
+    """For GSSAPI: the Kerberos principal of this service, and its keytab."""
     certificate_file: FileName | None = None
     """PEM file of the client certificate, if the brokers require one."""
     key_file: FileName | None = None
@@ -176,12 +186,18 @@ class Credentials(Entry):
         """Return `security` with this user, this certificate, or both."""
         changes: dict[str, object] = {}
         if self.username is not None or self.password is not None:
-            changes |= {"username": self.username, "password": self.password, "oauth": None}
+            changes |= {"username": self.username, "password": self.password}
+            changes |= {"oauth": None, "kerberos": None}
         if self.mechanism is not None:
             changes["mechanism"] = self.mechanism
         if self.oauth is not None:
             nobody = {"username": self.username, "password": self.password}
             changes |= {**nobody, "mechanism": "OAUTHBEARER", "oauth": self.oauth}
+            changes["kerberos"] = None
+        if self.kerberos is not None:
+            nobody = {"username": self.username, "password": self.password}
+            changes |= {**nobody, "oauth": self.oauth}
+            changes |= {"mechanism": "GSSAPI", "kerberos": self.kerberos}
         if any((self.certificate_file, self.key_file, self.key_password)):
             changes |= {
                 "certificate_file": self.certificate_file,

@@ -22,6 +22,7 @@ def key_files_of(cluster: Cluster, directory: Path) -> list[str]:
     """Return every file with a private key that has no other use, each once."""
     files = [each.key_file for each in _clients(cluster)]
     files += [each.tls.key_file for each in cluster.listeners if each.tls is not None]
+    files += [each.kerberos.keytab_file for each in _clients(cluster) if each.kerberos is not None]
     kerberos = [each.sasl.kerberos for each in cluster.listeners if each.sasl is not None]
     files += [each.keytab_file for each in kerberos if each is not None]
     if cluster.zookeeper_security is not None:

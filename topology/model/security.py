@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from local_cluster.client.auth.kerberos.settings import SERVICE_NAME, KerberosLogin
 from local_cluster.client.auth.oauth.settings import (
     BUFFER_SECONDS_MAX,
     EXTENSION_PATTERN,
@@ -95,6 +96,25 @@ class TokenLogin(Entry):
         )
 
 
+class TicketLogin(Entry):
+    """The principal of a client, and its key."""
+
+    principal: Annotated[str, Field(min_length=1)]
+    """Principal, such as mirror@EXAMPLE.COM; without a realm the default one is meant."""
+    keytab_file: Annotated[str, Field(min_length=1)]
+    """Keytab with its key; a relative path starts at the directory of the topology file."""
+    service_name: Annotated[str, Field(min_length=1)] = SERVICE_NAME
+    """The first part of the brokers' principals, as in Kafka's sasl.kerberos.service.name."""
+
+    def login(self, directory: Path) -> KerberosLogin:
+        """Return the settings for a client. Raises ValueError for a wrong name."""
+        return KerberosLogin(
+            principal=self.principal,
+            keytab_file=str(directory / self.keytab_file),
+            service_name=self.service_name,
+        )
+
+
 class Security(Entry):
     """Security settings of connections to a cluster."""
 
@@ -108,6 +128,8 @@ class Security(Entry):
     """Where the SASL password is."""
     oauth: TokenLogin | None = None
     """For OAUTHBEARER, in place of a user and a password: where tokens come from."""
+    kerberos: TicketLogin | None = None
+    """For GSSAPI, in place of a user and a password: a principal and its keytab."""
     ca_file: Annotated[str, Field(min_length=1)] | None = None
     """PEM file of the authorities that sign the brokers' certificates; default: the system's."""
     certificate_file: Annotated[str, Field(min_length=1)] | None = None
@@ -131,6 +153,7 @@ class Security(Entry):
             username=self.username,
             password=secret_at(directory, self.password),
             oauth=None if self.oauth is None else self.oauth.login(directory),
+            kerberos=None if self.kerberos is None else self.kerberos.login(directory),
             ca_file=path_at(directory, self.ca_file),
             certificate_file=path_at(directory, self.certificate_file),
             key_file=path_at(directory, self.key_file),

@@ -68,8 +68,9 @@ def _check_authorizer(
             expected = "absent; `authorizer` sets it as well"
             yield Finding((*here, "config", name), expected, at_key=True)
     yield from _check_plain_brokers(cluster, authorizer, here)
-    if cluster.security.protocol == "SSL" or cluster.security.oauth is not None:
-        return  # only a broker knows the principal of a certificate or a token
+    by_name = cluster.security.oauth is None and cluster.security.kerberos is None
+    if cluster.security.protocol == "SSL" or not by_name:
+        return  # only a broker knows the principal of a certificate, a token or a ticket
     operator = f"User:{cluster.security.username or 'ANONYMOUS'}"
     # A rolling restart must see every partition, and a broker hides those without DESCRIBE.
     if operator not in (*authorizer.super_users, *cluster.effective_broker_principals):

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple, Protocol
 
 from local_cluster.client.auth.security import ClientSecurity, SecurityError
-from local_cluster.client.auth.session import NoTokenError
+from local_cluster.client.auth.session import NoProofError
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.connection import connect
 from local_cluster.client.model import ClusterMetadata
@@ -187,8 +187,8 @@ async def _why_broker_silent(cluster: ClusterView, host: str, port: int) -> str 
             timeout_ms=int(LIVENESS_TIMEOUT_S * 1000),
             security=cluster.security,
         )
-    except NoTokenError:
-        return None  # the broker has responded, but the endpoint of tokens has not
+    except NoProofError:
+        return None  # the broker has responded, but what has the proof has not
     except KafkaError as error:
         # A broker that refuses the credentials has responded.
         return None if error.code == ErrorCode.sasl_authentication_failed else error.message

@@ -19,6 +19,7 @@ _SILENCES: Final = (
     ("gets no token", "no_token", "correct the secret or the file that `oauth` names"),
     ("token endpoint", "no_token", "correct `oauth` in its `security`, or repair the endpoint"),
     ("token in ", "no_token", "renew the token in the file that `oauth` names"),
+    ("no ticket as", "no_ticket", "correct `kerberos` in its `security`, or krb5.conf"),
     ("SASL_AUTHENTICATION_FAILED", "credentials", "correct user or password in its `security`"),
     ("authentication failed", "credentials", "correct user or password in its `security`"),
     ("environment variable", "secret_missing", "set the variable that `security` names"),

@@ -6,13 +6,20 @@ requests meanwhile. A broker that limits sessions says for how long one lasts.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
 from typing import Any, Final, Protocol
 
 from local_cluster.client.auth.credentials import read_secret
+from local_cluster.client.auth.kerberos.security_context import GssError
 from local_cluster.client.auth.scram import ScramClient, ScramError
-from local_cluster.client.auth.security import ClientSecurity, OauthLogin
+from local_cluster.client.auth.security import (
+    ClientSecurity,
+    KerberosLogin,
+    OauthLogin,
+    SecurityError,
+)
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import Fields, get
@@ -22,14 +29,24 @@ _DISMISSAL: Final = b"\x01"
 _STATUS_CHARS_MAX: Final = 80
 
 
+class NoTicketError(Exception):
+    """No key distribution centre answers; the same may succeed later."""
+
+
 class SaslConnection(Protocol):
     """A connection whose versions are negotiated."""
 
     async def call(self, api: ApiKey, fields: Fields, version_max: int | None) -> Any: ...
 
 
-async def read_proof(security: ClientSecurity, wait_seconds: float) -> str:
-    """Return the password, or a valid token, for which this waits so long. Raises SecurityError."""
+async def read_proof(security: ClientSecurity, host: str, wait_seconds: float) -> str:
+    """Return the password, or a valid token, for which this waits so long.
+
+    Tickets stay where the library has them: the proof is empty then. Raises SecurityError, and
+    NoTicketError.
+    """
+    if security.kerberos is not None:
+        return await _fetch_ticket(security.kerberos, host, wait_seconds)
     if security.oauth is not None:
         from local_cluster.client.auth.oauth.token_source import token_source  # few need it
 
@@ -38,7 +55,9 @@ async def read_proof(security: ClientSecurity, wait_seconds: float) -> str:
     return read_secret(security.password)
 
 
-async def authenticate(connection: SaslConnection, security: ClientSecurity, proof: str) -> int:
+async def authenticate(
+    connection: SaslConnection, security: ClientSecurity, proof: str, host: str = ""
+) -> int:
     """Authenticate by what `read_proof` returned; return the lifetime of the session.
 
     It is in milliseconds, 0 without an end. Raises KafkaError.
@@ -51,6 +70,8 @@ async def authenticate(connection: SaslConnection, security: ClientSecurity, pro
         raise KafkaError(answer.error_code, f"{mechanism} is refused; the broker has {offered}")
     if security.oauth is not None:
         return await _by_token(connection, security.oauth, proof)
+    if security.kerberos is not None:
+        return await _by_ticket(connection, security.kerberos, host)
     assert security.username is not None
     if mechanism == "PLAIN":
         answer = await _send(connection, f"\0{security.username}\0{proof}".encode())
@@ -78,6 +99,40 @@ async def _by_token(connection: SaslConnection, login: OauthLogin, token: str) -
     raise KafkaError(
         ErrorCode.sasl_authentication_failed, f"the broker refuses the token: {status}"
     )
+
+
+async def _fetch_ticket(login: KerberosLogin, host: str, wait_seconds: float) -> str:
+    from local_cluster.client.auth.kerberos import ticket_login  # few need it
+
+    why = f"no ticket as {login.principal} for {login.service_name}@{host}"
+    try:
+        async with asyncio.timeout(wait_seconds):
+            await ticket_login.run_beside(ticket_login.fetch_ticket, login, host)
+    except TimeoutError as error:
+        raise NoTicketError(f"{why} within {wait_seconds:g} s") from error
+    except GssError as error:
+        if error.is_without_centre:
+            raise NoTicketError(f"{why}: {error}") from error
+        raise SecurityError(f"{why}: {error}") from error
+    return ""
+
+
+async def _by_ticket(connection: SaslConnection, login: KerberosLogin, host: str) -> int:
+    from local_cluster.client.auth.kerberos import ticket_login
+
+    try:
+        begun = await ticket_login.run_beside(ticket_login.begin_login, login, host)
+        message = await ticket_login.run_beside(begun.first)
+        while True:
+            answer = await _send(connection, message)
+            challenge = bytes(answer.auth_bytes)
+            message = await ticket_login.run_beside(begun.respond, challenge)
+            if begun.is_done:
+                return _lifetime_ms(answer)
+    except GssError as error:
+        raise KafkaError(
+            ErrorCode.sasl_authentication_failed, f"as {login.principal}: {error}"
+        ) from error
 
 
 def _status(refusal: bytes) -> str:

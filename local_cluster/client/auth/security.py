@@ -1,4 +1,4 @@
-"""How a client authenticates itself and its brokers: TLS, and SASL's PLAIN, SCRAM and OAUTHBEARER.
+"""How a client authenticates itself and its brokers: TLS, and the mechanisms of SASL.
 
 Settings name a file or an environment variable that holds a secret, and never hold it themselves.
 So settings can lie on disk, be compared and be shown. Pure; credentials.py reads the files.
@@ -11,10 +11,19 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
+from local_cluster.client.auth.kerberos.settings import KerberosLogin
 from local_cluster.client.auth.oauth.settings import OauthLogin
 from local_cluster.client.auth.secret import Secret, SecurityError
 
-__all__ = ["PLAINTEXT", "ClientSecurity", "Mechanism", "OauthLogin", "Secret", "SecurityError"]
+__all__ = [
+    "PLAINTEXT",
+    "ClientSecurity",
+    "KerberosLogin",
+    "Mechanism",
+    "OauthLogin",
+    "Secret",
+    "SecurityError",
+]
 
 _STRICT: Final = ConfigDict(extra="forbid")
 
@@ -35,6 +44,8 @@ class ClientSecurity:
     password: Secret | None = None
     oauth: OauthLogin | None = None
     """For OAUTHBEARER, in place of a user and a password: where tokens come from."""
+    kerberos: KerberosLogin | None = None
+    """For GSSAPI, in place of a user and a password: the principal and its key."""
     ca_file: str | None = None
     """PEM of the authorities that may sign the brokers' certificates; default: the system's."""
     certificate_file: str | None = None
@@ -46,13 +57,12 @@ class ClientSecurity:
     """Whether the broker's certificate must name the host of the connection."""
 
     def __post_init__(self) -> None:
-        if self.mechanism == "GSSAPI":
-            raise ValueError(
-                "GSSAPI is for listeners; clients of Heliograph need another mechanism"
-            )
         if self.uses_tokens or self.oauth is not None:
             self._check_tokens()
             credential: tuple[object, ...] = (self.mechanism, self.oauth)
+        elif self.uses_tickets or self.kerberos is not None:
+            self._check_tickets()
+            credential = (self.mechanism, self.kerberos)
         else:
             credential = (self.mechanism, self.username, self.password)
         if self.uses_sasl and None in credential:
@@ -72,6 +82,20 @@ class ClientSecurity:
             raise ValueError("OAUTHBEARER needs `oauth`, which says where tokens come from")
         if (self.username, self.password) != (None, None):
             raise ValueError("OAUTHBEARER has no use for `username` and `password`: see `oauth`")
+        if self.kerberos is not None:
+            raise ValueError("`kerberos` is for `mechanism: GSSAPI`")
+
+    def _check_tickets(self) -> None:
+        if not self.uses_tickets:
+            raise ValueError("`kerberos` is for `mechanism: GSSAPI`")
+        if self.kerberos is None:
+            raise ValueError("GSSAPI needs `kerberos`, which names a principal and its keytab")
+        if (self.username, self.password) != (None, None):
+            raise ValueError("GSSAPI has no use for `username` and `password`: see `kerberos`")
+
+    @property
+    def uses_tickets(self) -> bool:
+        return self.mechanism == "GSSAPI"
 
     @property
     def uses_tokens(self) -> bool:

@@ -13,7 +13,7 @@ import logging
 import random
 from typing import Any, Final, Protocol
 
-from local_cluster.client.auth.sasl import authenticate, read_proof
+from local_cluster.client.auth.sasl import NoTicketError, authenticate, read_proof
 from local_cluster.client.auth.secret import SecurityError
 from local_cluster.client.auth.security import ClientSecurity
 from local_cluster.wire.api import ApiKey
@@ -32,8 +32,8 @@ RETRY_SECONDS_MAX: Final = 60.0
 log = logging.getLogger(__name__)
 
 
-class NoTokenError(KafkaError):
-    """The broker answers, but the endpoint of tokens does not."""
+class NoProofError(KafkaError):
+    """The broker answers, but the endpoint of tokens or the key distribution centre does not."""
 
 
 class SessionConnection(Protocol):
@@ -54,9 +54,13 @@ class SessionConnection(Protocol):
 class Session:
     """The session of one connection."""
 
-    def __init__(self, security: ClientSecurity, timeout_ms: int) -> None:
-        """`timeout_ms` bounds each exchange with the broker, and each wait for a token."""
+    def __init__(self, security: ClientSecurity, timeout_ms: int, host: str = "") -> None:
+        """`timeout_ms` bounds each exchange with the broker, and each wait for a proof.
+
+        `host` is the broker's; tickets are for it.
+        """
         self._security = security
+        self._host = host
         self._timeout_s = timeout_ms / 1_000
         self.lifetime_ms = 0
         """Of the last authentication; 0 without an end."""
@@ -82,13 +86,16 @@ class Session:
 
     async def _proof(self) -> str:
         if self._security.oauth is None:
-            return await read_proof(self._security, self._timeout_s)
+            try:
+                return await read_proof(self._security, self._host, self._timeout_s)
+            except NoTicketError as error:
+                raise NoProofError(ErrorCode.network_exception, str(error)) from error
         from local_cluster.client.auth.oauth.token_request import TokenUnavailableError
 
         try:
-            return await read_proof(self._security, self._timeout_s)
+            return await read_proof(self._security, self._host, self._timeout_s)
         except TokenUnavailableError as error:
-            raise NoTokenError(ErrorCode.network_exception, str(error)) from error
+            raise NoProofError(ErrorCode.network_exception, str(error)) from error
 
     async def _patient_proof(self, peer: str) -> str:
         """Return the proof as soon as there is one. Meanwhile the broker may end the session."""
@@ -104,7 +111,7 @@ class Session:
     async def _exchange(self, connection: SessionConnection, proof: str) -> None:
         try:
             async with asyncio.timeout(self._timeout_s):
-                self.lifetime_ms = await authenticate(connection, self._security, proof)
+                self.lifetime_ms = await authenticate(connection, self._security, proof, self._host)
         except KafkaError as error:
             is_refused = error.code == ErrorCode.sasl_authentication_failed
             if self._security.oauth is not None and is_refused:

@@ -18,6 +18,8 @@ import pytest_asyncio
 from local_cluster.client.admin.acls import create_acls
 from local_cluster.client.auth.kerberos.gss_library import InitiatedContext, gss_library
 from local_cluster.client.auth.kerberos.gss_login import GssLogin
+from local_cluster.client.auth.security import ClientSecurity, KerberosLogin
+from local_cluster.client.auth.session import NoProofError
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.connection import Connection, connect
 from local_cluster.client.model import NewTopic, TopicPartition
@@ -240,6 +242,41 @@ async def test_javas_clients_by_krb5_login_module(secured: Secured) -> None:
         assert (await admin.list_offsets({at: -1}))[at].offset == 3, "two records and a marker"
 
 
+def own_client(
+    secured: Secured, client: str, keytab_of: str = "", service: str = "kafka"
+) -> ClientSecurity:
+    return ClientSecurity(
+        protocol="SASL_PLAINTEXT",
+        mechanism="GSSAPI",
+        kerberos=KerberosLogin(
+            principal=client,
+            keytab_file=secured.kdc.keytab(keytab_of or client),
+            service_name=service,
+        ),
+    )
+
+
+async def connect_by_ticket(secured: Secured, security: ClientSecurity) -> Connection:
+    port = secured.port("TICKETS")
+    return await connect(
+        "localhost", port, client_id="test", timeout_ms=TIMEOUT_MS, security=security
+    )
+
+
+async def test_our_own_client_renews_its_sessions(secured: Secured) -> None:
+    since = len(secured.broker.log_text())
+    security = own_client(secured, "bob/laptop")
+    connections = [await connect_by_ticket(secured, security) for _ in range(3)]
+    # A session that is not renewed ends in the middle of this.
+    ends = asyncio.get_running_loop().time() + 1.5 * SESSION_MS / 1_000
+    while asyncio.get_running_loop().time() < ends:
+        for connection in connections:
+            await topics_of(connection)
+    for connection in connections:
+        await connection.close()
+    assert "has ended" not in secured.log_since(since)
+
+
 # -- who does not get in ---------------------------------------------------------------------------
 
 
@@ -329,6 +366,34 @@ async def test_a_client_that_does_not_wait_for_its_answer_is_disconnected(
     )
     assert isinstance(answers[1], KafkaError)
     assert "before the response" in secured.broker.log_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        ({"keytab_of": "bob/laptop"}, ErrorCode.sasl_authentication_failed, "no ticket as alice"),
+        ({"service": "http"}, ErrorCode.sasl_authentication_failed, KAFKAS_TEXT),
+        ({"service": "ftp"}, ErrorCode.sasl_authentication_failed, "not found in Kerberos"),
+    ],
+)
+async def test_our_own_client_says_why_it_does_not_get_in(
+    secured: Secured, options: dict[str, str], code: ErrorCode, said: str
+) -> None:
+    with pytest.raises(KafkaError, match=said) as caught:
+        await connect_by_ticket(secured, own_client(secured, "alice", **options))
+    assert caught.value.code == code
+
+
+async def test_a_centre_that_is_away_may_come_back(
+    secured: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KRB5_CONFIG", secured.kdc.config("away.conf", port=quiet_ports(1)[0]))
+    security = own_client(secured, f"alice@{REALM}", "alice")
+    with pytest.raises(NoProofError, match="Cannot contact any KDC") as caught:
+        await connect_by_ticket(secured, security)
+    assert caught.value.code == ErrorCode.network_exception
+    monkeypatch.undo()
+    await (await connect_by_ticket(secured, security)).close()
 
 
 async def test_a_broker_without_its_keys_says_so(

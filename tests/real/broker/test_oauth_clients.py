@@ -16,7 +16,7 @@ import pytest
 
 from local_cluster.client.auth.oauth.token_source import token_source
 from local_cluster.client.auth.security import ClientSecurity, OauthLogin
-from local_cluster.client.auth.session import NoTokenError
+from local_cluster.client.auth.session import NoProofError
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.connection import Connection, connect
 from local_cluster.client.model import NewTopic
@@ -166,7 +166,7 @@ async def test_an_endpoint_that_is_away_ends_nothing_before_its_time(secured: Se
     connection = await secured.connect(security)
     secured.endpoint.status = 503
     await (await secured.connect(security)).close()
-    with pytest.raises(NoTokenError, match="HTTP status 503") as caught:
+    with pytest.raises(NoProofError, match="HTTP status 503") as caught:
         await secured.connect(secured.endpoint.security("another"))
     assert caught.value.code == ErrorCode.network_exception
     await connection.close()

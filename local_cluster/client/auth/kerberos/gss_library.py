@@ -148,7 +148,7 @@ class GssLibrary:
             texts = self._texts(major, _OF_GSS)
             if minor.value:
                 texts += self._texts(minor.value, _OF_MECHANISM)
-            raise GssError(f"{name}: {': '.join(texts)}")
+            raise GssError(f"{name}: {': '.join(texts)}", minor.value)
         return major
 
     def written(self, name: str, output: Buffer, *arguments: Any) -> tuple[int, bytes]:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
+
+NO_CENTRE: Final = frozenset({2529639068, 2529639132})
+"""Minor statuses KRB5_KDC_UNREACH and KRB5_REALM_CANT_RESOLVE."""
 
 
 class GssError(Exception):
     """The library refuses, with its own words. They name principals and files, never a key."""
+
+    def __init__(self, text: str, minor: int = 0) -> None:
+        super().__init__(text)
+        self.is_without_centre = minor in NO_CENTRE
+        """Whether no key distribution centre answers: the same may succeed later."""
 
 
 class SecurityContext(Protocol):

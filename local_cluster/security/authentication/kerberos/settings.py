@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from pydantic import ConfigDict
 
+from local_cluster.client.auth.kerberos.settings import SERVICE_NAME, check_service_name
 from local_cluster.security.authentication.kerberos.short_names import DEFAULT_RULE, ShortNames
-
-SERVICE_NAME: Final = "kafka"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +30,6 @@ class KerberosSettings:
         ShortNames(self.principal_to_local_rules)
         if not self.principal_to_local_rules:
             raise ValueError("`principal_to_local_rules` needs a rule, such as DEFAULT")
-        if not self.service_name or set(self.service_name) & set("/@"):
-            raise ValueError("`service_name` is the part of a principal before the slash")
+        check_service_name(self.service_name)
         if self.principal is not None and self.principal.split("/")[0] != self.service_name:
             raise ValueError(f"`principal` must begin with `service_name`: {self.service_name}/")

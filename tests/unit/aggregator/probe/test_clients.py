@@ -13,6 +13,7 @@ from aggregator.probe.clients import StrayCancelError, check_leader, client_opti
 from local_cluster.client.auth.security import (
     PLAINTEXT,
     ClientSecurity,
+    KerberosLogin,
     OauthLogin,
     Secret,
     SecurityError,
@@ -94,6 +95,14 @@ def test_a_secured_cluster_gets_its_context_and_its_credentials(tmp_path: Path) 
     assert options["sasl_plain_password"] == "s3cret"
     password.unlink()
     with pytest.raises(SecurityError, match="password"):
+        client_options("a:1", security)
+
+
+def test_a_cluster_of_tickets_is_refused() -> None:
+    """aiokafka needs a package for GSSAPI that needs a C compiler, and Kerberos's headers."""
+    kerberos = KerberosLogin(principal="alice", keytab_file="/k")
+    security = ClientSecurity(protocol="SASL_SSL", mechanism="GSSAPI", kerberos=kerberos)
+    with pytest.raises(SecurityError, match="another mechanism"):
         client_options("a:1", security)
 
 

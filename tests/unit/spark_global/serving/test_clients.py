@@ -8,9 +8,10 @@ from typing import cast
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from local_cluster.client.auth.security import ClientSecurity, KerberosLogin, SecurityError
 from spark_global.addresses import ClusterAddress
 from spark_global.serving import clients
-from spark_global.serving.clients import last_position
+from spark_global.serving.clients import last_position, librdkafka_config
 from spark_global.serving.positions import Batch, LanePosition, Tally
 
 EOF = KafkaError(KafkaError._PARTITION_EOF)
@@ -63,3 +64,11 @@ def test_a_leader_that_does_not_know_the_end_yet_does_not_hide_the_last_position
     scripted = ScriptedConsumer([*before, *after])
     monkeypatch.setattr(clients, "Consumer", lambda config: cast(Consumer, scripted))
     assert last_position(ClusterAddress("nyc:9092"), "positions", 0) == position(3)
+
+
+def test_a_cluster_of_tickets_is_refused() -> None:
+    """librdkafka's wheel has no GSSAPI."""
+    kerberos = KerberosLogin(principal="alice", keytab_file="/k")
+    security = ClientSecurity(protocol="SASL_SSL", mechanism="GSSAPI", kerberos=kerberos)
+    with pytest.raises(SecurityError, match="another mechanism"):
+        librdkafka_config(ClusterAddress("a:1", security))

@@ -9,7 +9,7 @@ from textwrap import dedent
 import pytest
 
 from aggregator.settings import parse_settings
-from local_cluster.client.auth.security import ClientSecurity, OauthLogin, Secret
+from local_cluster.client.auth.security import ClientSecurity, KerberosLogin, OauthLogin, Secret
 from mirror_maker.settings import load_settings
 from spark_global.addresses import decode_security, encode_security
 from topology.deployment.aggregate_view import aggregate_view
@@ -100,6 +100,93 @@ clusters:
 links:
   - {source: far, target: near, topics: [t]}
 """
+
+
+TICKETS = """\
+name: tickets
+clusters:
+  - name: far
+    external: "far:9093"
+    security:
+      protocol: SASL_SSL
+      mechanism: GSSAPI
+      kerberos: {principal: admin@EXAMPLE.COM, keytab_file: admin.keytab, service_name: brokers}
+    principals:
+      spark: {kerberos: {principal: spark, keytab_file: /etc/spark.keytab}}
+      aggregator: {mechanism: SCRAM-SHA-256, username: a, password: {env: A}}
+  - name: near
+    external: "near:9093"
+    aggregator: {}
+    security: {protocol: SASL_SSL, mechanism: PLAIN, username: u, password: {env: P}}
+    principals:
+      mirror: {kerberos: {principal: mirror, keytab_file: mirror.keytab}}
+links:
+  - {source: far, target: near, topics: [t]}
+"""
+
+
+def test_tickets_are_for_every_service(tmp_path: Path) -> None:
+    deployment = render(
+        parse_topology(TICKETS), StateDir(tmp_path / "state"), topology_file=tmp_path / "t.yaml"
+    )
+    admin = ClientSecurity(
+        protocol="SASL_SSL",
+        mechanism="GSSAPI",
+        kerberos=KerberosLogin(
+            principal="admin@EXAMPLE.COM",
+            keytab_file=str(tmp_path / "admin.keytab"),
+            service_name="brokers",
+        ),
+    )
+    by_mirror = KerberosLogin(principal="mirror", keytab_file=str(tmp_path / "mirror.keytab"))
+    by_spark = KerberosLogin(principal="spark", keytab_file="/etc/spark.keytab")
+    (mirror_text,) = deployment.daemon("mirror-near").files.values()
+    settings = tmp_path / "mirror.json"
+    settings.write_text(mirror_text)
+    mirror = load_settings(settings)
+    assert mirror.links[0].source_security == admin
+    assert mirror.target_security == replace(admin, kerberos=by_mirror)
+    again = decode_deployment(encode_deployment(deployment))
+    assert again == deployment
+    far, near = again.clusters
+    assert (far.security, far.spark_security) == (admin, replace(admin, kerberos=by_spark))
+    assert decode_security(encode_security(admin)) == admin
+    assert far.key_files == ("/etc/spark.keytab", str(tmp_path / "admin.keytab"))
+    assert near.key_files == (str(tmp_path / "mirror.keytab"),)
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        (
+            ("mechanism: GSSAPI", "mechanism: PLAIN"),
+            "5:5: clusters[0].security: `kerberos` is for `mechanism: GSSAPI`",
+        ),
+        (
+            (", service_name: brokers", ", service_name: a/b"),
+            "5:5: clusters[0].security: `service_name` is the part of a principal before the slash",
+        ),
+        (
+            ("principal: spark,", "principle: spark,"),
+            "10:26: clusters[0].principals.spark.kerberos.principle: unknown key; expected one of"
+            " keytab_file, principal, service_name; did you mean 'principal'?",
+        ),
+        (
+            (
+                "spark: {kerberos: {principal: spark, keytab_file: /etc/spark.keytab}}",
+                "spark: {kerberos: k}",
+            ),
+            "10:25: clusters[0].principals.spark.kerberos: a mapping with `principal` and"
+            " `keytab_file`",
+        ),
+    ],
+)
+def test_tickets_that_cannot_be(changed: tuple[str, str], problem: str) -> None:
+    text = TICKETS.replace(*changed)
+    assert text != TICKETS
+    with pytest.raises(InvalidTopology) as caught:
+        parse_topology(text)
+    assert problem in "\n".join(caught.value.lines())
 
 
 def test_tokens_are_for_every_service(tmp_path: Path) -> None:

@@ -8,7 +8,13 @@ import pytest
 
 from local_cluster.client.auth.credentials import read_secret, tls_context
 from local_cluster.client.auth.scram import ITERATIONS_MAX, ScramClient, ScramError
-from local_cluster.client.auth.security import ClientSecurity, Secret, SecurityError
+from local_cluster.client.auth.security import (
+    ClientSecurity,
+    KerberosLogin,
+    OauthLogin,
+    Secret,
+    SecurityError,
+)
 
 # RFC 7677, section 3.
 NONCE = "rOprNGfwEbeRWgbNEkqO"
@@ -79,6 +85,7 @@ def test_a_secret_is_read_from_its_file_or_variable(
 
 
 SECRET = Secret(env="X")
+TICKETS = KerberosLogin(principal="alice", keytab_file="/k")
 
 
 @pytest.mark.parametrize(
@@ -89,6 +96,25 @@ SECRET = Secret(env="X")
         ({"protocol": "SSL", "password": SECRET}, "no use for a name"),
         ({"ca_file": "x"}, "no use for certificates"),
         ({"protocol": "SSL", "key_file": "x"}, "needs its `certificate_file`"),
+        ({"protocol": "SASL_SSL", "mechanism": "GSSAPI"}, "GSSAPI needs `kerberos`"),
+        ({"protocol": "SSL", "mechanism": "GSSAPI", "kerberos": TICKETS}, "no use for a name"),
+        (
+            {"protocol": "SASL_SSL", "mechanism": "PLAIN", "kerberos": TICKETS},
+            "`kerberos` is for `mechanism: GSSAPI`",
+        ),
+        (
+            {"protocol": "SASL_SSL", "mechanism": "GSSAPI", "kerberos": TICKETS, "username": "u"},
+            "see `kerberos`",
+        ),
+        (
+            {
+                "protocol": "SASL_SSL",
+                "mechanism": "OAUTHBEARER",
+                "kerberos": TICKETS,
+                "oauth": OauthLogin(token_file="/t"),
+            },
+            "`kerberos` is for `mechanism: GSSAPI`",
+        ),
     ],
 )
 def test_invalid_combinations_are_refused(settings: dict[str, object], message: str) -> None:
