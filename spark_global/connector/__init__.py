@@ -8,4 +8,5 @@ Reading order:
     jars      the jars that it needs, as settings of a session
     segments  offsets of a partition with one origin; pure
     records   the table `records`
+    streams   its streams, whose batches get their origins when they run
 """

@@ -9,14 +9,14 @@ do by default is not what the table promises:
 - Offsets that are not given begin at the latest in streams and end at the newest in batches. Here
   each partition has both, as planned.
 
-Not here: streams. A stream needs the source offset of a record that the map does not have yet.
+Streams are in `streams.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -45,6 +45,18 @@ def connector_records(session: SparkSession, options: ReadOptions) -> DataFrame:
 
     Raises ConnectorRefusedError, KafkaError, and CutRefusedError as `plan_read`.
     """
+    refuse_options(options)
+    plan = asyncio.run(plan_read(options))
+    refuse_internal(plan.topics)
+    ranges = [each for each in plan.ranges if each.start < each.end]
+    if not ranges:
+        return session.createDataFrame([], spark_schema(RECORDS_TABLE))
+    reader = session.read.format(FORMAT).options(**kafka_options(options, ranges))
+    return with_origins(reader.load(), ranges)
+
+
+def refuse_options(options: ReadOptions) -> None:
+    """Raise ConnectorRefusedError for what the connector cannot read."""
     if options.table != RECORDS_TABLE:
         raise ConnectorRefusedError(f"the connector reads {RECORDS_TABLE!r}, not {options.table!r}")
     if options.security != PLAINTEXT:
@@ -52,21 +64,25 @@ def connector_records(session: SparkSession, options: ReadOptions) -> DataFrame:
             "the connector would have the password of this cluster in its options, which Spark "
             'shows; use format("heliograph")'
         )
-    plan = asyncio.run(plan_read(options))
-    internal = sorted(INTERNAL_TOPICS & plan.topics.keys())
+
+
+def refuse_internal(topics: Iterable[str]) -> None:
+    """Raise ConnectorRefusedError for topics that the connector leaves out without a word."""
+    internal = sorted(INTERNAL_TOPICS.intersection(topics))
     if internal:
         raise ConnectorRefusedError(f"the connector does not read internal topics: {internal[0]}")
-    ranges = [each for each in plan.ranges if each.start < each.end]
+
+
+def with_origins(read: DataFrame, ranges: Sequence[PartitionRange]) -> DataFrame:
+    """Return the table `records` of what the connector has read within ranges."""
+    session = read.sparkSession
     if not ranges:
         return session.createDataFrame([], spark_schema(RECORDS_TABLE))
-    reader = session.read.format(FORMAT).options(**kafka_options(options, ranges))
     segments, bits = segment_table(ranges)
     origins = session.createDataFrame(segments)
     if segments.num_rows <= BROADCAST_ROWS_MAX:
         origins = sql.broadcast(origins)
-    records = reader.load().withColumnsRenamed(
-        {"topic": "aggregate_topic", "offset": "aggregate_offset"}
-    )
+    records = read.withColumnsRenamed({"topic": "aggregate_topic", "offset": "aggregate_offset"})
     offset = sql.col("aggregate_offset")
     joined = records.join(
         origins,

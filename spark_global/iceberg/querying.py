@@ -1,6 +1,7 @@
 """`heliograph sql --engine duckdb`: questions to the tables of a catalogue, without Spark.
 
-Each table is a view under the last part of its name. DuckDB reads the files that the newest
+Each table is a view under the last part of its name. One of fast windows has a second view, with
+one row per window. DuckDB reads the files that the newest
 snapshot names. It skips those whose datacenter or hour cannot match.
 """
 
@@ -24,9 +25,13 @@ from spark_global.iceberg.listing import UNREADABLE, Tables, open_tables
 from spark_global.iceberg.table_state import TableState, TableStateError
 from spark_global.kept.said import describe_complete
 from spark_global.printing import Printed, print_problem, print_rows
+from spark_global.windowing.latest import SUFFIX as LATEST_SUFFIX
+from spark_global.windowing.latest import latest_statement
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _HOUR: Final = timedelta(hours=1)
+_FAST: Final = "_fast_windows"
+"""How views of fast windows end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,8 @@ def ask(tables: Tables, query: str, limit: int) -> Answer:
         engine.execute("SET TimeZone = 'UTC'")
         for identifier in tables.names():
             name = identifier[-1]
-            if name.lower() not in words:
+            latest = name + LATEST_SUFFIX
+            if not words & {name.lower(), latest.lower()}:
                 continue
             if name in seen:
                 raise duckdb.CatalogException(f"{name} is in several namespaces")
@@ -85,6 +91,9 @@ def ask(tables: Tables, query: str, limit: int) -> Answer:
             state = _state(table)
             if state is not None:
                 states[name] = state
+                if state.view.endswith(_FAST) and latest.lower() in words:
+                    statement = latest_statement(f'"{name}"')
+                    engine.execute(f'CREATE TEMP VIEW "{latest}" AS {statement}')
         found = _relation(engine, query)
         if found is None:
             return Answer([], [], states)

@@ -203,8 +203,12 @@ class StreamPlanner:
     async def _look_as_far_as(
         self, end: StreamPositions, spans: Mapping[TopicPartition, PartitionEnds]
     ) -> Survey:
-        """Return a survey that knows the origins of a batch that was planned before a restart."""
-        survey = await self._look(end)
+        """Return a survey that knows the origins of a batch that was planned before a restart.
+
+        A map that cannot be read at present is waited for.
+        """
+        starts = {at: span.log_start_offset for at, span in spans.items()}
+        survey = await self._look(replace(end, offsets={**end.offsets, **starts}))
         if unreached := _unreached(survey, spans):
             raise KafkaError(
                 ErrorCode.offset_not_available,

@@ -6,6 +6,7 @@ Reading order:
     stored    the state after a batch as JSON (pure)
     files     small files on any storage that Spark knows
     keeping   the streaming query: counts a batch, closes windows, writes rows
+    latest    one row per window of a table of fast windows, for readers (pure)
     closed_questions  questions that are asked of closed windows
     parts     which batches hold the records of a window; state as JSON (pure)
     answering  the streaming query: keeps records until their windows close, asks, writes rows

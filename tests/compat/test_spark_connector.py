@@ -6,6 +6,8 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -41,12 +43,12 @@ EWR_RUNS = (Run(500, 17, 10),)
 MERGED_ROWS = 29
 
 
-def write_merged(bootstrap: str) -> None:
-    """Write transactions into the merged topic, as clients of Kafka do."""
-    for number, (kind, count) in enumerate(LAYOUT):
+def write_transactions(bootstrap: str, to: str, layout: Iterable[tuple[str, int]]) -> None:
+    """Write transactions into a topic, as clients of Kafka do."""
+    for number, (kind, count) in enumerate(layout):
         settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "compression.type": "lz4"}
         if kind != PLAIN:
-            settings["transactional.id"] = f"writer-{number}"
+            settings["transactional.id"] = f"{to}-{number}"
         producer = confluent_kafka.Producer(settings)
         if kind != PLAIN:
             producer.init_transactions()
@@ -54,7 +56,7 @@ def write_merged(bootstrap: str) -> None:
         for n in range(count):
             headers: list[tuple[str, str | bytes | None]] = [("n", b"1"), ("n", None)]
             producer.produce(
-                MERGED,
+                to,
                 key=None if n % 3 == 0 else f"k{n}",
                 value=None if n % 4 == 3 else f"{kind} {number} {n}",
                 headers=headers if n % 2 else [],
@@ -68,14 +70,16 @@ def write_merged(bootstrap: str) -> None:
             producer.abort_transaction()
 
 
-async def publish_runs(nyc: Aggregated, source: str, runs: tuple[Run, ...]) -> None:
-    """Write the map of a link into the merged topic."""
+async def publish_runs(
+    nyc: Aggregated, source: str, runs: tuple[Run, ...], topic: str = MERGED, prefix: str = ""
+) -> None:
+    """Write the map of a link into a topic, the merged one by default."""
     block = Block(
-        flow=FlowKey(MERGED, 0, UUID(int=0), UUID(int=0)),
+        flow=FlowKey(topic, 0, UUID(int=0), UUID(int=0)),
         producer_id=1,
         producer_epoch=0,
         nonce=1,
-        target_topic=MERGED,
+        target_topic=prefix + topic,
         source_start=runs[0].source_offset,
         target_start=runs[0].target_offset,
         source_next=runs[-1].source_next,
@@ -96,7 +100,7 @@ def test_both_readers_have_the_same_rows(zookeeper: str, tmp_path: Path) -> None
         try:
             nyc = Aggregated(broker.bootstrap, runner)
             nyc.run(nyc.create(MERGED))
-            write_merged(broker.bootstrap)
+            write_transactions(broker.bootstrap, MERGED, LAYOUT)
             for source, runs in (("jfk", JFK_RUNS), ("ewr", EWR_RUNS)):
                 nyc.run(nyc.create(f"{source}.{PREFIXED}", 2))
                 nyc.run(nyc.copy(f"{source}.{PREFIXED}", range(20), partition=1))
@@ -138,3 +142,63 @@ def test_both_readers_have_the_same_rows(zookeeper: str, tmp_path: Path) -> None
     assert found["bounded"] == [[str(n)] for n in range(100, 105)]
     assert found["view"] == MERGED_ROWS
     assert "internal topics: __consumer_offsets" in found["refusal"]
+
+
+STREAMED = "gates"
+STREAMED_LAYOUT = (
+    (PLAIN, 10),  # offsets 0 to 9
+    (ABORTED, 4),  # 10 to 13, and a marker at 14
+    (COMMITTED, 6),  # 15 to 20, and a marker at 21
+)
+KNOWN_RUNS = (Run(100, 0, 10),)
+LATER_RUNS = (*KNOWN_RUNS, Run(300, 15, 6))
+WAIT_SECONDS_MAX = 200.0
+
+
+def test_a_stream_has_the_same_rows_and_waits_for_the_map(zookeeper: str, tmp_path: Path) -> None:
+    jars = connector_jars()
+    with asyncio.Runner() as runner:
+        context = running_broker(zookeeper, tmp_path / "broker")
+        broker = runner.run(context.__aenter__())
+        try:
+            nyc = Aggregated(broker.bootstrap, runner)
+            # A pattern that is not anchored has the second one too.
+            for topic in (f"jfk.{STREAMED}", f"jfk.{STREAMED}-dlq"):
+                nyc.run(nyc.create(topic))
+                write_transactions(broker.bootstrap, topic, STREAMED_LAYOUT)
+            nyc.run(nyc.publish_map("jfk", PREFIXED, 0))  # of another topic
+            nyc.run(publish_runs(nyc, "jfk", KNOWN_RUNS, STREAMED, "jfk."))
+            out, log = tmp_path / "out", tmp_path / "job.log"
+            links = encode_links(nyc.aggregate("jfk").links)
+            with log.open("wb") as said:
+                job = subprocess.Popen(
+                    [
+                        sys.executable,
+                        *("-m", "tests.support.connector_stream_job"),
+                        *(broker.bootstrap, links, str(jars), STREAMED, str(out)),
+                    ],
+                    cwd=Path(__file__).parents[2],
+                    stdout=said,
+                    stderr=said,
+                )
+            try:
+                deadline = time.monotonic() + WAIT_SECONDS_MAX
+                while not (out / "0").exists():
+                    assert job.poll() is None and time.monotonic() < deadline, log.read_text()
+                    time.sleep(0.1)
+                # The next batch has records that no map has.
+                nyc.run(publish_runs(nyc, "jfk", LATER_RUNS, STREAMED, "jfk."))
+                assert job.wait(WAIT_SECONDS_MAX) == 0, log.read_text()[-4000:]
+            finally:
+                job.kill()
+                job.wait()
+        finally:
+            runner.run(context.__aexit__(None, None, None))
+    batches = [json.loads(path.read_text()) for path in sorted(out.glob("[0-9]*"))]
+    assert len(batches) >= 3, "as many records at once as the option says"
+    ours = json.loads((out / "ours").read_text())
+    assert sorted(row for rows in batches for row in rows) == ours
+    assert [row[3] for row in ours] == [*map(str, range(100, 110)), *map(str, range(300, 306))]
+    # The last batch ran twice.
+    assert json.loads((out / "again").read_text()) == batches[-1]
+    assert "begins at earliest or latest" in (out / "refusal").read_text()

@@ -193,6 +193,9 @@ def test_windows_that_wait_for_datacenters(
         0.0: (19, True),
         600.0: (1, True),
     }
+    query = "SELECT records, is_complete FROM global_s_fast_windows_latest ORDER BY window_start"
+    assert run_duckdb(query, catalogue=str(kept.place), output="json", limit=10) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == [[19, True], [1, True]]
     of_one = kept.table("datacenter_windows")
     files = [task.file for task in of_one.scan().plan_files()]
     assert {(file.partition[0], file.partition[1]) for file in files} == {("EWR", 0), ("JFK", 0)}

@@ -7,7 +7,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,18 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from spark_global.addresses import ClusterAddress
 from spark_global.links import MirrorLink
 from spark_global.materialize import Materialization, start_materializing
+from spark_global.source.splits import Split
 from spark_global.streamable import UnknownViewError
 from spark_global.streaming.moving import move_checkpoint
+from spark_global.streaming.planner import StreamPlanner
+from spark_global.streaming.positions import StreamPositions
 from spark_global.values.declaring import Decoding, PartDecoding, TopicDecoding
 from spark_global.views import (
     Aggregate,
     create_views,
     follow_streams,
     load_table,
+    read_options,
     stream_records,
 )
 from tests.support.aggregated import SHIFT, Aggregated
@@ -108,6 +112,29 @@ def test_a_stream_reads_no_record_before_its_origin_is_known(
         ("ord", "b", SHIFT)
     }
     assert sorted(row.aggregate_offset for row in rows) == list(range(30))
+
+
+def test_a_batch_that_runs_again_waits_for_a_map_that_is_not_there(nyc: Aggregated) -> None:
+    """As after a restart, while the map's topic has no leader."""
+    nyc.run(nyc.create("den.r"))
+    nyc.run(nyc.copy("den.r", range(20)))
+    nyc.run(nyc.publish_map("den", "r", 10))
+    at = TopicPartition("den.r", 0)
+    start, end = (StreamPositions(topic_ids={}, offsets={at: each}) for each in (0, 20))
+
+    async def plan() -> list[Split]:
+        planner = StreamPlanner(replace(read_options(nyc.aggregate("den")), topic="r"))
+        try:
+            planning = asyncio.create_task(planner.splits(start, end))
+            while planner.survey is None and not planning.done():
+                await asyncio.sleep(0.01)
+            await nyc.publish_map("den", "r", 20)
+            return await planning
+        finally:
+            await planner.close()
+
+    (wanted,) = [one for split in nyc.run(plan()) for one in split.ranges]
+    assert wanted.runs is not None and wanted.runs.counts.sum() == 20
 
 
 def test_a_link_joins_a_running_query(spark: SparkSession, nyc: Aggregated, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from spark_global.windowing.answering import Asking, answer_rows
 from spark_global.windowing.closed_questions import CLOSED_QUESTIONS
 from spark_global.windowing.closing import Closing, WindowKind
 from spark_global.windowing.keeping import Windowing, window_rows, write_batch
+from spark_global.windowing.latest import latest_windows
 from tests.support.aggregated import SHIFT, Aggregated
 from tests.support.cluster import running_broker
 
@@ -279,6 +280,14 @@ def test_a_dead_datacenter_freezes_no_answer_and_falsifies_none(
         assert {row[1:] for row in of_one} == {("JFK", True), ("LGA", False)}
     finally:
         query.stop()
+    # A reader has one row per window, late records and all.
+    latest = latest_windows(spark.read.parquet(str(tmp_path / WindowKind.FAST)))
+    columns = ("unix_seconds(window_start)", "records", "late_records", "missing", "is_complete")
+    assert sorted(map(tuple, latest.selectExpr(*columns).collect())) == [
+        (0, 19, 2, [], True),
+        (300, 7, 0, [], True),
+        (600, 6, 0, [], True),
+    ]
     # Whoever begins later reads the same records, and none of them is late.
     wanted = Materialization(
         view="global_w_strict_windows",

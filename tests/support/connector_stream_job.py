@@ -1,0 +1,64 @@
+"""A Spark driver that streams a topic by the connector, ten offsets at a time, until its end.
+
+python -m tests.support.connector_stream_job BOOTSTRAP LINKS JARS TOPIC OUT
+
+OUT gets a file per batch with its rows, `again` with those of the last batch when it runs again,
+`ours` with those of the other reader, and `refusal`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_global.connector.jars import ConnectorRefusedError, connector_settings
+from spark_global.connector.streams import ConnectorStream
+from spark_global.links import decode_links
+from spark_global.session import SHORT_JOB, open_session
+from spark_global.source.options import ReadOptions
+from spark_global.views import Aggregate, load_table, read_options
+from tests.support.connector_job import rows
+
+
+def stream(session: SparkSession, options: ReadOptions, out: Path, *, is_again: bool) -> None:
+    """Write the rows of each batch to a file, until there is nothing to read."""
+    checkpoint = out / "checkpoint"
+    reading = ConnectorStream(session, options, str(checkpoint))
+
+    def keep(read: DataFrame, batch: int) -> None:
+        name = "again" if is_again else str(batch)
+        partial = out / f"{name}.partial"
+        partial.write_text(json.dumps(rows(reading.records(read, batch))))
+        partial.rename(out / name)
+
+    writer = reading.frame.writeStream.foreachBatch(keep).trigger(availableNow=True)
+    writer.option("checkpointLocation", str(checkpoint)).start().awaitTermination()
+
+
+def main(bootstrap: str, links: str, jars: str, topic: str, directory: str) -> None:
+    out = Path(directory)
+    out.mkdir()
+    aggregate = Aggregate(name="nyc", bootstrap=bootstrap, links=decode_links(links))
+    options = replace(read_options(aggregate), topic=topic, max_records_per_trigger=10)
+    with open_session("local[2]", settings={**SHORT_JOB, **connector_settings(jars)}) as session:
+        stream(session, options, out, is_again=False)
+        commits = out / "checkpoint" / "commits"
+        last = max(int(each.name) for each in commits.glob("[0-9]*"))
+        for name in (str(last), f".{last}.crc"):
+            (commits / name).unlink()
+        stream(session, options, out, is_again=True)
+        ours = load_table(session, aggregate, "records", topic=topic)
+        (out / "ours").write_text(json.dumps(rows(ours)))
+        try:
+            named = replace(options, starting_offsets={})
+            ConnectorStream(session, named, str(out / "refused"))
+        except ConnectorRefusedError as error:
+            (out / "refusal").write_text(str(error))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
