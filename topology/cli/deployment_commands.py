@@ -78,6 +78,8 @@ def plan(
 ) -> None:
     """Show what `up` would do, here and on hosts that `supervisors` of the file has."""
     from topology.hosts.document import ask_other_hosts, plan_of_hosts
+    from topology.hosts.fitness import host_warnings, room_problems
+    from topology.hosts.own_host import host_facts
     from topology.hosts.show import plan_lines
     from topology.operate.preflight import plan_refusals, plan_rights, plan_steps
     from topology.problems import DeployError
@@ -89,7 +91,10 @@ def plan(
         steps = plan_steps(deployment, state)
         refusals = plan_refusals(deployment, state)
         rights = plan_rights(deployment, state)
-        hosts = plan_of_hosts(deployment, state, ask_other_hosts(deployment), shared)
+        answers = ask_other_hosts(deployment)
+        hosts = plan_of_hosts(deployment, state, answers, shared)
+        facts = host_facts(deployment, steps, answers)
+        warnings = [*room_problems(facts), *host_warnings(facts)]
     except DeployError as error:
         fail(str(error), error.details)
     if output is Output.json:
@@ -98,6 +103,7 @@ def plan(
             "steps": [step.as_json() for step in steps],
             "rights": [each.as_json() for each in rights],
             "refusals": [{"reason": str(each), "details": [*each.details]} for each in refusals],
+            "warnings": warnings,
         }
         if shared is not None:
             document["file"] = shared.as_json()
@@ -113,6 +119,7 @@ def plan(
             _print_lines([f"`up` refuses this: {each}", *(f"    {line}" for line in each.details)])
         if hosts:
             _print_lines(plan_lines(hosts))
+        _print_lines(f"note: {each}" for each in warnings)
         for left_alone in () if hosts else deployment.elsewhere:
             typer.echo(f"left alone: {left_alone.label}, which belongs to {left_alone.host}")
         if shared is not None:
@@ -207,6 +214,7 @@ def _print_up(output: Output, result: Up, shared: FileState | None) -> None:
         print_json(result.as_json() if file is None else {**result.as_json(), "file": file})
         return
     print_bootstraps(result.status)
+    _print_lines(f"note: {each}" for each in result.warnings)
     if file is not None:
         _print_file(file, with_diff=False)
 

@@ -88,13 +88,13 @@ def removed_log_dirs(before: Deployment, after: Deployment) -> list[RemovedLogDi
 
     A broker that moves to another host leaves all of them here.
     """
-    kept = {each.key: _log_dirs(each) for each in after.daemons if each.role == "broker"}
+    kept = {each.key: log_dirs_of(each) for each in after.daemons if each.role == "broker"}
     kept |= {each.key: [] for each in after.elsewhere if each.role == "broker"}
     return [
         RemovedLogDir(each.label, path)
         for each in before.daemons
         if each.role == "broker" and each.key in kept
-        for path in _log_dirs(each)
+        for path in log_dirs_of(each)
         if path not in kept[each.key]
     ]
 
@@ -119,7 +119,7 @@ def log_dir_problems(
     ]
 
 
-def _log_dirs(daemon: Daemon) -> list[str]:
+def log_dirs_of(daemon: Daemon) -> list[str]:
     """Return the log directories in a broker's settings file; none if an older version wrote it."""
     (settings,) = daemon.files.values()
     return [str(path) for path in json.loads(settings).get("log_dirs", ())]

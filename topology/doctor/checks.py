@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from topology.why.cluster_causes import DISK_BYTES_MIN, disk_causes, partition_causes, silence
+from topology.hosts.fitness import DISK_BYTES_MIN, OPEN_FILES_MIN, clock_lines
+from topology.why.cluster_causes import disk_causes, partition_causes, silence
 from topology.why.facts import Cause, ClusterFacts, LinkFacts
 from topology.why.link_causes import explain_link
 
-OPEN_FILES_MIN: Final = 10_000
-"""A broker opens three files per segment, and one per connection."""
 PARTITIONS_SHOWN_MAX: Final = 20
 """Partitions of one cluster that are listed."""
 
@@ -95,6 +94,9 @@ def _host(facts: DoctorFacts) -> Iterator[Finding]:
             yield Finding(
                 "host", "disk_full", f"{directory} has {free} bytes left", "make room", True
             )
+    clocks = {each["host"]: each["clock_ahead_ms"] or 0 for each in facts.status.get("hosts", ())}
+    for line in clock_lines(clocks):
+        yield Finding("host", "clock", line, "set the clocks by NTP", True)
     for path in facts.readable_secrets:
         yield Finding(
             "host", "readable_secret", f"every user of this host may read the secret in {path}",

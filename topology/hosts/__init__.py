@@ -6,6 +6,8 @@ Reading order:
     asking    asks many hosts at once, within limits of bytes and time
     standing  whether the file of a host is the newest generation (pure)
     plan      what `up` would do on another host
+    fitness   whether this host can run its part: room, open files, clocks (pure)
+    own_host  looks at this host before `up` starts anything
     document  the `hosts` of a status and a plan
     stop      stops the processes of another host
     show      lines and tables for people (pure)

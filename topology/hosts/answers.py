@@ -13,7 +13,7 @@ not_configured  `supervisors` does not have the host
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from local_cluster.foreign_json import parse_json
@@ -43,6 +43,9 @@ class Answer:
     """Why there is no answer."""
     report: Mapping[str, Any] | None = None
     """The response to `GET /host`; with `answers` only."""
+    clock_ahead_ms: int | None = None
+    """How far the host's clock is ahead of this one at least; negative if it is behind. None if it
+    does not tell its time."""
 
     @property
     def daemons(self) -> list[dict[str, Any]]:
@@ -74,6 +77,18 @@ def read_answer(status: int, body: bytes, *, deployment: str, host: str) -> Answ
         named = one_line(", ".join(report["hosts"]))
         return Answer(state="mistaken", reason=f"the supervisor there is that of {named}")
     return Answer(state="answers", report=report)
+
+
+def with_clock(answer: Answer, asked_ms: int, answered_ms: int) -> Answer:
+    """Return the answer with what its time says of the host's clock.
+
+    Both times are by the clock of this host. What the request took is no difference of clocks.
+    """
+    now_ms = None if answer.report is None else answer.report.get("now_ms")
+    if not isinstance(now_ms, int):
+        return answer  # an older version does not tell its time
+    ahead_ms = max(0, now_ms - answered_ms) + min(0, now_ms - asked_ms)
+    return replace(answer, clock_ahead_ms=ahead_ms)
 
 
 def refusal_of(body: bytes) -> str:

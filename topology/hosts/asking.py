@@ -16,7 +16,7 @@ from local_cluster.http_security.credentials import HttpCredentials
 from local_cluster.http_security.request import HttpFailure, HttpResponse, NoHttpResponse, request
 from topology.deployment.deployment import Deployment
 from topology.deployment.parts_of_hosts import EVERY_HOST
-from topology.hosts.answers import NOT_CONFIGURED, Answer, read_answer
+from topology.hosts.answers import NOT_CONFIGURED, Answer, read_answer, with_clock
 
 ANSWER_TIMEOUT_S: Final = 3.0
 ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -44,10 +44,13 @@ def ask_hosts(deployment: Deployment, hosts: Sequence[str]) -> dict[str, Answer]
 
 def ask_host(deployment: Deployment, host: str) -> Answer:
     """Return the answer of one host, or why there is none."""
+    asked_ms = _now_ms()
     found = order(deployment, host, "GET", "/host")
     if isinstance(found, Answer):
         return found
-    return read_answer(found.status, found.body, deployment=deployment.name, host=host)
+    answered_ms = _now_ms()
+    answer = read_answer(found.status, found.body, deployment=deployment.name, host=host)
+    return with_clock(answer, asked_ms, answered_ms)
 
 
 def order(
@@ -117,6 +120,10 @@ def ask_all(
             break
         found[host] = answer
     return {host: found.get(host) or _late(host) for host in hosts}
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _late(what: str) -> Answer:

@@ -70,6 +70,7 @@ def _entry(
         "pid": report.get("pid"),
         "version": report.get("version"),
         "stopping": report.get("stopping"),
+        "clock_ahead_ms": answer.clock_ahead_ms,
         "file": file,
         "generation": generation,
     }

@@ -17,6 +17,9 @@ from topology.deployment.rights_difference import RightsChange
 from topology.deployment.state_dir import StateDir
 from topology.ensemble.growth import EnsembleGrowth
 from topology.ensemble.nodes import add_growth, growths
+from topology.hosts.document import ask_other_hosts
+from topology.hosts.fitness import host_warnings
+from topology.hosts.own_host import check_room, host_facts
 from topology.operate.crash_loops import CrashLoops
 from topology.operate.ensemble_rollout import EnsembleRollout
 from topology.operate.handover import hand_over
@@ -64,16 +67,18 @@ class Up:
     status: dict[str, Any]
     rights: Mapping[str, Sequence[RightsChange]]
     """Changes of users and ACLs, by the name of the cluster."""
+    warnings: tuple[str, ...] = ()
+    """What the operator should know of this host, though everything can start."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the status document with `steps` and `rights`."""
+        """Return the status document with `steps`, `rights` and `warnings`."""
         rights = [
             {"cluster": cluster, **change.as_json()}
             for cluster, changes in self.rights.items()
             for change in changes
         ]
         steps = [step.as_json() for step in self.steps]
-        return {**self.status, "steps": steps, "rights": rights}
+        return {**self.status, "steps": steps, "rights": rights, "warnings": [*self.warnings]}
 
     @property
     def is_well(self) -> bool:
@@ -106,7 +111,7 @@ def up(
     `up` also returns if everything runs except links that wait for an operator (status `degraded`),
     or what waits for other hosts (status `waiting`).
     """
-    live, steps = _checked(deployment, state, on_plan, abandon_replicas=abandon_replicas)
+    live, steps, warnings = _checked(deployment, state, on_plan, abandon_replicas=abandon_replicas)
     on_checked()
     deployment, before = as_it_runs(deployment, live), deployed_before(state)
     _create(state)
@@ -152,7 +157,7 @@ def up(
         status = _wait_until_up(deployment, state, deadline_s, crash_loops, growth, on_status)
     except TimeoutError as error:
         raise DeployError(f"not everything runs after {timeout_s:g} s", error.args) from None
-    return Up(tuple(steps), status, rollout.applied if rollout else {})
+    return Up(tuple(steps), status, rollout.applied if rollout else {}, tuple(warnings))
 
 
 def _create(state: StateDir) -> None:
@@ -169,8 +174,8 @@ def _checked(
     on_plan: Callable[[list[Step]], None],
     *,
     abandon_replicas: bool,
-) -> tuple[Mapping[str, StartedProcess], list[Step]]:
-    """Return what runs, and the steps, after all checks. Raises DeployError."""
+) -> tuple[Mapping[str, StartedProcess], list[Step], list[str]]:
+    """Return what runs, the steps and warnings, after all checks. Raises DeployError."""
     check_owner(deployment, state)
     check_installed(deployment)
     check_levels(deployment)
@@ -185,7 +190,9 @@ def _checked(
     on_plan(steps)
     check_ports(deployment, steps, live)
     check_supervisor_port(deployment, state)
-    return live, steps
+    facts = host_facts(deployment, steps, ask_other_hosts(deployment))
+    check_room(facts)
+    return live, steps, host_warnings(facts)
 
 
 def _rights_rollout(

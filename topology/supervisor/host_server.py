@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncIterator
 from importlib.metadata import version
 from typing import Any, Final, Protocol
@@ -128,6 +129,7 @@ class HostServer:
                 "deployment": deployment.name,
                 "hosts": _hosts(deployment),
                 "installed": version("heliograph"),
+                "now_ms": time.time_ns() // 1_000_000,
                 "file": deployment.file_text,
                 "daemons": [{key: row[key] for key in SHOWN} for row in report["daemons"]],
             }

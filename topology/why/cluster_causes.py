@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from topology.hosts.fitness import DISK_BYTES_MIN
 from topology.why.facts import Cause, ClusterFacts, TopicFacts
-
-DISK_BYTES_MIN: Final = 64 * 1024 * 1024
-"""A log directory with fewer free bytes counts as full."""
 
 _SILENCES: Final = (
     ("certificate has expired", "certificate_expired", "renew the certificate of its brokers"),

@@ -257,6 +257,18 @@ def test_plan_says_what_up_refuses(command: HeliographCommand) -> None:
     assert command.run("plan", str(command.file), "--exit-code")["refusals"] == []
 
 
+def test_plan_warns_of_a_low_limit_of_open_files(command: HeliographCommand) -> None:
+    words = [sys.executable, "-m", "topology", "plan", str(command.file), *command.options]
+    done = subprocess.run(
+        ["bash", "-c", 'ulimit -n 5000; exec "$@"', "bash", *words],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (warning,) = json.loads(done.stdout)["warnings"]
+    assert warning.startswith("a process on this host may open 5000 files: raise the hard limit")
+
+
 def test_doctor_and_support_bundle(command: HeliographCommand, tmp_path: Path) -> None:
     deadline_s = time.monotonic() + WAIT_S
     done = command._done(("doctor", "-o", "json"), None)

@@ -94,6 +94,8 @@ def test_every_host_is_seen_and_the_silent_ones_are_named(hosts: list[Host]) -> 
     seen = of_hosts(status)
     assert pids(seen[SECOND]) == running == {"broker-nyc-1": running["broker-nyc-1"]}
     assert [each["state"] for each in seen[SECOND]["daemons"]] == ["running"]
+    assert seen[SECOND]["clock_ahead_ms"] == 0, "it is the same clock"
+    assert seen[THIRD]["clock_ahead_ms"] is None
     assert (seen[SECOND]["file"], seen[SECOND]["generation"]) == ("same", 1)
     assert THIRD in seen[THIRD]["reason"]
     assert first.command.run("status", "--exit-code", code=6) == status

@@ -49,6 +49,15 @@ CASES: dict[str, tuple[DoctorFacts, str, bool, str]] = {
     ),
     "too few open files": (replace(WELL, open_files_max=1024), "open_files", False, "ulimit"),
     "a full disk of the host": (replace(WELL, free_bytes={"/d": 1}), "disk_full", True, "/d has 1"),
+    "a clock that differs": (
+        replace(
+            WELL,
+            status={**WELL.status, "hosts": [{"host": "10.0.0.2", "clock_ahead_ms": -9_000}]},
+        ),
+        "clock",
+        True,
+        "10.0.0.2 is 9.0 s behind",
+    ),
     "a secret that all may read": (
         replace(WELL, readable_secrets=["/s"]), "readable_secret", False, "chmod 600 /s"
     ),
