@@ -6,6 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+from local_cluster.security.authentication.kerberos.short_names import (
+    DEFAULT_RULE,
+    NoShortNameError,
+    ShortNames,
+)
 from topology.importing.broker_keys import BrokerKeys
 
 READ_BY_SECURITY: Final = frozenset(
@@ -19,7 +24,8 @@ AUTHORIZERS: Final = frozenset(
     }
 )
 STORE_TYPES: Final = ("PEM", "PKCS12")
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+GSSAPI: Final = "GSSAPI"
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", GSSAPI)
 TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 _JAAS_FIELD: Final = re.compile(r'\b(\w+)\s*=\s*(?:"((?:\\.|[^"\\])*)"|([^\s;]+))')
 
@@ -89,7 +95,34 @@ def _sasl(keys: BrokerKeys, listener: str) -> dict[str, Any]:
             users[user] = keys.secret(f"{user}_password", fields["password"])
     if "SCRAM-SHA-256" in mechanisms or "SCRAM-SHA-512" in mechanisms:
         keys.remark(key, "SCRAM users of Kafka's ZooKeeper must be created again, or restored")
-    return {"mechanisms": mechanisms, **({"users": users} if users else {})}
+    found: dict[str, Any] = {"mechanisms": mechanisms, **({"users": users} if users else {})}
+    if GSSAPI in mechanisms:
+        found["kerberos"] = _kerberos(keys, listener)
+    return found
+
+
+def _kerberos(keys: BrokerKeys, listener: str) -> dict[str, Any]:
+    """Return whose tickets a listener takes. Kafka's brokers log in by the same key."""
+    _, service = keys.of_listener(listener, "sasl.kerberos.service.name")
+    _, rules = keys.of_listener(listener, "sasl.kerberos.principal.to.local.rules")
+    fields = _kerberos_fields(keys, listener)
+    if not {"keyTab", "principal"} <= fields.keys():
+        expected = "needs `keyTab` and `principal` for GSSAPI; files of java.security are not read"
+        keys.problem(f"listener.name.{listener.lower()}.gssapi.sasl.jaas.config", expected)
+    found: dict[str, Any] = {"keytab_file": fields.get("keyTab", "")}
+    # Without this config the login module knows the name.
+    found["service_name"] = service or fields.get("principal", "").split("/")[0]
+    if rules:
+        found["principal_to_local_rules"] = [each.strip() for each in rules.split(",")]
+    return found
+
+
+def _kerberos_fields(keys: BrokerKeys, listener: str) -> dict[str, str]:
+    for key in ("gssapi.sasl.jaas.config", "sasl.jaas.config"):
+        fields = _jaas(keys.of_listener(listener, key)[1] or "")
+        if "keyTab" in fields:
+            return fields
+    return {}
 
 
 def logins(
@@ -115,7 +148,10 @@ def logins(
             mechanisms = listener["sasl"]["mechanisms"]
             is_broker = name == "inter_broker_security"
             login["mechanism"] = own if is_broker and own in mechanisms else mechanisms[0]
-            login |= _user(keys, listener, "broker" if is_broker else "", super_users)
+            if login["mechanism"] == GSSAPI:
+                found |= _ticket(keys, listener, login, is_broker=is_broker)
+            else:
+                login |= _user(keys, listener, "broker" if is_broker else "", super_users)
         if "tls" in listener:
             login["ca_file"] = "ca.pem"
             keys.remark("listeners", f"set `ca_file` of {name}: who signs the certificates")
@@ -128,6 +164,27 @@ def logins(
         found["broker_principals"] = list(super_users)
         keys.remark("super.users", "all of them count as brokers; set `broker_principals`")
     return found
+
+
+def _ticket(
+    keys: BrokerKeys, listener: dict[str, Any], login: dict[str, Any], *, is_broker: bool
+) -> dict[str, Any]:
+    """Complete a login by the brokers' own key; return who is a broker by that."""
+    fields, kerberos = _kerberos_fields(keys, listener["name"]), listener["sasl"]["kerberos"]
+    principal = fields.get("principal", "")
+    login["kerberos"] = {"principal": principal, **kerberos}
+    rules = login["kerberos"].pop("principal_to_local_rules", [DEFAULT_RULE])
+    if not principal:
+        return {}  # it is a problem of the listener
+    if not is_broker:
+        keys.remark("listeners", "set `kerberos` of security: the principal of `heliograph up`")
+        return {}
+    try:
+        name = ShortNames(rules, principal.rpartition("@")[2]).name_of(principal)
+    except (ValueError, NoShortNameError) as error:
+        keys.problem("sasl.kerberos.principal.to.local.rules", str(error))
+        return {}
+    return {"broker_principals": [f"User:{name}"]}
 
 
 def _user(

@@ -104,7 +104,8 @@ async def _by_token(connection: SaslConnection, login: OauthLogin, token: str) -
 async def _fetch_ticket(login: KerberosLogin, host: str, wait_seconds: float) -> str:
     from local_cluster.client.auth.kerberos import ticket_login  # few need it
 
-    why = f"no ticket as {login.principal} for {login.service_name}@{host}"
+    service = f"{login.service_name}@{host}"
+    why = f"no ticket as {login.principal} by {login.keytab_file} for {service}"
     try:
         async with asyncio.timeout(wait_seconds):
             await ticket_login.run_beside(ticket_login.fetch_ticket, login, host)

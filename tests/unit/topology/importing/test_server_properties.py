@@ -93,6 +93,51 @@ def test_security_of_listeners_and_secrets() -> None:
     assert parse_topology(text) == reading.topology
 
 
+TICKETS = """\
+node.id=1
+listeners=CLIENT://kafka1:9092
+listener.security.protocol.map=CLIENT:SASL_PLAINTEXT
+inter.broker.listener.name=CLIENT
+sasl.enabled.mechanisms=GSSAPI
+sasl.mechanism.inter.broker.protocol=GSSAPI
+sasl.kerberos.service.name=kafka
+sasl.kerberos.principal.to.local.rules=RULE:[1:$1@$0](.*@OTHER)s/@.*/-other/,DEFAULT
+listener.name.client.gssapi.sasl.jaas.config=a.b.Krb5LoginModule required \\
+  useKeyTab=true storeKey=true keyTab="/etc/kafka.keytab" principal="kafka/kafka1@EXAMPLE";
+"""
+
+
+def test_tickets_of_listeners_and_brokers() -> None:
+    reading = read_server_properties(TICKETS)
+    assert reading.topology is not None, reading.remarks
+    (cluster,) = reading.topology.clusters
+    (listener,) = cluster.listeners
+    assert listener.sasl is not None
+    assert listener.sasl.mechanisms == ["GSSAPI"]
+    assert listener.sasl.kerberos is not None
+    assert listener.sasl.kerberos.keytab_file == "/etc/kafka.keytab"
+    assert listener.sasl.kerberos.principal_to_local_rules == [
+        "RULE:[1:$1@$0](.*@OTHER)s/@.*/-other/",
+        "DEFAULT",
+    ]
+    assert cluster.broker_principals == ["User:kafka"]
+    for security in (cluster.security, cluster.inter_broker_security):
+        assert security.kerberos is not None
+        assert security.kerberos.principal == "kafka/kafka1@EXAMPLE"
+        assert security.kerberos.keytab_file == "/etc/kafka.keytab"
+    assert not [each for each in reading.remarks if each.key.startswith("sasl")]
+    text = topology_text(reading.topology, reading.remarks, "server.properties")
+    assert parse_topology(text) == reading.topology
+
+
+def test_tickets_by_a_file_of_java_are_refused() -> None:
+    jaas = "listener.name.client.gssapi.sasl.jaas.config"
+    text = TICKETS.replace("keyTab=", "ticketCache=")
+    assert [key for _, key in refused(text)] == [jaas]
+    rules = TICKETS.replace(",DEFAULT", "")
+    assert [key for _, key in refused(rules)] == ["sasl.kerberos.principal.to.local.rules"]
+
+
 def refused(text: str) -> list[tuple[int, str]]:
     reading = read_server_properties(text)
     assert reading.topology is None

@@ -127,7 +127,7 @@ async def test_why_there_is_no_ticket(
         raise GssError("gss_acquire_cred_from: said", minor)
 
     monkeypatch.setattr(ticket_login, "fetch_ticket", fail)
-    text = "no ticket as alice@REALM for kafka@h: gss_acquire_cred_from: said"
+    text = "no ticket as alice@REALM by /alice.keytab for kafka@h: gss_acquire_cred_from: said"
     with pytest.raises(expected, match=text):
         await read_proof(SECURITY, "h", 60)
 
