@@ -26,6 +26,7 @@ from topology.cli.command_line import (
     load_file,
     load_security_file,
 )
+from topology.cli.completion import cluster_names, deployment_names
 
 if TYPE_CHECKING:
     from local_cluster.client.client import KafkaClient
@@ -53,6 +54,7 @@ class ClusterChoice:
             "-c",
             metavar="NAME",
             help="Cluster of the deployment; default: the only one there is.",
+            autocompletion=cluster_names,
             show_default=False,
         ),
     ] = None
@@ -61,6 +63,7 @@ class ClusterChoice:
         typer.Option(
             "--deployment",
             help="Name of the deployment, or a topology file; default: the only one there is.",
+            autocompletion=deployment_names,
             show_default=False,
         ),
     ] = None

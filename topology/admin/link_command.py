@@ -19,6 +19,7 @@ from topology.cli.command_line import (
     fail,
     find_deployment,
 )
+from topology.cli.completion import link_names
 
 if TYPE_CHECKING:
     from topology.deployment.deployment import Deployment
@@ -27,7 +28,9 @@ link_app = typer.Typer(
     no_args_is_help=True,
     help="Links: list, describe. `heliograph mirror` changes and repairs them.",
 )
-NamedLink = Annotated[str, typer.Argument(metavar="LINK", help="Name of the link.")]
+NamedLink = Annotated[
+    str, typer.Argument(metavar="LINK", help="Name of the link.", autocompletion=link_names)
+]
 LIST_COLUMNS = (
     ("link", "name"),
     ("from", "source"),

@@ -15,6 +15,7 @@ from topology.admin.carry_out import DryRunOption, YesOption, carry_out
 from topology.admin.cluster_choice import ClusterChoice, on_cluster
 from topology.admin.output import print_lines, print_table
 from topology.cli.command_line import EXIT_USAGE, fail
+from topology.cli.completion import topic_names
 
 if TYPE_CHECKING:
     from local_cluster.client.client import KafkaClient
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 topic_app = typer.Typer(
     no_args_is_help=True, help="Topics: list, describe, create, alter, delete, trim."
 )
-Topics = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Names of topics.")]
+Topics = Annotated[
+    list[str],
+    typer.Argument(metavar="TOPIC...", help="Names of topics.", autocompletion=topic_names),
+]
 ConfigOption = Annotated[
     list[str] | None,
     typer.Option(

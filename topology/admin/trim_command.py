@@ -11,6 +11,7 @@ import typer
 from topology.admin.carry_out import DryRunOption, YesOption, carry_out
 from topology.admin.cluster_choice import ClusterChoice, on_cluster
 from topology.cli.command_line import EXIT_USAGE, fail
+from topology.cli.completion import topic_names
 
 if TYPE_CHECKING:
     from local_cluster.client.client import KafkaClient
@@ -27,7 +28,11 @@ def trim_topic(
     choice: ClusterChoice,
     topics: Annotated[
         list[str],
-        typer.Argument(metavar="TOPIC[:PARTITIONS]...", help="Such as orders, or orders:0,3-5."),
+        typer.Argument(
+            metavar="TOPIC[:PARTITIONS]...",
+            help="Such as orders, or orders:0,3-5.",
+            autocompletion=topic_names,
+        ),
     ],
     before: Annotated[
         str,

@@ -1,6 +1,7 @@
 """The command line: what all subcommands share, and those without a folder of their own.
 
     command_line         options, exit codes, finding a deployment, errors
+    completion           names that the shell completes
     file_commands        validate, schema
     deployment_commands  plan, up, status, down
     completeness_command completeness

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TypeVar
 
 import typer
 
+from topology.cli.completion import deployment_names
+
 if TYPE_CHECKING:
     from local_cluster.client.auth.security import ClientSecurity
     from topology.deployment.deployment import Deployment
@@ -45,12 +47,18 @@ Which = Annotated[
     typer.Argument(
         metavar="[DEPLOYMENT]",
         help=_DEPLOYMENT_HELP,
+        autocompletion=deployment_names,
         show_default=False,
     ),
 ]
 DeploymentOption = Annotated[
     str | None,
-    typer.Option("--deployment", help=_DEPLOYMENT_HELP, show_default=False),
+    typer.Option(
+        "--deployment",
+        help=_DEPLOYMENT_HELP,
+        show_default=False,
+        autocompletion=deployment_names,
+    ),
 ]
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Format of the output.")]
 StateDirOption = Annotated[

@@ -15,6 +15,7 @@ from topology.admin.carry_out import DryRunOption, YesOption, carry_out
 from topology.admin.cluster_choice import ClusterChoice, on_cluster
 from topology.admin.output import print_lines, print_table
 from topology.cli.command_line import EXIT_USAGE, fail
+from topology.cli.completion import group_names
 
 if TYPE_CHECKING:
     from local_cluster.client.client import KafkaClient
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 group_app = typer.Typer(
     no_args_is_help=True, help="Groups: list, describe with lag, reset offsets, delete."
 )
-Groups = Annotated[list[str], typer.Argument(metavar="GROUP...", help="Names of groups.")]
+Groups = Annotated[
+    list[str],
+    typer.Argument(metavar="GROUP...", help="Names of groups.", autocompletion=group_names),
+]
 TopicsOption = Annotated[
     list[str],
     typer.Option(
@@ -110,7 +114,9 @@ def _print_groups(document: dict[str, Any]) -> None:
 @on_cluster
 def reset_group(
     choice: ClusterChoice,
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.")],
+    group: Annotated[
+        str, typer.Argument(metavar="GROUP", help="Name of the group.", autocompletion=group_names)
+    ],
     topic: TopicsOption,
     to: Annotated[
         str,
@@ -195,7 +201,9 @@ def delete_groups(
 @on_cluster
 def forget_topics(
     choice: ClusterChoice,
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.")],
+    group: Annotated[
+        str, typer.Argument(metavar="GROUP", help="Name of the group.", autocompletion=group_names)
+    ],
     topic: TopicsOption,
     yes: YesOption = False,
     dry_run: DryRunOption = False,

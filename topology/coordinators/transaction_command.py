@@ -14,6 +14,7 @@ import typer
 from topology.admin.carry_out import DryRunOption, YesOption, carry_out
 from topology.admin.cluster_choice import ClusterChoice, on_cluster
 from topology.admin.output import print_lines, print_table
+from topology.cli.completion import topic_names
 
 if TYPE_CHECKING:
     from local_cluster.client.client import KafkaClient
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 transaction_app = typer.Typer(
     no_args_is_help=True, help="Transactions: list, describe, producers, hanging, abort."
 )
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")]
+Topic = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="Name of the topic.", autocompletion=topic_names)
+]
 Partition = Annotated[int, typer.Argument(metavar="PARTITION", min=0, help="Its partition.")]
 LIST_COLUMNS = (
     ("transactional id", "transactional_id"),

@@ -25,6 +25,7 @@ from topology.cli.command_line import (
     load_file,
     print_json,
 )
+from topology.cli.completion import link_names
 from topology.mirror.repair import repair
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 
 Response = TypeVar("Response")
 
-NamedLink = Annotated[str, typer.Option("--link", help="Name of the link.")]
+NamedLink = Annotated[
+    str, typer.Option("--link", help="Name of the link.", autocompletion=link_names)
+]
 TopicOption = Annotated[
     str | None, typer.Option("--topic", help="Only this topic of the source.", show_default=False)
 ]
@@ -49,7 +52,8 @@ mirror_app = typer.Typer(
 )
 mirror_app.command()(repair)
 LinkOption = Annotated[
-    str | None, typer.Option("--link", help="Only this link.", show_default=False)
+    str | None,
+    typer.Option("--link", help="Only this link.", show_default=False, autocompletion=link_names),
 ]
 
 

@@ -21,6 +21,7 @@ from topology.cli.command_line import (
     find_deployment,
     print_json,
 )
+from topology.cli.completion import link_names
 
 
 class How(StrEnum):
@@ -32,7 +33,9 @@ class How(StrEnum):
 
 
 def repair(
-    link: Annotated[str, typer.Argument(metavar="LINK", help="Name of the link.")],
+    link: Annotated[
+        str, typer.Argument(metavar="LINK", help="Name of the link.", autocompletion=link_names)
+    ],
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic of the source.")],
     partition: Annotated[int, typer.Argument(metavar="PARTITION", min=0)],
     how: Annotated[

@@ -18,6 +18,7 @@ import typer
 from topology.admin.cluster_choice import ClusterChoice, on_cluster
 from topology.admin.output import Format
 from topology.cli.command_line import EXIT_USAGE, fail
+from topology.cli.completion import topic_names
 from topology.records.payloads import Encoding
 
 if TYPE_CHECKING:
@@ -98,7 +99,11 @@ def consume(
     choice: ClusterChoice,
     topics: Annotated[
         list[str],
-        typer.Argument(metavar="TOPIC[:PARTITIONS]...", help="Such as orders, or orders:0,3-5."),
+        typer.Argument(
+            metavar="TOPIC[:PARTITIONS]...",
+            help="Such as orders, or orders:0,3-5.",
+            autocompletion=topic_names,
+        ),
     ],
     start: FromOption = FROM_DEFAULT,
     until: UntilOption = None,

@@ -17,6 +17,7 @@ from topology.admin.carry_out import DryRunOption
 from topology.admin.cluster_choice import ClusterChoice, on_cluster
 from topology.admin.output import emit, print_lines
 from topology.cli.command_line import EXIT_ERROR, EXIT_USAGE, fail
+from topology.cli.completion import topic_names
 from topology.records.consume_command import EncodingOption
 from topology.records.input_lines import (
     BadLineError,
@@ -52,7 +53,9 @@ class Acks(enum.StrEnum):
 @on_cluster
 def produce(
     choice: ClusterChoice,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")],
+    topic: Annotated[
+        str, typer.Argument(metavar="TOPIC", help="Name of the topic.", autocompletion=topic_names)
+    ],
     file: Annotated[
         Path | None,
         typer.Argument(metavar="[FILE]", help="Default: standard input.", show_default=False),

@@ -102,21 +102,26 @@ class _Follower:
         self._remarks: list[str] = []
 
     async def cluster_with(self, topic: str) -> str:
-        """Return the only cluster of a link that has a topic. Raises DeployError."""
+        """Return the only cluster of a link that has a topic. Raises DeployError.
+
+        A cluster that does not answer may have one too, which becomes a remark.
+        """
         links = self._deployment.links
         names = list(dict.fromkeys(name for link in links for name in (link.source, link.target)))
-        found = []
+        found, silent = [], []
         for name in names:
             try:
                 cluster = await (await self._client(name)).metadata([topic])
             except UNREADABLE as error:
-                raise DeployError(f"{error}; name the cluster with --cluster") from error
+                silent.append(str(error))
+                continue
             if not cluster.topics[topic].error:
                 found.append(name)
         if len(found) == 1:
+            self._remarks += silent
             return found[0]
         if not found:
-            raise DeployError(f"no cluster of a link has a topic {topic!r}")
+            raise DeployError(f"no cluster of a link that answers has a topic {topic!r}", silent)
         raise DeployError(
             f"{', '.join(found)} have a topic {topic}: name one of them with --cluster"
         )

@@ -18,6 +18,7 @@ from topology.cli.command_line import (
     fail,
     find_deployment,
 )
+from topology.cli.completion import cluster_names
 
 if TYPE_CHECKING:
     from topology.tracing.facts import WayFacts
@@ -39,6 +40,7 @@ def trace(
             "--cluster",
             "-c",
             help="The cluster with this place; default: the only one of a link with this topic.",
+            autocompletion=cluster_names,
         ),
     ] = None,
     export: Annotated[

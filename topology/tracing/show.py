@@ -22,7 +22,7 @@ def way_document(facts: WayFacts, steps: Sequence[Step], ids: TraceIds) -> JsonO
             **_place(facts.origin.place),
             "datacenter": facts.origin.datacenter,
             "cluster_id": ids.record.cluster_id or None,
-            "topic_id": None if facts.origin.topic_id is None else str(facts.origin.topic_id),
+            "topic_id": str(ids.record.topic_id) if ids.record.topic_id.int else None,
         },
         "trace_id": f"{ids.trace_id:032x}",
         "parent_span_id": None if parent is None else f"{parent.span_id:016x}",

@@ -21,6 +21,7 @@ from topology.cli.command_line import (
     fail,
     find_deployment,
 )
+from topology.cli.completion import link_names
 
 if TYPE_CHECKING:
     from topology.deployment.deployment import Deployment, LinkView
@@ -56,7 +57,10 @@ def why(
         ),
     ] = None,
     link: Annotated[
-        str | None, typer.Option("--link", help="Only this link; default: every link.")
+        str | None,
+        typer.Option(
+            "--link", help="Only this link; default: every link.", autocompletion=link_names
+        ),
     ] = None,
     deployment: DeploymentOption = None,
     output: FormatOption = Format.human,

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.completion import completed
 from tests.support.heliograph_command import HeliographCommand
 from tests.support.quiet_ports import quiet_ports
 
@@ -255,6 +256,16 @@ def test_plan_says_what_up_refuses(command: HeliographCommand) -> None:
     finally:
         command.file.write_text(text)
     assert command.run("plan", str(command.file), "--exit-code")["refusals"] == []
+
+
+def test_the_shell_completes_topics_and_groups(command: HeliographCommand) -> None:
+    command._done(("consume", "flights", "-c", "jfk", "--group", "slow", "-n", "1"), 0)
+    on_jfk = ("-c", "jfk", "--state-dir", str(command.state_dir))
+    assert completed("topic", "describe", *on_jfk, "f") == ["flights"]
+    assert {"flights", "gates"} <= {*completed("produce", *on_jfk, "")}
+    assert "__consumer_offsets" not in completed("topic", "delete", *on_jfk, "")
+    assert "__consumer_offsets" in completed("topic", "describe", *on_jfk, "_")
+    assert completed("group", "reset", *on_jfk, "sl") == ["slow"]
 
 
 def test_plan_warns_of_a_low_limit_of_open_files(command: HeliographCommand) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -188,7 +190,9 @@ def test_what_cannot_be_traced_is_told(traced: Traced, monkeypatch: pytest.Monke
     said = command.complain("trace", "flights:0:99")
     assert "not committed yet: the high watermark is" in said
     assert "flights has 1 partitions" in command.complain("trace", "flights:7:0")
-    assert "no cluster of a link has a topic 'flits'" in command.complain("trace", "flits:0:0")
+    assert "no cluster of a link that answers has a topic 'flits'" in command.complain(
+        "trace", "flits:0:0"
+    )
     said = command.complain("trace", "flights:0:0", "--cluster", "jfq", code=2)
     assert "did you mean 'jfk'?" in said
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "refusing")
@@ -197,3 +201,24 @@ def test_what_cannot_be_traced_is_told(traced: Traced, monkeypatch: pytest.Monke
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "nowhere")
     said = command.complain("trace", "flights:0:0", "--export")
     assert "the OpenTelemetry exporter 'nowhere' is not installed" in said
+
+
+def test_a_copy_is_traced_while_its_source_is_silent(traced: Traced) -> None:
+    """The last one, as it stops the source. The trace is the same, also that of the producer."""
+    asked = {offset: trace_until_done(traced, f"flights:0:{offset}") for offset in (1, 2)}
+    daemons = traced.command.run("status")["daemons"]
+    (broker,) = [each for each in daemons if each["key"] == "broker-jfk-1"]
+    os.kill(broker["pid"], signal.SIGSTOP)
+    try:
+        for offset, before in asked.items():
+            document = traced.command.run("trace", f"jfk.flights:0:{offset}")
+            assert document["trace_id"] == before["trace_id"]
+            assert document["parent_span_id"] == before["parent_span_id"]
+            assert document["record"] == before["record"]
+            produced, committed, *rest = document["steps"]
+            assert (produced["state"], committed["state"]) == ("unknown", "done")
+            assert "does not answer" in produced["sentence"]
+            assert {each["state"] for each in rest} == {"done"}
+            assert any("jfk" in each for each in document["remarks"])
+    finally:
+        os.kill(broker["pid"], signal.SIGCONT)
