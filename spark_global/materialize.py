@@ -22,7 +22,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructType, TimestampType
 
 from local_cluster.wire.errors import KafkaError
+from spark_global.catalogue.question import Question
 from spark_global.kept.upkeep import Compacting, beside
+from spark_global.narrowing.loading import COLUMNS, with_all_columns
+from spark_global.narrowing.plans import Rehearsal
 from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
 from spark_global.source.tables import RECORDS_TABLE
 from spark_global.sql import explain_error
@@ -236,14 +239,25 @@ def rows_of_view(
     if found.closed is not None:
         columns = CLOSED_QUESTIONS[found.closed][1].columns
         options |= {"columns": ",".join(columns), "carry_completeness": "true"}
+    if found.question is not None and found.closed is None:
+        needed = columns_of_question(session, found.question)
+        records = stream_records(session, aggregate, topic=found.topic, **options | needed)
+        records = with_all_columns(records)
+        return found.question(records.withWatermark("timestamp", f"{wanted.late_seconds} seconds"))
     records = stream_records(session, aggregate, topic=found.topic, **options)
     if found.is_decoded:
         assert wanted.decoding is not None, wanted.view
         samples = load_table(session, aggregate, RECORDS_TABLE, topic=found.topic)
         return decode_view(wanted.view, found.topic, wanted.decoding, records, samples)
-    if found.question is None or found.closed is not None:
-        return records  # also for windows, which are of whole batches
-    return found.question(records.withWatermark("timestamp", f"{wanted.late_seconds} seconds"))
+    return records  # also for windows, which are of whole batches
+
+
+def columns_of_question(session: SparkSession, question: Question) -> dict[str, str]:
+    """Return the option by which a stream builds only the columns that a question needs."""
+    rehearsal = Rehearsal(session)
+    needs = rehearsal.needs_of_frame(question(rehearsal.records(RECORDS_TABLE)))
+    columns = needs[RECORDS_TABLE].columns if RECORDS_TABLE in needs else ()
+    return {COLUMNS: ",".join(columns)} if columns else {}
 
 
 def _stream_options(wanted: Materialization) -> dict[str, str | int]:

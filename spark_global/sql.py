@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -103,7 +104,7 @@ def _answer_or_complain(session: SparkSession, query: str, asked: _Asked, *, goe
     try:
         _answer(session, query, asked)
     except _REFUSALS as error:
-        return _complain(asked.aggregate, explain_error(error))
+        return _complain(asked.aggregate, explain_error(error) + hint_for(query))
     except KeyboardInterrupt:
         if not goes_on:
             raise
@@ -140,6 +141,16 @@ def _answer(session: SparkSession, query: str, asked: _Asked) -> None:
 def _complain(aggregate: Aggregate, why: str) -> int:
     print_problem(f"sql on {aggregate.name}: {why}")
     return 1
+
+
+def hint_for(query: str) -> str:
+    """Return what to say besides, of a query that failed: views of streams are not here."""
+    if re.search(r"\bstream_(global|decoded|rejects)_", query, re.IGNORECASE) is None:
+        return ""
+    return (
+        "\nstream_<view> is a view of a stream: keep its rows by "
+        "`heliograph spark materialize NAME PATH --sql QUERY`, or ask the view without stream_"
+    )
 
 
 def explain_error(error: Exception) -> str:

@@ -7,9 +7,11 @@ snapshot names. It skips those whose datacenter or hour cannot match.
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -18,9 +20,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 from pyiceberg.io.pyarrow import PyArrowFileIO, schema_to_pyarrow
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table import FileScanTask, Table
+from pyiceberg.transforms import HourTransform, IdentityTransform
 
-from spark_global.iceberg.layout import PARTITIONS
 from spark_global.iceberg.listing import UNREADABLE, Tables, open_tables
 from spark_global.iceberg.table_state import TableState, TableStateError
 from spark_global.kept.said import describe_complete
@@ -30,6 +33,8 @@ from spark_global.windowing.latest import latest_statement
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _HOUR: Final = timedelta(hours=1)
+_Partition = tuple[int, str, bool]
+"""Number in the partition of a file, the column, and whether it is its hour."""
 _FAST: Final = "_fast_windows"
 """How views of fast windows end."""
 
@@ -120,18 +125,12 @@ def as_dataset(table: Table) -> ds.Dataset | pa.Table:
     scheme, netloc, _ = files.parse_location(table.location())
     filesystem = files.fs_by_scheme(scheme, netloc)
     parquet = ds.ParquetFileFormat()
-    own = [field.name for field in PARTITIONS.fields]
-    has_own_partitions = {
-        spec_id: [field.name for field in spec.fields] == own
-        for spec_id, spec in table.specs().items()
-    }
+    partitions = {spec_id: _partitions(table, spec) for spec_id, spec in table.specs().items()}
     fragments = [
         parquet.make_fragment(
             files.parse_location(task.file.file_path)[2],
             filesystem=filesystem,
-            partition_expression=(
-                _rows_within(task, schema) if has_own_partitions[task.file.spec_id] else None
-            ),
+            partition_expression=_rows_within(task, schema, partitions[task.file.spec_id]),
         )
         for task in tasks
     ]
@@ -147,17 +146,35 @@ def _is_plain(table: Table, tasks: list[FileScanTask]) -> bool:
     )
 
 
-def _rows_within(task: FileScanTask, schema: pa.Schema) -> ds.Expression:
+def _partitions(table: Table, spec: PartitionSpec) -> list[_Partition]:
+    """Return the partitions of a spec that say something about a column: values and hours."""
+    columns = {field.field_id: field.name for field in table.schema().fields}
+    found: list[_Partition] = []
+    for number, field in enumerate(spec.fields):
+        is_hour = isinstance(field.transform, HourTransform)
+        if field.source_id in columns and (is_hour or field.transform == IdentityTransform()):
+            found.append((number, columns[field.source_id], is_hour))
+    return found
+
+
+def _rows_within(
+    task: FileScanTask, schema: pa.Schema, partitions: Sequence[_Partition]
+) -> ds.Expression | None:
     """Return what holds for each row of a file, by its partition."""
-    datacenter, hour = task.file.partition[0], task.file.partition[1]
-    column = ds.field("datacenter")
-    begin = _EPOCH + hour * _HOUR
-    same_hour = (ds.field("timestamp") >= pa.scalar(begin, schema.field("timestamp").type)) & (
-        ds.field("timestamp") < pa.scalar(begin + _HOUR, schema.field("timestamp").type)
-    )
-    if datacenter is None:
-        return column.is_null() & same_hour
-    return (column == pa.scalar(datacenter, schema.field("datacenter").type)) & same_hour
+    parts = [
+        _holds(ds.field(name), schema.field(name).type, task.file.partition[number], is_hour)
+        for number, name, is_hour in partitions
+    ]
+    return functools.reduce(operator.and_, parts) if parts else None
+
+
+def _holds(column: ds.Expression, kind: pa.DataType, value: Any, is_hour: bool) -> ds.Expression:
+    if value is None:
+        return column.is_null()
+    if not is_hour:
+        return column == pa.scalar(value, kind)
+    begin = _EPOCH + value * _HOUR
+    return (column >= pa.scalar(begin, kind)) & (column < pa.scalar(begin + _HOUR, kind))
 
 
 def _without_ids(schema: pa.Schema) -> pa.Schema:

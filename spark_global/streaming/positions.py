@@ -15,7 +15,7 @@ empty object, whatever the options say.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -83,6 +83,18 @@ class StreamPositions:
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"the checkpoint has broken positions: {error!r}") from error
+
+
+def least_of(parts: Sequence[StreamPositions]) -> StreamPositions:
+    """Return what all sources of a query have read; there must be one, and all of one cluster."""
+    offsets: dict[TopicPartition, int] = {}
+    for at, offset in (entry for part in parts for entry in part.offsets.items()):
+        offsets[at] = min(offset, offsets.get(at, offset))
+    return StreamPositions(
+        cluster_id=parts[0].cluster_id,
+        topic_ids={name: topic_id for part in parts for name, topic_id in part.topic_ids.items()},
+        offsets=offsets,
+    )
 
 
 def check_identity(held: StreamPositions, cluster_id: str, topic_ids: Mapping[str, str]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.structs import TopicPartition
@@ -144,6 +145,21 @@ def test_sql_as_of_a_time(command: HeliographCommand) -> None:
     said = command.complain("sql", query, "--as-of", tomorrow, "--aggregate", "nyc")
     assert "sql on nyc: " in said
     assert "name the --aggregate" in command.complain("sql", query, "--as-of", now, code=2)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_query_over_streams_is_kept(command: HeliographCommand, tmp_path: Path) -> None:
+    path = tmp_path / "odd"
+    query = "SELECT datacenter, partition, offset FROM stream_global_flights WHERE `offset` % 2 = 1"
+    keeping = ("materialize", "odd", str(path), "--once", "--aggregate", "nyc", "--sql")
+    spark(command, *keeping, query)
+    files = list(path.glob("datacenter=jfk/*.parquet"))
+    rows = [row for file in files for row in pq.read_table(file).to_pylist()]
+    found = sorted((row["partition"], row["offset"]) for row in rows)
+    assert found == [(p, n) for p in range(PARTITIONS) for n in range(1, RECORDS, 2)]
+    said = spark(command, *keeping, "SELECT count(*) FROM stream_global_flights", code=1)
+    assert "odd of nyc: " in said and "watermark" in said
 
 
 @pytest.mark.long

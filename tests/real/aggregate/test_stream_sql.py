@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from spark_global.materialize import Materialization, start_materializing
+from spark_global.materialize import Materialization, start_materializing, streaming_rows
 from spark_global.stream_sql import create_stream_views, stream_query
 from spark_global.streamable import UnknownViewError
 from spark_global.values.declaring import Decoding, PartDecoding, TopicDecoding
@@ -95,6 +95,13 @@ def test_stream_views_are_sql_views_of_streams(
     closed = [row for row in expected if row.window_start.timestamp() + 60 <= 194]
     assert drained(conflicts, tmp_path / "conflicts") == closed
     assert len(closed) == 6 * 3 < len(expected)
+
+
+def test_a_question_reads_the_columns_that_it_needs(spark: SparkSession, nyc: Aggregated) -> None:
+    wanted = Materialization(view="global_v_windows", path="unused")
+    rows = streaming_rows(spark, nyc.aggregate(*SOURCES), wanted)
+    plan = str(rows._jdf.queryExecution().analyzed().toString())
+    assert "columns=datacenter,topic,timestamp,value]" in plan.replace(" ", "")
 
 
 def test_a_query_over_streams_has_the_answer_of_the_batch(

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import Row
 
 from spark_global.printing import plain_value
-from spark_global.sql import explain_error
+from spark_global.sql import explain_error, hint_for
 from spark_global.view_names import question_names, view_names
 
 
@@ -63,3 +63,8 @@ def test_of_a_traceback_only_the_reason_is_left() -> None:
     )
     assert explain_error(error) == "KafkaError: UNKNOWN_TOPIC_OR_PARTITION: x at h:1"
     assert explain_error(RuntimeError("plain\nwords")) == "plain\nwords"
+
+
+def test_a_failed_query_over_streams_gets_a_hint() -> None:
+    assert "spark materialize NAME PATH --sql" in hint_for("SELECT 1 FROM Stream_global_flights")
+    assert hint_for("SELECT streams FROM global_flights") == ""
