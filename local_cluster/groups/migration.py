@@ -15,6 +15,8 @@ convertToClassicGroup). Deviations:
 - Until a downgraded group has rebalanced, its members may use the epochs that they had. In Kafka a
   member that was not at the group epoch gets ILLEGAL_GENERATION, and loses its partitions before it
   can commit what it has read. So it does here if the coordinator is replaced.
+- A member that joined with partitions that its new assignment lacks is about to give them up. They
+  wait for its next JoinGroup. In Kafka a consumer member gets them while it may still read them.
 - A downgraded group has as assignment what its members hold. In Kafka it is their target: if a
   consumer member joins before the rebalance ends, a partition could have two owners.
 - A group that is downgraded by a static member rebalances unless every member has its target.
@@ -25,7 +27,8 @@ convertToClassicGroup). Deviations:
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import uuid
+from collections.abc import Collection, Mapping
 
 from local_cluster.coordinator_runtime.outcome import UnreadableRecordError
 from local_cluster.groups.classic.classic_fsm import GroupState
@@ -43,11 +46,17 @@ from local_cluster.groups.consumer import records
 from local_cluster.groups.consumer.classic_members import with_topic_ids, with_topic_names
 from local_cluster.groups.consumer.consumer_group import ConsumerGroup
 from local_cluster.groups.consumer.embedded_protocol import (
+    Subscription,
     encode_assignment,
     read_assignment,
     read_subscription,
 )
-from local_cluster.groups.consumer.model import Assignment, ClassicMetadata, ConsumerMember
+from local_cluster.groups.consumer.model import (
+    Assignment,
+    ClassicMetadata,
+    ConsumerMember,
+    MemberState,
+)
 from local_cluster.groups.consumer.requests import ConsumerGroupLimits
 from local_cluster.groups.consumer.step import CONSUMER_SESSION, ConsumerStep
 from local_cluster.groups.consumer.topics import Topics
@@ -85,11 +94,19 @@ def fill_from_classic(step: ConsumerStep, classic: ClassicGroup) -> None:
     cannot = f"Cannot upgrade classic group {classic.group_id} to consumer group because"
     held = _held_partitions(classic, step.topics, cannot)
     try:
-        members = [_consumer_member(classic, member) for member in classic.members.values()]
+        subscriptions = {
+            member_id: _subscription(classic, member)
+            for member_id, member in classic.members.items()
+        }
     except UnreadableRecordError as error:
         raise KafkaError(
             ErrorCode.group_id_not_found, f"{cannot} the embedded consumer protocol is malformed."
         ) from error
+    members = [
+        _consumer_member(classic, member, subscriptions[member.member_id])
+        for member in classic.members.values()
+    ]
+    unrevoked = _unrevoked_partitions(subscriptions, held, step.topics)
     group, generation = step.group, classic.generation_id
     for member in members:
         step.describe_member(member)
@@ -106,7 +123,14 @@ def fill_from_classic(step: ConsumerStep, classic: ClassicGroup) -> None:
             topic_id: dict.fromkeys(indexes, member.member_epoch)
             for topic_id, indexes in held[member.member_id].items()
         }
-        step.set_current(member._replace(assigned=assigned))
+        pending = {
+            topic_id: dict.fromkeys(indexes, member.member_epoch)
+            for topic_id, indexes in unrevoked[member.member_id].items()
+        }
+        state = MemberState.UNREVOKED_PARTITIONS if pending else MemberState.STABLE
+        step.set_current(
+            member._replace(assigned=assigned, pending_revocation=pending, state=state)
+        )
         step.extend_session(member.member_id)
         # A member that waits for a response sends no heartbeats; it gets one with this step.
         waits = (
@@ -135,7 +159,7 @@ def _held_partitions(classic: ClassicGroup, topics: Topics, cannot: str) -> dict
     stored = () if classic.stored is None else classic.stored.members
     payloads = {member.member_id: member.assignment for member in stored}
     held: dict[str, Assignment] = {}
-    taken = set()
+    taken: set[tuple[uuid.UUID, int]] = set()
     for member_id in classic.members:
         try:
             assignment = read_assignment(payloads.get(member_id, b""))
@@ -150,21 +174,49 @@ def _held_partitions(classic: ClassicGroup, topics: Topics, cannot: str) -> dict
                 f"{cannot} an unsupported custom assignor is in use. Please refer to the "
                 "documentation or switch to a default assignor before re-attempting the upgrade.",
             )
-        found = {}
-        for topic_id, indexes in with_topic_ids(assignment.partitions, topics).items():
-            free = frozenset(index for index in indexes if (topic_id, index) not in taken)
-            taken |= {(topic_id, index) for index in free}
-            if free:
-                found[topic_id] = free
-        held[member_id] = found
+        held[member_id] = _take_free(with_topic_ids(assignment.partitions, topics), taken)
     return held
 
 
-def _consumer_member(classic: ClassicGroup, member: Member) -> ConsumerMember:
-    """Raises UnreadableRecordError."""
-    subscription = read_subscription(
-        member.metadata(classic.protocol_name) or member.protocols[0][1]
-    )
+def _unrevoked_partitions(
+    subscriptions: Mapping[str, Subscription], held: Mapping[str, Assignment], topics: Topics
+) -> dict[str, Assignment]:
+    """Return what members said they had when they joined, and nobody was given.
+
+    If two members say that they have a partition, the one of the newer generation has it.
+    """
+    taken = {
+        (topic_id, index)
+        for each in held.values()
+        for topic_id, indexes in each.items()
+        for index in indexes
+    }
+    newest_first = sorted(subscriptions, key=lambda each: -subscriptions[each].generation)
+    return {
+        member_id: _take_free(with_topic_ids(subscriptions[member_id].owned, topics), taken)
+        for member_id in newest_first
+    }
+
+
+def _take_free(wanted: Assignment, taken: set[tuple[uuid.UUID, int]]) -> Assignment:
+    """Return the wanted partitions that nobody has, and note that they are taken."""
+    found = {}
+    for topic_id, indexes in wanted.items():
+        free = frozenset(index for index in indexes if (topic_id, index) not in taken)
+        taken |= {(topic_id, index) for index in free}
+        if free:
+            found[topic_id] = free
+    return found
+
+
+def _subscription(classic: ClassicGroup, member: Member) -> Subscription:
+    """Return what a member said in its last JoinGroup. Raises UnreadableRecordError."""
+    return read_subscription(member.metadata(classic.protocol_name) or member.protocols[0][1])
+
+
+def _consumer_member(
+    classic: ClassicGroup, member: Member, subscription: Subscription
+) -> ConsumerMember:
     # The generation that its client uses, which is a former one right after a downgrade.
     epoch = classic.former_epochs.get(member.member_id, classic.generation_id)
     return ConsumerMember(

@@ -92,6 +92,8 @@ class Client:
     epoch: int = 0
     """Of the consumer protocol; the generation of the classic one, -1 without any."""
     owned: Owned = field(default_factory=set)
+    revoking: Owned = field(default_factory=set)
+    """What it owns until its next step: an application takes its time to give something up."""
     must_join: bool = True
     waits_for: int | None = None
     """The ticket of a request whose response is not there yet."""
@@ -102,6 +104,16 @@ class Client:
 
     def reset(self) -> None:
         self.owned, self.must_join, self.epoch = set(), True, -1 if self.is_classic else 0
+        self.revoking = set()
+
+    def take(self, got: Owned) -> None:
+        """Own what was assigned, and revoke the rest."""
+        self.revoking = self.owned - got
+        self.owned |= got
+
+    def give_up(self) -> None:
+        self.owned -= self.revoking
+        self.revoking = set()
 
 
 class MigrationMachine(RuleBasedStateMachine):
@@ -244,6 +256,7 @@ class MigrationMachine(RuleBasedStateMachine):
     def remove(self, client: Client) -> None:
         self.clients.remove(client)
         client.owned.clear()
+        client.revoking.clear()
         self.tickets = {t: entry for t, entry in self.tickets.items() if entry[0] is not client}
 
     def tick(self, client: Client) -> None:
@@ -252,6 +265,7 @@ class MigrationMachine(RuleBasedStateMachine):
         self.take(self.shard.expire_timers(self.now()))
         if client not in self.clients or client.waits_for is not None:
             return
+        client.give_up()
         if not client.is_classic:
             self.ask(client, "beat", self.beat(client, client.epoch))
         elif client.must_join:
@@ -335,11 +349,12 @@ class MigrationMachine(RuleBasedStateMachine):
             case ErrorCode.none:
                 client.epoch = response.member_epoch
                 if response.assignment is not None:
-                    client.owned = {
+                    got = {
                         (IDS[topic_id], index)
                         for topic_id, indexes in response.assignment.items()
                         for index in indexes
                     }
+                    client.take(got)
             case ErrorCode.unreleased_instance_id:
                 client.reset()  # an old process crashed: it waits for its session
             case ErrorCode.unknown_member_id | ErrorCode.fenced_member_epoch:
@@ -385,8 +400,8 @@ class MigrationMachine(RuleBasedStateMachine):
             for name, indexes in read_assignment(response.assignment).partitions.items()
             for index in indexes
         }
-        client.must_join = bool(client.owned - got)
-        client.owned = got
+        client.take(got)
+        client.must_join = bool(client.revoking)
 
     def take_error(self, client: Client, error: ErrorCode) -> None:
         match error:

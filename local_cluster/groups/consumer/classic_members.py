@@ -3,7 +3,9 @@
 The coordinator assigns. When a classic member has a step to take, its Heartbeat gets
 REBALANCE_IN_PROGRESS. Its JoinGroup reports what it holds, and SyncGroup returns what it may hold.
 The generation of the classic protocol is the member's epoch. Rules and errors are those of Kafka's
-GroupMetadataManager (classicGroupJoinToConsumerGroup and its neighbours).
+GroupMetadataManager (classicGroupJoinToConsumerGroup and its neighbours), with one deviation: a
+member that was expelled, and says with its former id what it had, gets UNKNOWN_MEMBER_ID as in a
+classic group. In Kafka it joins, and may commit what others have by then.
 
     JoinGroup   member changed? -> group epoch; target; one step to the target -> generation
     SyncGroup   the target is newer than the member? REBALANCE_IN_PROGRESS, else the assignment
@@ -20,6 +22,7 @@ from local_cluster.coordinator_runtime.outcome import UnreadableRecordError
 from local_cluster.groups.classic.subscription import CONSUMER_PROTOCOL
 from local_cluster.groups.consumer.consumer_group import ConsumerGroup
 from local_cluster.groups.consumer.embedded_protocol import (
+    NO_GENERATION,
     Partitions,
     Subscription,
     encode_assignment,
@@ -66,7 +69,10 @@ def join(step: ConsumerStep, request: JoinRequest) -> Joined:
     step.require_room(member_id, instance_id)
     subscription = _read_subscription(group, request)
     if is_unknown and instance_id is None and request.requires_known_member_id:
+        group.invite(member_id)
         return Joined(JoinResponse(ErrorCode.member_id_required, member_id))
+    if not is_unknown and instance_id is None and _was_expelled(group, member_id, subscription):
+        raise KafkaError(ErrorCode.unknown_member_id)
     member, replaced = _find_member(group, member_id, instance_id, is_unknown=is_unknown)
     updated = member._replace(
         instance_id=instance_id or member.instance_id,
@@ -194,6 +200,20 @@ def _is_behind(group: ConsumerGroup, member: ConsumerMember) -> bool:
     if member.member_epoch < group.target_epoch:
         return True
     return member.member_epoch < group.epoch and group.uses_only_classic(())
+
+
+def _was_expelled(group: ConsumerGroup, member_id: str, subscription: Subscription) -> bool:
+    """Return whether this is no member any more, and does not know it.
+
+    It says what it got in a generation, so it would go on to read and commit that until SyncGroup.
+    Who was given an id to join with gets in anyway: some clients never forget what they had.
+    """
+    return (
+        member_id not in group.members
+        and bool(subscription.owned)
+        and subscription.generation != NO_GENERATION
+        and not group.is_invited(member_id)
+    )
 
 
 def _read_subscription(group: ConsumerGroup, request: JoinRequest) -> Subscription:

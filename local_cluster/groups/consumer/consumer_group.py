@@ -14,6 +14,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable
+from typing import Final
 
 from local_cluster.groups.consumer.model import (
     JOIN_EPOCH,
@@ -40,6 +41,9 @@ from local_cluster.groups.consumer.records import (
 )
 from local_cluster.groups.consumer.topics import Topics
 
+INVITED_MAX: Final = 1_000
+"""Ids of members to come; the oldest is forgotten."""
+
 
 class ConsumerGroup:
     """The state of one group."""
@@ -59,6 +63,8 @@ class ConsumerGroup:
         """Member id by partition that the member holds or has not revoked yet."""
         self.checked_version = -1
         """The version of the topics at the last check of the metadata hash; not in the log."""
+        self._invited: dict[str, None] = {}
+        """Ids that were given to members to come, the newest last; not in the log."""
 
     # -- reading ----------------------------------------------------------------------------
 
@@ -94,6 +100,16 @@ class ConsumerGroup:
         """Return the ids of the existing topics of one member."""
         found = (topics.get(name) for name in self.subscribed_names(member))
         return frozenset(facts.topic_id for facts in found if facts is not None)
+
+    def invite(self, member_id: str) -> None:
+        """Remember an id that a classic member was given to join with."""
+        self._invited[member_id] = None
+        if len(self._invited) > INVITED_MAX:
+            del self._invited[next(iter(self._invited))]
+
+    def is_invited(self, member_id: str) -> bool:
+        """Return whether an id was given to a member to come, lately."""
+        return member_id in self._invited
 
     def is_held(self, topic_id: uuid.UUID, partition: int) -> bool:
         """Return whether a member holds the partition or has not revoked it yet."""

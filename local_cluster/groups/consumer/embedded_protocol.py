@@ -15,6 +15,7 @@ from local_cluster.groups.record_reader import RecordReader
 from local_cluster.wire.primitives import write_string
 
 VERSION_MAX: Final = 3
+NO_GENERATION: Final = -1
 _NULL_BYTES: Final = b"\xff\xff\xff\xff"
 
 Partitions = Mapping[str, tuple[int, ...]]
@@ -29,6 +30,8 @@ class Subscription(NamedTuple):
     owned: Partitions
     """Empty before v1, and for consumers of the eager protocol."""
     rack_id: str | None = None
+    generation: int = NO_GENERATION
+    """In which it got what it holds; NO_GENERATION before v2, and for who is no member any more."""
 
 
 class EmbeddedAssignment(NamedTuple):
@@ -46,10 +49,9 @@ def read_subscription(payload: bytes) -> Subscription:
     topics = tuple(reader.string() for _ in range(reader.array_length(2)))
     reader.nullable_octets()
     owned = _read_partitions(reader) if version >= 1 else {}
-    if version >= 2:
-        reader.int32()  # the generation in which it got them
+    generation = reader.int32() if version >= 2 else NO_GENERATION
     rack_id = reader.nullable_string() if version >= 3 else None
-    return Subscription(version, topics, owned, rack_id or None)
+    return Subscription(version, topics, owned, rack_id or None, generation)
 
 
 def read_assignment(payload: bytes) -> EmbeddedAssignment:

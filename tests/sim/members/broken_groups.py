@@ -31,6 +31,20 @@ def forget_what_classic_members_hold() -> Broken:
     return mock.patch.object(migration, "_held_partitions", nothing)
 
 
+def give_away_what_classic_members_revoke() -> Broken:
+    """An upgraded group takes for free what members have in no assignment, and not given up."""
+
+    def nothing(subscriptions: Any, *_: Any) -> dict[str, dict[Any, Any]]:
+        return {member_id: {} for member_id in subscriptions}
+
+    return mock.patch.object(migration, "_unrevoked_partitions", nothing)
+
+
+def let_expelled_classic_members_in() -> Broken:
+    """A classic member that was expelled joins with its former id, and what it had."""
+    return mock.patch.object(classic_members, "_was_expelled", lambda *_: False)
+
+
 def never_ask_classic_members_to_rejoin() -> Broken:
     """The heartbeat of a classic member in a consumer group reports no rebalance."""
 

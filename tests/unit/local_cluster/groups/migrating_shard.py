@@ -73,10 +73,16 @@ class MigratingShard:
     # -- classic members --------------------------------------------------------------------
 
     def join(
-        self, member_id: str = "", *, owned: Iterable[int] = (), member_uuid: str = ""
+        self,
+        member_id: str = "",
+        *,
+        owned: Iterable[int] = (),
+        generation: int = -1,
+        member_uuid: str = "",
+        requires_known_member_id: bool = False,
     ) -> JoinResponse | None:
-        """Return the response; None while the member waits."""
-        claim = Claim(frozenset((TOPIC.name, index) for index in owned), -1)
+        """Return the response; None while the member waits. `generation` is that of `owned`."""
+        claim = Claim(frozenset((TOPIC.name, index) for index in owned), generation)
         request = JoinRequest(
             group_id=GROUP,
             member_id=member_id,
@@ -88,15 +94,21 @@ class MigratingShard:
             protocol_type="consumer",
             protocols=(("range", encode_subscription([TOPIC.name], claim)),),
             member_uuid=member_uuid,
-            requires_known_member_id=False,
+            requires_known_member_id=requires_known_member_id,
         )
         response = self._own_response(self.shard.join(1, request, self._now()))
         assert response is None or isinstance(response, JoinResponse)
         return response
 
-    def sync(self, member_id: str, generation: int, *given: str) -> None:
-        """The leader gives all partitions to each of these members."""
-        payload = encode_assignment(2, {TOPIC.name: range(TOPIC.partitions)})
+    def sync(
+        self,
+        member_id: str,
+        generation: int,
+        *given: str,
+        partitions: Iterable[int] = range(TOPIC.partitions),
+    ) -> None:
+        """The leader gives the partitions to each of these members."""
+        payload = encode_assignment(2, {TOPIC.name: partitions})
         assignments = tuple((each, payload) for each in given)
         request = SyncRequest(GROUP, member_id, None, generation, "consumer", "range", assignments)
         self._take(self.shard.sync(1, request, self._now()))
