@@ -285,9 +285,44 @@ class KafkaPythonReader:
         self._consumer.close()
 
 
+class AiokafkaReader:
+    """By aiokafka; its loop runs during a call only."""
+
+    def __init__(self, address: str, security: ClientSecurity, topic: str) -> None:
+        self._runner = asyncio.Runner()
+        self._consumer = self._runner.run(self._start(address, security, topic))
+
+    @staticmethod
+    async def _start(
+        address: str, security: ClientSecurity, topic: str
+    ) -> aiokafka.AIOKafkaConsumer:
+        consumer = aiokafka.AIOKafkaConsumer(
+            bootstrap_servers=address, auto_offset_reset="earliest", **aiokafka_options(security)
+        )
+        await consumer.start()
+        consumer.assign([aiokafka.TopicPartition(topic, 0)])
+        return consumer
+
+    def next(self) -> bytes | None:
+        return self._runner.run(self._next())
+
+    async def _next(self) -> bytes | None:
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                value: bytes = (await self._consumer.getone()).value
+                return value
+        except aiokafka.errors.TopicAuthorizationFailedError:
+            return None
+
+    def close(self) -> None:
+        self._runner.run(self._consumer.stop())
+        self._runner.close()
+
+
 READERS: Final[dict[str, Callable[[str, ClientSecurity, str], Reader]]] = {
     "confluent-kafka": ConfluentReader,
     "kafka-python": KafkaPythonReader,
+    "aiokafka": AiokafkaReader,
 }
 
 

@@ -40,6 +40,7 @@ FLOW_KEYS: Final = frozenset(
 CLUSTER_KEYS: Final = frozenset(
     {
         "bootstrap.servers", "security.protocol", "sasl.mechanism", "sasl.jaas.config",
+        "sasl.kerberos.service.name",
         "ssl.truststore.type", "ssl.truststore.location", "ssl.keystore.type",
         "ssl.keystore.location", "ssl.key.password", "ssl.endpoint.identification.algorithm",
         "consumer.auto.offset.reset",

@@ -11,7 +11,7 @@ precedence of keys.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -30,7 +30,7 @@ from topology.rules.parts import Parts
 
 POLICIES: Final = {"DefaultReplicationPolicy": "prefixed", "IdentityReplicationPolicy": "identity"}
 _MIRROR_CLASSES: Final = "org.apache.kafka.connect.mirror."
-_JAAS_FIELD: Final = re.compile(r'\b(username|password)\s*=\s*(?:"((?:\\.|[^"\\])*)"|([^\s;]+))')
+_JAAS_FIELD: Final = re.compile(r'\b(\w+)\s*=\s*(?:"((?:\\.|[^"\\])*)"|([^\s;]+))')
 
 
 @dataclass(slots=True)
@@ -106,7 +106,9 @@ class _Mm2Reader:
                 name: re.sub(r"\\(.)", r"\1", quoted) if quoted else plain
                 for name, quoted, plain in _JAAS_FIELD.findall(jaas)
             }
-            if "username" in found and "password" in found:
+            if security["mechanism"] == "GSSAPI":
+                security |= self._kerberos(alias, found)
+            elif "username" in found and "password" in found:
                 place = self._secret(alias, "PASSWORD", found["password"])
                 security |= {"username": found["username"], "password": place}
             else:
@@ -128,6 +130,15 @@ class _Mm2Reader:
             algorithm = self._keys.of_cluster(alias, "ssl.endpoint.identification.algorithm")
             security["check_hostname"] = algorithm != ""
         return security
+
+    def _kerberos(self, alias: str, found: Mapping[str, str]) -> dict[str, Any]:
+        """Return the principal of Java's Krb5LoginModule, by the fields of its configuration."""
+        service = self._keys.of_cluster(alias, "sasl.kerberos.service.name")
+        if not {"keyTab", "principal"} <= found.keys():
+            self._keys.problem(f"{alias}.sasl.jaas.config", "has no keyTab and principal")
+            return {}
+        login = {"principal": found["principal"], "keytab_file": found["keyTab"]}
+        return {"kerberos": {**login, "service_name": service or found.get("serviceName", "kafka")}}
 
     def _secret(self, alias: str, kind: str, secret: str) -> dict[str, str]:
         """Keep a secret, and return the place that the topology names for it."""

@@ -44,6 +44,22 @@ def read(text: str) -> Mm2Reading:
     return read_mm2(text)
 
 
+def test_tickets_by_the_keytab_of_java() -> None:
+    jaas = 'Krb5LoginModule required useKeyTab=true keyTab="/m.keytab" principal="mm2@R"'
+    text = (
+        "clusters = a, b\na.bootstrap.servers = h:1\nb.bootstrap.servers = h:2\n"
+        "a->b.enabled = true\nb.security.protocol = SASL_SSL\nb.sasl.mechanism = GSSAPI\n"
+        f"b.sasl.jaas.config = {jaas};\nb.sasl.kerberos.service.name = brokers\n"
+    )
+    reading = read(text)
+    assert reading.topology is not None, reading.remarks
+    kerberos = reading.topology.cluster("b").security.kerberos
+    assert kerberos is not None
+    assert (kerberos.principal, kerberos.keytab_file) == ("mm2@R", "/m.keytab")
+    assert kerberos.service_name == "brokers"
+    assert not reading.secrets
+
+
 def test_two_datacenters_with_identical_names() -> None:
     reading = read(ACTIVE_ACTIVE)
     topology = reading.topology
@@ -155,6 +171,15 @@ def test_a_key_of_a_flow_has_precedence() -> None:
         (("h:2", "${env:B}"), "b.bootstrap.servers", "config providers"),
         (("= true", "= true\nreplication.factor = many"), "replication.factor", "no number"),
         (("= true", "= true\nb.security.protocol = SASL_SSL"), "b.sasl.jaas.config", "no username"),
+        (
+            (
+                "= true",
+                "= true\nb.security.protocol = SASL_SSL\nb.sasl.mechanism = GSSAPI\n"
+                'b.sasl.jaas.config = X required useTicketCache=true principal="p";',
+            ),
+            "b.sasl.jaas.config",
+            "no keyTab",
+        ),
         (
             ("= true", "= true\nb.security.protocol = SSL\nb.ssl.truststore.location = x.jks"),
             "b.ssl.truststore.location",

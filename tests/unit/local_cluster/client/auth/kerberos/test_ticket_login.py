@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from datetime import timedelta
 from types import SimpleNamespace
@@ -142,6 +143,32 @@ async def test_a_ticket_that_does_not_come_is_not_waited_for(
             await Session(SECURITY, 10, "h").begin(Broker())
     finally:
         may_go.set()
+
+
+async def test_threads_are_few_and_no_process_waits_for_them() -> None:
+    may_go, begun = threading.Event(), threading.Semaphore(0)
+    daemons: list[bool] = []
+
+    def block() -> None:
+        daemons.append(threading.current_thread().daemon)
+        begun.release()
+        assert may_go.wait(60)
+
+    calls = [
+        asyncio.ensure_future(ticket_login.run_beside(block))
+        for _ in range(ticket_login.THREADS_MAX + 2)
+    ]
+    for _ in range(ticket_login.THREADS_MAX):
+        assert await asyncio.to_thread(begun.acquire, timeout=60)
+    # A thread keeps its place, although nobody waits for it any more.
+    calls[0].cancel()
+    await asyncio.sleep(0.01)
+    assert not begun.acquire(blocking=False)
+    may_go.set()
+    done = await asyncio.gather(*calls, return_exceptions=True)
+    assert isinstance(done[0], asyncio.CancelledError)
+    assert done[1:] == [None] * (len(calls) - 1)
+    assert daemons == [True] * len(calls)
 
 
 @pytest.mark.parametrize(
