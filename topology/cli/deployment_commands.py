@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -32,8 +32,10 @@ from topology.cli.command_line import (
 )
 
 if TYPE_CHECKING:
+    from topology.deployment.deployment import Deployment
     from topology.deployment.plan import Step
     from topology.deployment.state_dir import StateDir
+    from topology.hosts.answers import Answer
     from topology.operate.up import Up
     from topology.problems import DeployError
     from topology.shared_file.agreement import FileState
@@ -78,8 +80,7 @@ def plan(
 ) -> None:
     """Show what `up` would do, here and on hosts that `supervisors` of the file has."""
     from topology.hosts.document import ask_other_hosts, plan_of_hosts
-    from topology.hosts.fitness import host_warnings, room_problems
-    from topology.hosts.own_host import host_facts
+    from topology.hosts.rights_elsewhere import planned_elsewhere
     from topology.hosts.show import plan_lines
     from topology.operate.preflight import plan_refusals, plan_rights, plan_steps
     from topology.problems import DeployError
@@ -93,8 +94,8 @@ def plan(
         rights = plan_rights(deployment, state)
         answers = ask_other_hosts(deployment)
         hosts = plan_of_hosts(deployment, state, answers, shared)
-        facts = host_facts(deployment, steps, answers)
-        warnings = [*room_problems(facts), *host_warnings(facts)]
+        elsewhere = planned_elsewhere(deployment, answers) if answers else []
+        warnings = _warnings(deployment, steps, answers)
     except DeployError as error:
         fail(str(error), error.details)
     if output is Output.json:
@@ -109,16 +110,15 @@ def plan(
             document["file"] = shared.as_json()
         if hosts:
             document["hosts"] = hosts
+            document["rights_elsewhere"] = [each.as_json() for each in elsewhere]
         left = [{"key": each.key, "host": each.host} for each in deployment.elsewhere]
         print_json({**document, "elsewhere": left} if left else document)
     else:
         _print_steps(deployment.name, steps)
-        for line in (line for each in rights for line in each.lines()):
-            typer.echo(line)
-        for each in refusals:
-            _print_lines([f"`up` refuses this: {each}", *(f"    {line}" for line in each.details)])
-        if hosts:
-            _print_lines(plan_lines(hosts))
+        _print_lines(line for each in rights for line in each.lines())
+        _print_lines(_refusal_lines(refusals))
+        _print_lines(plan_lines(hosts) if hosts else ())
+        _print_lines(f"other hosts: {line}" for each in elsewhere for line in each.lines())
         _print_lines(f"note: {each}" for each in warnings)
         for left_alone in () if hosts else deployment.elsewhere:
             typer.echo(f"left alone: {left_alone.label}, which belongs to {left_alone.host}")
@@ -128,6 +128,23 @@ def plan(
         raise typer.Exit(EXIT_ERROR)
     if exit_code and (steps or any(each.changes for each in rights)):
         raise typer.Exit(EXIT_CHANGES)
+
+
+def _warnings(
+    deployment: Deployment, steps: Sequence[Step], answers: Mapping[str, Answer]
+) -> list[str]:
+    """Return what an operator should know of this host before anything starts."""
+    from topology.hosts.fitness import host_warnings, room_problems
+    from topology.hosts.own_host import host_facts
+
+    facts = host_facts(deployment, steps, answers)
+    return [*room_problems(facts), *host_warnings(facts)]
+
+
+def _refusal_lines(refusals: Iterable[DeployError]) -> Iterator[str]:
+    for each in refusals:
+        yield f"`up` refuses this: {each}"
+        yield from (f"    {line}" for line in each.details)
 
 
 def up(

@@ -32,6 +32,7 @@ clusters:
     zookeeper: {{embedded: main}}
     brokers: [{{id: 1, host: 127.0.1.2, port: {3}}}]
     config: {{num.partitions: 1}}
+    authorizer: {{super_users: ["User:ANONYMOUS"]}}
   - name: lga
     zookeeper: {{embedded: main}}
     brokers: [{{id: 1, host: 127.0.1.3, port: {3}}}]
@@ -120,6 +121,12 @@ def an_edit_here_is_a_step_there(first: Host, second: Host) -> None:
     (step,) = of_hosts(plan(first))[SECOND]["steps"]
     assert (step["action"], step["key"]) == ("restart", "broker-nyc-1")
     assert any("num.partitions: 1 -> 2" in reason for reason in step["reasons"])
+    right = 'acls: [{principal: "User:alice", operations: [READ], topics: [t]}]'
+    first.command.file.write_text(text.replace("config: {num", f"{right}\n    config: {{num"))
+    (rights,) = plan(first)["rights_elsewhere"]
+    assert (rights["cluster"], rights["unknown"]) == ("nyc", None)
+    assert len(rights["changes"]) == 1 and "User:alice" in json.dumps(rights["changes"])
+    first.command.file.write_text(text.replace("num.partitions: 1", "num.partitions: 2"))
     first.up()
     seen = of_hosts(first.command.run("status"))[SECOND]
     assert (seen["state"], seen["file"], seen["generation"]) == ("answers", "behind", 1)
