@@ -134,6 +134,7 @@ def test_one_commit_per_batch_and_each_row_once(
         keep(spark, nyc, wanted)
 
 
+@pytest.mark.long
 def test_a_question_with_state(spark: SparkSession, nyc: Aggregated, tmp_path: Path) -> None:
     nyc.run(nyc.create("ewr.w"))
     nyc.run(nyc.publish_map("ewr", "w", 40))
@@ -157,6 +158,7 @@ def test_a_question_with_state(spark: SparkSession, nyc: Aggregated, tmp_path: P
     assert sum(after["records"]) == 40
 
 
+@pytest.mark.long
 def test_conflicts_with_their_spread(spark: SparkSession, nyc: Aggregated, tmp_path: Path) -> None:
     for source, seconds in (("ewr", range(10)), ("jfk", range(20, 30))):
         nyc.run(nyc.create(f"{source}.x"))
