@@ -120,10 +120,11 @@ def start_materializing(
     return _start_writing(*partitioned(frame), wanted)
 
 
-def _start_query(
+def rows_of_query(
     session: SparkSession, aggregate: Aggregate, wanted: Materialization, query: str
-) -> StreamingQuery:
-    rows = stream_query(
+) -> DataFrame:
+    """Return what a query over stream views gives. Raises as `stream_query`."""
+    return stream_query(
         session,
         aggregate,
         query,
@@ -131,17 +132,40 @@ def _start_query(
         late_seconds=wanted.late_seconds,
         **_stream_options(wanted),
     )
-    times = [name for name in TIMES if _is_time(rows, name)]
+
+
+def time_of(rows: DataFrame) -> str | None:
+    """Return the column of `TIMES` that rows have, if it is a time."""
+    times = [name for name in TIMES if name in rows.columns]
+    is_time = times and isinstance(rows.schema[times[0]].dataType, TimestampType)
+    return times[0] if is_time else None
+
+
+def time_of_table(rows: DataFrame) -> str:
+    """Return the column by whose hour a table of commits is partitioned.
+
+    Raises UnknownViewError if rows of a query have none, or have a column for the hour.
+    """
+    found = time_of(rows)
+    if found is None or HOUR in rows.columns:
+        raise UnknownViewError(
+            f"the rows of the query need a time, as column {' or '.join(TIMES)}, and no column "
+            f"{HOUR}, which is that of the table; they have {', '.join(rows.columns)}"
+        )
+    return found
+
+
+def _start_query(
+    session: SparkSession, aggregate: Aggregate, wanted: Materialization, query: str
+) -> StreamingQuery:
+    rows = rows_of_query(session, aggregate, wanted, query)
+    time = time_of(rows)
     partitions = [name for name in PARTITIONS[:1] if name in rows.columns]
-    if times and HOUR not in rows.columns:
-        rows, partitions = partitioned(rows, times[0])
+    if time is not None and HOUR not in rows.columns:
+        rows, partitions = partitioned(rows, time)
     if set(rows.columns) <= set(partitions):
         partitions = []  # Spark refuses rows without other columns
     return _start_writing(rows, partitions, wanted)
-
-
-def _is_time(rows: DataFrame, name: str) -> bool:
-    return name in rows.columns and isinstance(rows.schema[name].dataType, TimestampType)
 
 
 def _start_writing(

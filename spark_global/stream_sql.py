@@ -88,6 +88,22 @@ def stream_query(
     return session.sql(query)
 
 
+def topic_of_query(aggregate: Aggregate, query: str, decoding: Decoding | None = None) -> str:
+    """Return the topic of a query that reads one stream.
+
+    Raises KafkaError, SchemaFileError, and UnknownViewError for a query of none or of several.
+    """
+    views = StreamableViews.of(aggregate, decoding)
+    wanted = _mentioned(views, query)
+    if len(wanted) == 1:
+        return views.found[wanted[0]].topic
+    named = " and ".join(STREAM_PREFIX + name for name in wanted) or "no stream"
+    raise UnknownViewError(
+        f"a table with one commit per batch is of one stream, and the query reads {named}; keep "
+        "several as Parquet"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Streams:
     """Loads of the aggregate, as streams."""

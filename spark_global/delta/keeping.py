@@ -30,16 +30,19 @@ from spark_global.materialize import (
     Materialization,
     numbered,
     partitioned,
+    rows_of_query,
     rows_of_view,
     rows_per_batch,
+    time_of_table,
     triggered,
 )
 from spark_global.source.options import ReadOptions
-from spark_global.streamable import find_view
+from spark_global.stream_sql import topic_of_query
+from spark_global.streamable import FoundView, find_view
 from spark_global.streaming.positions import CheckpointError
 from spark_global.views import Aggregate, follow_streams, read_options
 
-_OFFSET: Final = "offset"
+_ORIGIN: Final = frozenset({"datacenter", "topic", "partition", "offset"})
 
 REFUSALS: Final = (
     BatchRefusedError,
@@ -62,12 +65,18 @@ def start_keeping(
     """
     folder = table_folder(wanted.path)
     check_folder(folder, wanted.view)
-    found = find_view(aggregate, wanted.view, wanted.decoding)
-    if found.question is not None:
-        # Spark's watermark closes its windows, as in tables that older versions began.
-        found = found._replace(closed=None)
-    frame = rows_of_view(session, aggregate, wanted, found)
-    answer = rows_per_batch(wanted, found, str(folder / CHECKPOINT))
+    answer = None
+    if wanted.query is not None:
+        found = FoundView(topic_of_query(aggregate, wanted.query, wanted.decoding))
+        frame = rows_of_query(session, aggregate, wanted, wanted.query)
+        time_of_table(frame)  # refused now, not at the first batch
+    else:
+        found = find_view(aggregate, wanted.view, wanted.decoding)
+        if found.question is not None:
+            # Spark's watermark closes its windows, as in tables that older versions began.
+            found = found._replace(closed=None)
+        frame = rows_of_view(session, aggregate, wanted, found)
+        answer = rows_per_batch(wanted, found, str(folder / CHECKPOINT))
     if answer is None:
         frame, _ = partitioned(frame)
         table_schema(frame.schema.json())  # refused now, not at the first batch
@@ -124,7 +133,7 @@ class _Keeper:
         complete = with_news(self._complete, self._batches.complete_at(batch.end))
         written = write_batch(rows, self._target)
         ranges = written.ranges
-        if _OFFSET not in rows.columns:  # rows of a question
+        if not set(rows.columns) >= _ORIGIN:  # rows of a question do not say it themselves
             ranges = self._batches.read_between(batch.start, batch.end)
         said = said_of_batch(batch.start, batch.end, ranges, complete)
         self._writer.commit(batch, written.files, self._target.time, {KIND: "batch", **said})

@@ -46,6 +46,7 @@ from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
 from spark_global.source.options import ReadOptions
 from spark_global.source.tables import RECORDS_TABLE
 from spark_global.sql import explain_error
+from spark_global.stream_sql import topic_of_query
 from spark_global.streamable import LATE_SECONDS, FoundView, UnknownViewError, find_view
 from spark_global.streaming.lag import LagHistory
 from spark_global.streaming.moving import cluster_id_of
@@ -101,6 +102,8 @@ class KeptTable:
     """Most records that may wait for datacenters, in a question."""
     checkpoint: str | None = None
     """Directory for the state of a question; None for one in the catalogue's directory."""
+    query: str | None = None
+    """SQL over a stream view, whose rows to keep; `view` is only a name for them."""
 
 
 def kept_as(
@@ -128,6 +131,7 @@ def kept_as(
         late_seconds=wanted.late_seconds,
         open_records_max=wanted.open_records_max,
         checkpoint=checkpoint,
+        query=wanted.query,
     )
 
 
@@ -168,6 +172,9 @@ REFUSALS: Final = (
 
 def keep_table(session: SparkSession, aggregate: Aggregate, wanted: KeptTable) -> TableState:
     """Keep a table; return its last state. Raises PySparkException and `REFUSALS`."""
+    if wanted.query is not None:
+        found = FoundView(topic_of_query(aggregate, wanted.query, wanted.decoding))
+        return _keep_question(session, aggregate, wanted, found)
     found = _find(aggregate, wanted)
     if found.question or found.windows or found.closed:
         return _keep_question(session, aggregate, wanted, found)
@@ -350,6 +357,8 @@ def _keep_question(
         records_max=wanted.records_max,
         open_records_max=wanted.open_records_max,
         group=wanted.group,
+        decoding=wanted.decoding,
+        query=wanted.query,
     )
     table = open_catalogue(wanted.catalogue, create=True), wanted.identifier
     query, writer = start_keeping(session, aggregate, rows, found, table, checkpoint)

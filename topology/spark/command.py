@@ -146,8 +146,8 @@ def _iceberg_name(
     to: Format, query: str | None, table: str | None, **options: object
 ) -> tuple[str, ...] | None:
     """Return the parts of --table; end the command if an option does not fit the format."""
-    if query is not None and to is not Format.parquet:
-        fail(f"--sql is for --to {Format.parquet}", code=EXIT_USAGE)
+    if query is not None and options.get("upsert") is not None:
+        fail("--upsert compares keys as produced; it is not for --sql", code=EXIT_USAGE)
     for name, given in {"table": table, **options}.items():
         if given is not None and to is not Format.iceberg:
             fail(f"--{name} is for --to {Format.iceberg}", code=EXIT_USAGE)

@@ -36,9 +36,11 @@ from spark_global.materialize import (
     BATCH,
     Materialization,
     numbered,
+    rows_of_query,
     rows_of_view,
     rows_per_batch,
     schema_per_batch,
+    time_of_table,
     triggered,
 )
 from spark_global.streamable import FoundView
@@ -46,7 +48,7 @@ from spark_global.streaming.moving import cluster_id_of
 from spark_global.views import Aggregate, follow_streams, read_options
 
 TIME: Final = "window_start"
-"""Every question that a stream can fill has this column."""
+"""Every question that a stream can fill has this column; a query of a user's has one of `TIMES`."""
 CHECKPOINTS: Final = "_checkpoints"
 """Folder of a catalogue's directory; it has one folder per table."""
 
@@ -73,23 +75,28 @@ def start_keeping(
 ) -> tuple[StreamingQuery, TableWriter]:
     """Start the query that keeps a question; return it with the writer of its table.
 
-    `table` is a catalogue and a name in it. Raises KafkaError, ColumnsRefusedError,
-    BatchRefusedError, TableRefusedError, and `UNREACHABLE` if the catalogue does not answer.
+    `table` is a catalogue and a name in it. A query of a user's is one too. Raises KafkaError,
+    ColumnsRefusedError, UnknownViewError, BatchRefusedError, TableRefusedError, and `UNREACHABLE`
+    if the catalogue does not answer.
     """
-    frame = rows_of_view(session, aggregate, wanted, found)
-    answer = rows_per_batch(wanted, found, str(checkpoint))
-    rows = schema_per_batch(session, wanted, found, str(checkpoint))
+    if wanted.query is not None:
+        frame = rows_of_query(session, aggregate, wanted, wanted.query)
+        answer, rows, time = None, None, time_of_table(frame)
+    else:
+        frame = rows_of_view(session, aggregate, wanted, found)
+        answer = rows_per_batch(wanted, found, str(checkpoint))
+        rows, time = schema_per_batch(session, wanted, found, str(checkpoint)), TIME
     rows = frame.schema if rows is None else rows.add(BATCH, LongType())
     columns = table_schema(to_arrow_schema(rows, timezone="UTC"), {})
     options = replace(read_options(aggregate), topic=found.topic)
     cluster_id = asyncio.run(cluster_id_of(options.cluster))
     # Before the takeover: a command with another checkpoint may not stop the present writer.
     _check_checkpoint(*table, wanted.view, checkpoint)
-    writer = TableWriter(*table, wanted.view, None, columns, partitions_of(columns, TIME))
+    writer = TableWriter(*table, wanted.view, None, columns, partitions_of(columns, time))
     writer.take_over(cluster_id)
     if wanted.group is not None:
         follow_streams(session, aggregate)
-    files = FileTarget.of(writer.table, options.fetch_bytes_max, columns, time=TIME)
+    files = FileTarget.of(writer.table, options.fetch_bytes_max, columns, time=time)
     query_id: Future[str] = Future()
     keeper = _Keeper(writer, files, answer, checkpoint, query_id, BatchesOfQuery(options))
     stream = (

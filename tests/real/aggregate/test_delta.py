@@ -24,6 +24,7 @@ from spark_global.delta.keeping import start_keeping
 from spark_global.delta.maintaining import compact_table
 from spark_global.delta.table_writer import TableRefusedError
 from spark_global.materialize import Materialization
+from spark_global.streamable import UnknownViewError
 from tests.support.aggregated import SHIFT, Aggregated
 from tests.support.cluster import running_broker
 from tests.support.delta_job import kept
@@ -248,6 +249,25 @@ def test_windows_that_wait_for_datacenters(
     top = DeltaTable(str(others["top_keys"])).to_pyarrow_table()
     assert {row["window_start"].timestamp() for row in top.to_pylist()} == {0.0}
     assert {"key", "late_records", "batch", "hour"} <= set(top.column_names)
+
+
+def test_a_query_over_a_stream(spark: SparkSession, nyc: Aggregated, tmp_path: Path) -> None:
+    nyc.run(nyc.create("jfk.p"))
+    nyc.run(nyc.publish_map("jfk", "p", 9))
+    nyc.run(nyc.copy("jfk.p", range(9)))
+    query = "SELECT topic, offset, timestamp FROM stream_global_p WHERE `offset` % 2 = 0"
+    own = replace(kept("even", str(tmp_path / "own"), once=True), query=query)
+    for _ in range(2):
+        keep(spark, nyc, own)
+    table = DeltaTable(own.path)
+    rows = table.to_pyarrow_table().to_pylist()
+    assert sorted(row["offset"] - SHIFT for row in rows) == [0, 2, 4, 6, 8]
+    assert {row["hour"] for row in rows} == {"1970-01-01-00"}
+    read = [json.loads(each.get("heliograph.source-offsets", "[]")) for each in table.history()]
+    spans = [(one["first"], one["end"]) for each in read for one in each]
+    assert spans == [(SHIFT, SHIFT + 9)], "what was read, not what was kept"
+    with pytest.raises(UnknownViewError, match="need a time"):
+        keep(spark, nyc, replace(own, query="SELECT offset FROM stream_global_p"))
 
 
 class Campaign:

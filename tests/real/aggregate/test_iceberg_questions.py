@@ -242,10 +242,9 @@ def test_questions(
     for source in SOURCES:
         nyc.run(nyc.create(f"{source}.q"))
         kept.copy(source, range(10), through=700)
+    aggregate = aggregate_of(nyc.bootstrap)
     with pytest.raises(FolderRefusedError, match="give --checkpoint"):
-        keep_table(
-            spark, aggregate_of(nyc.bootstrap), replace(kept.wanted("conflicts"), checkpoint=None)
-        )
+        keep_table(spark, aggregate, replace(kept.wanted("conflicts"), checkpoint=None))
     for question in ("top_keys", "conflicts"):
         kept.keep(question)
     top = {(row["key"], row["records"]) for row in kept.rows("top_keys")}
@@ -282,4 +281,32 @@ def test_questions(
         kept.keep("moved_keys")
     upsert = replace(kept.wanted("top_keys"), upsert=Upsert(UpsertBy.KEY))
     with pytest.raises(UnknownViewError, match="cannot keep global_q_top_keys"):
-        keep_table(spark, aggregate_of(nyc.bootstrap), upsert)
+        keep_table(spark, aggregate, upsert)
+
+
+def test_a_query_over_a_stream_is_kept_like_a_question(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path
+) -> None:
+    kept = Kept(spark, nyc, "p", tmp_path / "tables")
+    aggregate = aggregate_of(nyc.bootstrap)
+    for source in SOURCES:
+        nyc.run(nyc.create(f"{source}.p"))
+        kept.copy(source, range(10), through=700)
+    of_k0 = "SELECT datacenter, offset, timestamp FROM stream_global_p WHERE key = X'6B30'"
+    own = replace(kept.wanted("k0"), query=of_k0)
+    for _ in range(2):
+        keep_table(spark, aggregate, own)
+    table = kept.table("k0")
+    found = table.scan().to_arrow().to_pylist()
+    # Keys are in turn k0, k1, k2.
+    assert sorted((row["datacenter"], row["offset"] - SHIFT) for row in found) == [
+        (name, offset) for name in ("EWR", "JFK") for offset in (0, 3, 6, 9)
+    ]
+    assert [field.name for field in table.spec().fields] == ["datacenter", "hour"]
+    for query, message in (
+        ("SELECT key FROM stream_global_p", "need a time, as column timestamp or window_start"),
+        ("SELECT timestamp, 1 AS hour FROM stream_global_p", "and no column hour"),
+        ("SELECT * FROM stream_global_p, stream_global_p_windows", "is of one stream, and"),
+    ):
+        with pytest.raises(UnknownViewError, match=message):
+            keep_table(spark, aggregate, replace(own, query=query))

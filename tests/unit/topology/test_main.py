@@ -319,7 +319,10 @@ def test_iceberg_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         ("spark", "materialize", "global_a", "a", "--table", "x.y"),
         ("spark", "materialize", "global_a", "a", "--to", "iceberg", "--table", "no-namespace"),
         ("spark", "materialize", "global_a", "a", "--upsert", "key"),
-        ("spark", "materialize", "a", "a", "--to", "iceberg", "--sql", "SELECT 1"),
+        (
+            *("spark", "materialize", "a", "a"),
+            *("--to", "iceberg", "--upsert", "key", "--sql", "q"),
+        ),
         ("spark", "materialize", "global_a", "a", "--to", "delta", "--checkpoint", "c"),
         ("spark", "move-table", "a", "--to", "b", "--table", "no-namespace"),
         ("spark", "compact", "a", "--table", "no-namespace"),
