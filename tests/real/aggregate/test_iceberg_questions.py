@@ -31,7 +31,7 @@ from tests.support.cluster import running_broker
 from tests.support.iceberg_job import SOURCES, aggregate_of, kept_table
 from tests.support.rest_catalogue import RestCatalogue
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
