@@ -89,6 +89,9 @@ def test_from_yaml_to_running_clusters_and_back(command: HeliographCommand) -> N
         "partitions",
         "lag_records",
         "lag_seconds",
+        "gaps",
+        "paused",
+        "throttle",
         "probe",
         "waits_for",
     }
