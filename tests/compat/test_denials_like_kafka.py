@@ -43,7 +43,7 @@ CONFIG = {
 }
 ASKERS = list(cases_rights.askers())
 READY_SECONDS_MAX = 30.0
-LOOKS_MAX = 50
+LOOKS_MAX = 300
 """Looks for an ACL that was created, LOOK_SECONDS apart."""
 LOOK_SECONDS = 0.1
 NOT_COMPARED = ("error_message", "last_timestamp", "size", "config_source", "partition_size")
