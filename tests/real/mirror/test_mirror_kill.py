@@ -74,12 +74,21 @@ class Feed:
         self._client = client
         self._random = Random(4)
         self._stop = asyncio.Event()
+        self._ended = asyncio.Event()
         self._serial = itertools.count()
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
+        """Write no more, from the return on."""
         self._stop.set()
+        await self._ended.wait()
 
     async def run(self) -> None:
+        try:
+            await self._run()
+        finally:
+            self._ended.set()
+
+    async def _run(self) -> None:
         while not self._stop.is_set():
             for index in range(self.partitions):
                 records = [
@@ -149,7 +158,7 @@ async def test_a_worker_killed_in_mid_stream_again_and_again(peers: Peers, tmp_p
                 await worker.kill()
                 killed_behind += await count(target, "a.t") < feed.records
                 await worker.start()
-            feed.stop()
+            await feed.stop()
             await until_equal(source, target, worker)
             assert killed_behind, "no kill came in mid-stream"
             assert re.search(r"paired [1-9]", worker.log_text()), "no unmapped batches"
@@ -183,7 +192,7 @@ async def test_overlapping_workers_and_a_zombie(peers: Peers, tmp_path: Path) ->
             await asyncio.sleep(1.0)
             first.process.send_signal(signal.SIGCONT)
             await until_shared(first, second)
-            feed.stop()
+            await feed.stop()
             await until_equal(source, target, second)
             assert await first.stop() == 0
             assert await second.stop() == 0
@@ -242,4 +251,4 @@ async def feed_for(
             with contextlib.suppress(KafkaError):
                 await done
         await asyncio.sleep(seconds)
-        feed.stop()
+        await feed.stop()

@@ -128,7 +128,7 @@ async def test_workers_are_replaced_one_by_one_while_records_flow(
                 for other in workers:
                     is_older = other.code == older_code
                     await other.until(partial(copies_as, other, is_older=is_older))
-            feed.stop()
+            await feed.stop()
         await until_equal(source, target, workers[0])
         assert [await worker.stop() for worker in workers] == [0, 0]
         await check_maps(source, target)
@@ -168,7 +168,7 @@ async def test_partitions_go_back_and_forth_between_the_versions(
                 await worker.kill()
                 make_present(worker)
                 await worker.start()
-            feed.stop()
+            await feed.stop()
         await until_equal(source, target, workers[0])
         assert [await worker.stop() for worker in workers] == [0, 0]
         await check_maps(source, target)
