@@ -176,6 +176,7 @@ def test_conflicts_with_their_spread(spark: SparkSession, nyc: Aggregated, tmp_p
     ]
 
 
+@pytest.mark.long
 def test_windows_that_wait_for_datacenters(
     spark: SparkSession, nyc: Aggregated, tmp_path: Path
 ) -> None:

@@ -28,7 +28,7 @@ from tests.support.cluster import running_broker
 from tests.support.producing import produce_to
 from tests.support.spark_cluster import SETTINGS, WORKERS, SparkCluster
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(600)]
 
 JOB = Path(__file__).parents[2] / "support" / "spark_cluster_job.py"
 SOURCES = ("ewr", "jfk")
@@ -141,7 +141,6 @@ def test_a_submitted_job_reads_asks_and_streams(world: World, tmp_path: Path) ->
     assert found["streamed"] == len(found["records"])
 
 
-@pytest.mark.long
 def test_sql_ships_the_package_to_the_workers(world: World) -> None:
     settings = {**SETTINGS, "spark.cores.max": "1"}
     done = subprocess.run(
