@@ -7,5 +7,6 @@ Reading order:
     pydantic_errors  pydantic's errors as findings
     mm2_properties   MirrorMaker 2's properties to a Topology
     mm2_keys         the keys of such a file
+    jaas             the fields of a login module in such a file
     property_keys    entries of a properties file, and the remarks on them
 """

@@ -22,6 +22,7 @@ from mirror_maker.settings import (
     GROUPS_EXCLUDE_DEFAULT,
     TOPICS_EXCLUDE_DEFAULT,
 )
+from topology.file.jaas import jaas_fields
 from topology.file.mm2_keys import Mm2Keys
 from topology.file.property_keys import InvalidProperties, Property, Remark, parse_properties
 from topology.model import Topology
@@ -30,7 +31,6 @@ from topology.rules.parts import Parts
 
 POLICIES: Final = {"DefaultReplicationPolicy": "prefixed", "IdentityReplicationPolicy": "identity"}
 _MIRROR_CLASSES: Final = "org.apache.kafka.connect.mirror."
-_JAAS_FIELD: Final = re.compile(r'\b(\w+)\s*=\s*(?:"((?:\\.|[^"\\])*)"|([^\s;]+))')
 
 
 @dataclass(slots=True)
@@ -101,11 +101,7 @@ class _Mm2Reader:
         security: dict[str, Any] = {"protocol": protocol}
         if protocol.startswith("SASL"):
             security["mechanism"] = self._keys.of_cluster(alias, "sasl.mechanism")
-            jaas = self._keys.of_cluster(alias, "sasl.jaas.config") or ""
-            found = {
-                name: re.sub(r"\\(.)", r"\1", quoted) if quoted else plain
-                for name, quoted, plain in _JAAS_FIELD.findall(jaas)
-            }
+            found = jaas_fields(self._keys.of_cluster(alias, "sasl.jaas.config") or "")
             if security["mechanism"] == "GSSAPI":
                 security |= self._kerberos(alias, found)
             elif "username" in found and "password" in found:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ from local_cluster.security.authentication.kerberos.short_names import (
     NoShortNameError,
     ShortNames,
 )
+from topology.file.jaas import jaas_fields
 from topology.importing.broker_keys import BrokerKeys
 
 READ_BY_SECURITY: Final = frozenset(
@@ -27,7 +27,6 @@ STORE_TYPES: Final = ("PEM", "PKCS12")
 GSSAPI: Final = "GSSAPI"
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", GSSAPI)
 TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
-_JAAS_FIELD: Final = re.compile(r'\b(\w+)\s*=\s*(?:"((?:\\.|[^"\\])*)"|([^\s;]+))')
 
 
 def listener_security(keys: BrokerKeys, listener: str, protocol: str) -> dict[str, Any]:
@@ -85,7 +84,7 @@ def _sasl(keys: BrokerKeys, listener: str) -> dict[str, Any]:
         key, jaas = keys.of_listener(listener, f"{mechanism.lower()}.sasl.jaas.config")
         if jaas is None:
             key, jaas = keys.of_listener(listener, "sasl.jaas.config")
-        fields = _jaas(jaas or "")
+        fields = jaas_fields(jaas or "")
         for name, password in fields.items():
             if name.startswith("user_"):
                 user = name.removeprefix("user_")
@@ -119,7 +118,7 @@ def _kerberos(keys: BrokerKeys, listener: str) -> dict[str, Any]:
 
 def _kerberos_fields(keys: BrokerKeys, listener: str) -> dict[str, str]:
     for key in ("gssapi.sasl.jaas.config", "sasl.jaas.config"):
-        fields = _jaas(keys.of_listener(listener, key)[1] or "")
+        fields = jaas_fields(keys.of_listener(listener, key)[1] or "")
         if "keyTab" in fields:
             return fields
     return {}
@@ -194,7 +193,7 @@ def _user(
     users = listener["sasl"].setdefault("users", {})
     for mechanism in listener["sasl"]["mechanisms"]:
         for key in (f"{mechanism.lower()}.sasl.jaas.config", "sasl.jaas.config"):
-            fields = _jaas(keys.of_listener(listener["name"], key)[1] or "")
+            fields = jaas_fields(keys.of_listener(listener["name"], key)[1] or "")
             if fallback and fields.get("username") in users:
                 return {"username": fields["username"], "password": users[fields["username"]]}
     known = [each for each in users if f"User:{each}" in super_users]
@@ -220,10 +219,3 @@ def authorizer(keys: BrokerKeys) -> dict[str, Any]:
 def super_users(keys: BrokerKeys) -> list[str]:
     named = (keys.value("super.users") or "").split(";")
     return [each.strip() for each in named if each.strip()]
-
-
-def _jaas(text: str) -> dict[str, str]:
-    return {
-        name: re.sub(r"\\(.)", r"\1", quoted) if quoted else plain
-        for name, quoted, plain in _JAAS_FIELD.findall(text)
-    }
