@@ -39,9 +39,7 @@ from spark_global.kept.batches import BatchRefusedError
 from spark_global.kept.completeness import Completeness
 from spark_global.kept.folders import FolderRefusedError
 from spark_global.kept.upkeep import Compacting, beside
-from spark_global.materialize import (
-    Materialization,
-)
+from spark_global.materialize import Materialization
 from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
 from spark_global.source.options import ReadOptions
 from spark_global.source.tables import RECORDS_TABLE

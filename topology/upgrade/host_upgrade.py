@@ -15,15 +15,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from topology.deployment.deployment import ClusterView, Daemon, Deployment, read_deployment
-from topology.deployment.plan import with_kept_services
 from topology.deployment.render import render
 from topology.deployment.state_dir import StateDir
-from topology.ensemble.nodes import with_kept_nodes
 from topology.file.load import load_topology
 from topology.operate.controller_metadata import read_partitions
 from topology.operate.crash_loops import CrashLoops
 from topology.operate.handover import hand_over
 from topology.operate.own_part import check_part, own_part
+from topology.operate.preflight import as_it_runs
 from topology.operate.rolling_restart import RollingRestart
 from topology.problems import DeployError, InvalidTopology
 from topology.shared_file.canonical import canonical_text
@@ -78,9 +77,9 @@ class HostUpgrade:
 
     def run(self) -> None:
         """Restart what runs with another version. Raises DeployError, or what `check` raises."""
-        running = {key: each.daemon for key, each in live_processes(self.state).items()}
-        kept = with_kept_nodes(self.deployment, running)
-        self.deployment = with_kept_services(kept, running)
+        live = live_processes(self.state)
+        running = {key: each.daemon for key, each in live.items()}
+        self.deployment = as_it_runs(self.deployment, live)
         keys = to_restart(self.deployment, running)
         log.info("to restart: %s", ", ".join(running[key].label for key in keys) or "nothing")
         self.check()
