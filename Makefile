@@ -88,7 +88,7 @@ mirror-proofs: $(STAMP)  ## kills, replaced sources, MirrorMaker 2 taken over; K
 	$(BIN)/python -m pytest --long tests/real/mirror/test_mirror_*.py \
 		tests/compat/test_mirror_maker_2_taken_over.py $(PYTEST_OPTIONS)
 
-acl-oracle: $(STAMP)  ## 100,000 random questions to our ACLs and to Kafka's authorizer
+acl-oracle: $(STAMP)  ## 100,000 random questions to our ACLs and to the authorizers of Kafka 4.4 and 3.9.1
 	ACL_CASES=$(or $(CASES),100000) $(BIN)/python -m pytest -q -s tests/compat/test_acl_oracle.py
 
 hostile: $(STAMP)  ## a million hostile inputs for what reads foreign bytes, as a table; INPUTS and SEED say otherwise

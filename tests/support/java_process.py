@@ -57,13 +57,15 @@ async def run_java(
     *arguments: str,
     lines: str = "",
     options: Sequence[str] = (),
+    jars: Path | None = None,
     seconds_max: float = 120.0,
 ) -> str:
     """Run a program to its end; what it printed. A failure shows its errors.
 
-    `options` are more ones of the JVM.
+    `options` are more ones of the JVM. `jars` is its class path, if `java_command` does not know
+    it.
     """
-    java, *rest = java_command(program)
+    java, *rest = java_command(program, jars=jars)
     done = await asyncio.to_thread(
         subprocess.run,
         [java, *options, *rest, *arguments],

@@ -32,9 +32,14 @@ themselves."""
 TOOL_SECONDS_MAX: Final = 180.0
 
 
+def zookeeper_mode_jars(version: str = BROKER_VERSION) -> Path:
+    """The directory of that release's jars; skips the test where they cannot be had."""
+    return fetched_jars(POM, f"-Dkafka.version={version}")
+
+
 def zookeeper_mode_command(version: str, program: str) -> list[str]:
     """The command that runs a class of that release; skips the test where it cannot be had."""
-    jars = fetched_jars(POM, f"-Dkafka.version={version}")
+    jars = zookeeper_mode_jars(version)
     return ["java", *TOOL_OPTIONS, *LOG_WARNINGS, "-cp", f"{jars}/*", program]
 
 
