@@ -121,6 +121,8 @@ def topics(on: Commands) -> None:
     unknown = on.refusal("topic", "describe", "order")
     assert "UNKNOWN_TOPIC_OR_PARTITION; did you mean 'orders'?" in unknown
 
+    altered = on.lines("topic", "alter", "orders", "-p", "3", "--dry-run")
+    assert altered == [["planned:", "alter", "topic", "orders:", "2", "->", "3", "partitions"]]
     assert states(on.json("topic", "alter", "orders", "-p", "3")) == [("orders", "done")]
     refused = on.json("topic", "alter", "orders", "-p", "1", "--dry-run", code=1)
     assert refused["changes"][0]["error"] == "INVALID_PARTITIONS"
@@ -152,6 +154,8 @@ def deletion(on: Commands) -> None:
     assert "confirm it with --yes" in on.refusal("topic", "delete", "gone-1", code=2)
     planned = on.json("topic", "delete", "gone-.", "--regex", "--dry-run")
     assert states(planned) == [("gone-1", "planned"), ("gone-2", "planned")]
+    for line in on.lines("topic", "delete", "gone-1", "gone-2", "--dry-run"):
+        assert line[:3] == ["planned:", "delete", "topic"]
     assert "topic 'gone-3': UNKNOWN_TOPIC" in on.refusal("topic", "delete", "gone-3", "--yes")
     done = on.json("topic", "delete", "gone-.", "--regex", "--yes")
     assert states(done) == [("gone-1", "done"), ("gone-2", "done")]
@@ -167,6 +171,8 @@ def groups(on: Commands) -> None:
     (row,) = [each for each in on.json("group", "list")["groups"] if each["group"] == "readers"]
     assert row["state"] == "Empty"
     assert on.json("group", "list", "--state", "stable") == {"groups": []}
+    (line,) = [each for each in on.lines("group", "list") if each[0] == "readers"]
+    assert "Empty" in line
     (group,) = on.json("group", "describe", "readers")["groups"]
     assert (group["state"], group["lag"], group["members"]) == ("Empty", 6, [])
     assert group["lag_seconds"] >= time.time() - START_MS / 1000 - MINUTE_S
@@ -178,6 +184,8 @@ def groups(on: Commands) -> None:
     planned = on.json(*reset, "--to", "end", "--dry-run")
     details = [(each["name"], each["detail"]) for each in planned["changes"]]
     assert details == [("read-0", "4 -> 10"), ("read-1", "none -> 3")]
+    lines = [" ".join(each) for each in on.lines(*reset, "--to", "end", "--dry-run")]
+    assert lines[0].startswith("planned: reset") and lines[0].endswith("read-0: 4 -> 10")
     assert "confirm it with --yes" in on.refusal(*reset, "--to", "end", code=2)
     assert "is not `start`" in on.refusal(*reset, "--to", "soon", code=2)
     assert "no committed offset to count from in read-1" in on.refusal(*reset, "--to=-1", "--yes")
@@ -194,10 +202,14 @@ def groups(on: Commands) -> None:
         (group,) = on.json("group", "describe", "readers")["groups"]
         assert tuple(each["committed"] for each in group["partitions"]) == expected, to
     forget = ("group", "forget", "readers", "--topic", "read:1")
+    assert "confirm it with --yes" in on.refusal(*forget, code=2)
+    assert on.lines(*forget, "--dry-run")[0][:3] == ["planned:", "delete", "offset"]
     assert states(on.json(*forget, "--yes")) == [("read-1", "done")]
     (group,) = on.json("group", "describe", "readers")["groups"]
     assert [each["partition"] for each in group["partitions"]] == [0]
     assert "confirm it with --yes" in on.refusal("group", "delete", "readers", code=2)
+    planned = on.lines("group", "delete", "readers", "--dry-run")
+    assert planned[0][:4] == ["planned:", "delete", "group", "readers:"]
     assert states(on.json("group", "delete", "readers", "--yes")) == [("readers", "done")]
     assert "there is no group 'readers'" in on.refusal("group", "delete", "readers", "--yes")
 
@@ -211,6 +223,8 @@ def configs(on: Commands) -> None:
     assert refused["changes"][0]["error"] == "INVALID_CONFIG"
     assert states(on.json(*set_, "retention.ms=5000", "--dry-run")) == [("retention.ms", "planned")]
     assert on.json(*describe)["configs"] == []
+    lines = [" ".join(each) for each in on.lines(*set_, "retention.ms=5000", "--dry-run")]
+    assert lines == ["planned: set config of topic tuned retention.ms: 5000"]
     on.json(*set_, "retention.ms=5000", "--append", "cleanup.policy=compact")
     shown = {each["name"]: each["value"] for each in on.json(*describe)["configs"]}
     assert shown == {"retention.ms": "5000", "cleanup.policy": "delete,compact"}
@@ -237,7 +251,10 @@ def brokers(on: Commands) -> None:
     found = on.json("broker", "describe", "1")
     assert found["log_dirs"][0]["error"] is None
     assert found["log_dirs"][0]["usable_bytes"] > 0
+    place = f"{broker['host']}:{broker['port']},"
+    assert on.lines("broker", "describe", "1")[0] == ["broker", "1", "at", place, "rack", "-"]
     assert "there are: 1" in on.refusal("broker", "describe", "7")
+    assert on.json("broker", "elect-leaders") == {"changes": [], "dry_run": False}
     assert on.lines("broker", "elect-leaders") == [["nothing", "to", "change"]]
     assert "is not TOPIC" in on.refusal("broker", "elect-leaders", "a:x", code=2)
 
@@ -248,18 +265,26 @@ def transactions(on: Commands, hanging: Callable[[Commands], int]) -> None:
     start = hanging(on)
     (row,) = on.json("transaction", "list", "--state", "ongoing")["transactions"]
     assert row["state"] == "Ongoing"
+    assert row["transactional_id"] in [each[0] for each in on.lines("transaction", "list")]
     described = on.json("transaction", "describe", row["transactional_id"])
+    lines = on.lines("transaction", "describe", row["transactional_id"])
+    assert (lines[0][-1], lines[-1]) == ("Ongoing", ["partitions:", "held-0"])
     assert described["partitions"] == ["held-0"]
     (producer,) = on.json("transaction", "producers", "held", "0")["producers"]
     assert producer["transaction_start"] == start
+    shown = on.lines("transaction", "producers", "held", "0")[1]
+    assert {str(producer["producer_id"]), str(start)} <= {*shown}
     assert "no transactional id" in on.refusal("transaction", "describe", "nobody")
     assert "no partition 9" in on.refusal("transaction", "producers", "held", "9")
     # Its coordinator knows it, so it does not hang.
     assert on.lines("transaction", "hanging", "--older", "0") == [["no", "transaction", "hangs"]]
+    assert on.json("transaction", "hanging", "--older", "0") == {"hanging": []}
     abort = ("transaction", "abort", "held", "0")
     wrong = on.refusal(*abort, "--start-offset", str(start + 1), "--yes")
     assert f"open transactions start at: {start}" in wrong
     assert "confirm it with --yes" in on.refusal(*abort, "--start-offset", str(start), code=2)
+    planned = on.lines(*abort, "--start-offset", str(start), "--dry-run")
+    assert planned[0][:5] == ["planned:", "abort", "transaction", "of", "held-0:"]
     assert states(on.json(*abort, "--start-offset", str(start), "--yes")) == [("held-0", "done")]
     (producer,) = on.json("transaction", "producers", "held", "0")["producers"]
     assert producer["transaction_start"] is None

@@ -13,9 +13,12 @@ import typer
 
 from topology.cli.command_line import (
     EXIT_USAGE,
+    Output,
+    OutputOption,
     StateDirOption,
     Which,
     fail,
+    print_json,
     require_extra,
 )
 from topology.cli.data_commands import AggregateOption, running_aggregate
@@ -264,6 +267,7 @@ def move_table(
     wait_seconds: Annotated[
         float, typer.Option("--wait", min=0, help="Seconds to wait for links that are behind.")
     ] = 60.0,
+    output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
     """Let an Iceberg table follow another aggregate, with no record twice and none left out.
@@ -280,6 +284,9 @@ def move_table(
         moving.move_table(catalogue, identifier, here=here, to=there, wait_seconds=wait_seconds)
     except moving.REFUSALS as error:
         fail(f"table {table}: {error}")
+    if output is Output.json:
+        print_json({"table": table, "follows": to})
+        return
     typer.echo(f"{table} follows {to}; start `materialize` there with --table {table}")
 
 
@@ -292,6 +299,7 @@ def translate_checkpoint(
     ],
     deployment: Which = None,
     aggregate: AggregateOption = None,
+    output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
     """Copy the checkpoint of a stopped query, for another cluster to go on from.
@@ -310,6 +318,9 @@ def translate_checkpoint(
         batches = asyncio.run(moving)
     except (CheckpointError, KafkaError, OSError) as error:
         fail(f"{old}: {error}")
+    if output is Output.json:
+        print_json({"checkpoint": str(new), "positions_of": to, "batches": batches})
+        return
     numbers = ", ".join(map(str, batches))
     typer.echo(f"{new}: positions of batch {numbers} are those of {to}")
 

@@ -29,6 +29,7 @@ def scenario(on: Commands) -> None:
     assert [each["state"] for each in planned["changes"]] == ["planned"] * 4
     assert on.json("acl", "list") == {"acls": []}
     assert on.lines("acl", "list") == [["there", "are", "none"]]
+    assert on.lines("acl", "create", *words, "--dry-run")[0][:3] == ["planned:", "create", "acl"]
     done = on.json("acl", "create", *words, "--prefixed")
     assert [each["state"] for each in done["changes"]] == ["done"] * 4
     on.json("acl", "create", "User:bob", "ALTER", "--on-cluster", "--deny", "--host", "10.0.0.1")

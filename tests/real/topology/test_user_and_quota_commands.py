@@ -47,6 +47,8 @@ def users(on: Commands, file: str) -> None:
     typed = on.run("user", "alter", "alice", stdin=f"{PASSWORD}-2\n")
     assert (typed.exit_code, len(typed.stdout.splitlines())) == (0, 2), typed.output
     assert PASSWORD not in typed.output
+    planned = on.json("user", "alter", "alice", "--password-file", file, "--dry-run")["changes"]
+    assert [each["state"] for each in planned] == ["planned"] * 2
     assert "no user bob" in on.refusal("user", "alter", "bob", "--password-file", file)
     both = ("--password-file", file, "--password-env", VARIABLE)
     assert "name one of" in on.refusal("user", "alter", "alice", *both, code=2)

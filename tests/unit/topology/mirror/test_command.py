@@ -67,6 +67,9 @@ REPAIR = {
 }  # fmt: skip
 
 
+ENTRIES = [{"detail": "left as it is"}]
+
+
 class Worker(http.server.BaseHTTPRequestHandler):
     """Records its requests, and refuses a topic `refused`."""
 
@@ -81,7 +84,7 @@ class Worker(http.server.BaseHTTPRequestHandler):
         if "well" in self.path:
             given = {"retried": []}
         if self.path.startswith("/repair"):
-            given = REPAIR | {"ordered": "skip", "entries": [{"detail": "left as it is"}]}
+            given = REPAIR | {"ordered": "skip", "entries": ENTRIES}
         answer = "t is paused as a whole" if is_refused else json.dumps(given)
         self.wfile.write(answer.encode())
 
@@ -135,7 +138,19 @@ def test_a_partition_is_paused_and_what_holds_is_shown(worker: list[str], tmp_pa
     ]
 
 
+@pytest.mark.parametrize("order", ["pause", "resume"])
+def test_what_holds_after_an_order_is_shown(worker: list[str], tmp_path: Path, order: str) -> None:
+    code, output = run(tmp_path, order, "--link", "a-b")
+    assert (code, worker.pop()) == (0, f"/{order}?link=a-b")
+    assert "a-b: paused: t-1" in output.splitlines()
+    code, output = run(tmp_path, order, "--link", "a-b", "-o", "json")
+    assert (code, json.loads(output)) == (0, CONTROLS)
+
+
 def test_rates_are_set(worker: list[str], tmp_path: Path) -> None:
+    code, output = run(tmp_path, "throttle", "--link", "a-b", "--source", "5")
+    assert (code, worker.pop()) == (0, "/throttle?link=a-b&source_bytes_per_second=5")
+    assert "a-b: source: 5 bytes per second" in output.splitlines()
     code, output = run(tmp_path, "throttle", "--link", "a-b", "--target", "0", "-o", "json")
     assert (code, json.loads(output)) == (0, CONTROLS)
     assert worker == ["/throttle?link=a-b&target_bytes_per_second=0"]
@@ -186,6 +201,9 @@ def test_a_repair_is_ordered(worker: list[str], tmp_path: Path) -> None:
         "  nobody notices",
         "  journal: left as it is",
     ]
+    code, output = run(tmp_path, "repair", "a-b", "t", "1", "--how", "skip", "-o", "json")
+    assert (code, worker.pop()) == (0, "/repair?link=a-b&topic=t&partition=1&how=skip")
+    assert json.loads(output) == REPAIR | {"ordered": "skip", "entries": ENTRIES}
     code, output = run(tmp_path, "repair", "a-b", "refused", "1", "--how", "skip")
     assert code == 1
     assert "t is paused as a whole" in output
@@ -228,7 +246,8 @@ def test_a_change_that_a_target_refuses_is_no_success(
     found, output = run(tmp_path, "sync")
     assert found == code
     assert output.startswith(f"a-b: {state}: set config a.t retention.ms: 1 -> 2")
-    assert run(tmp_path, "sync", "-o", "json")[0] == code
+    found, output = run(tmp_path, "sync", "-o", "json")
+    assert (found, [each["state"] for each in json.loads(output)["changes"]]) == (code, [state])
 
 
 def elsewhere(tmp_path: Path, *addresses: tuple[str, int] | None) -> None:
