@@ -10,6 +10,7 @@ Reading order:
     quota_families       clients with quotas, and how long they wait (pure)
     partition_rows, topic_rows, group_rows, request_rows    metrics with many label values
     lag/                 high watermarks at other brokers, and times of unread records
+    confluent_names      the same metrics under Confluent's names (pure)
     loop_monitor         delay and idle time of the event loop
     process_stats        CPU, memory, descriptors, disks
     http                 /metrics, /livez, /healthz, /readyz

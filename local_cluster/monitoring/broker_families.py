@@ -26,6 +26,20 @@ PURGATORIES: Final = {
 """Kafka's purgatory -> the APIs whose requests wait in it."""
 
 
+RUNNING: Final = 3
+"""Kafka's BrokerState of a broker that serves."""
+
+
+def state_families(*, is_running: bool) -> Iterator[Family]:
+    """Yield KafkaServer's state. A broker that starts or stops has no sample of it."""
+    if is_running:
+        yield gauge(
+            "kafka_server_kafkaserver_brokerstate",
+            "3 while the broker serves.",
+            Sample(RUNNING),
+        )
+
+
 def replica_families(broker: MonitoredBroker, counts: ReplicaCounts) -> Iterator[Family]:
     """Yield ReplicaManager and the purgatories."""
     prefix = "kafka_server_replicamanager_"

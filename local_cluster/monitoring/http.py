@@ -5,7 +5,7 @@
   ZooKeeper nor other clusters are a check: a broker serves without them, and a restart would help
   nobody. `?in_sync=1` adds the check that all its replicas are in sync, for whatever restarts
   brokers one by one.
-- `GET /metrics`: Prometheus text (scrape.py).
+- `GET /metrics`: Prometheus text (scrape.py). `?names=confluent` has Confluent's names of metrics.
 
 A port with a guard lets health pass, and nothing else without a token or a certificate.
 """
@@ -21,6 +21,7 @@ from aiohttp import web
 from local_cluster.http_security.answers import answer_in_json
 from local_cluster.http_security.guard import HttpGuard
 from local_cluster.http_security.port import HttpPort
+from local_cluster.monitoring.confluent_names import Names
 from local_cluster.prometheus_text import CONTENT_TYPE
 
 SHUTDOWN_WAIT_S_MAX: Final = 2.0
@@ -35,9 +36,9 @@ class MonitoringServer:
     """The HTTP server of one broker, on a bound socket."""
 
     def __init__(
-        self, checks: Checks, metrics: Callable[[], AsyncIterator[bytes]], guard: HttpGuard
+        self, checks: Checks, metrics: Callable[[Names], AsyncIterator[bytes]], guard: HttpGuard
     ) -> None:
-        """`metrics` returns the chunks of the exposition."""
+        """`metrics` returns the chunks of the exposition, under the names that are asked for."""
         self._guard = guard
         self._checks = checks
         self._metrics = metrics
@@ -78,7 +79,7 @@ class MonitoringServer:
         return web.json_response(document, status=200 if document["ready"] else 503)
 
     async def _get_metrics(self, request: web.Request) -> web.StreamResponse:
-        chunks = self._metrics()
+        chunks = self._metrics(_names(request))
         # An error while the metrics are collected becomes a status, not half a response.
         first = await anext(chunks, b"")
         response = web.StreamResponse(headers={"Content-Type": CONTENT_TYPE})
@@ -89,6 +90,17 @@ class MonitoringServer:
                 await response.write(chunk)
         await response.write_eof()
         return response
+
+
+def _names(request: web.Request) -> Names:
+    wanted = request.query.get("names", Names.usual)
+    try:
+        return Names(wanted)
+    except ValueError:
+        known = ", ".join(Names)
+        raise web.HTTPBadRequest(
+            text=f"names={wanted!r}: there are no such names of metrics, only {known}"
+        ) from None
 
 
 def _is_set(request: web.Request, parameter: str) -> bool:

@@ -11,12 +11,18 @@ import asyncio
 import importlib.metadata
 import itertools
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Final
 
 from local_cluster.monitoring import broker_families as of_broker
 from local_cluster.monitoring import group_rows, partition_rows, request_rows, topic_rows
+from local_cluster.monitoring.confluent_names import (
+    Names,
+    named_families,
+    named_head,
+    named_lines,
+)
 from local_cluster.monitoring.lag.end_offsets import EndOffsets
 from local_cluster.monitoring.lag.unread_times import UnreadTimes
 from local_cluster.monitoring.loop_monitor import LoopMonitor
@@ -48,22 +54,24 @@ class Scraper:
         unread: UnreadTimes,
         times: RecentTimes,
         loop: LoopMonitor,
+        is_serving: Callable[[], bool],
     ) -> None:
         self._broker = broker
+        self._is_serving = is_serving
         self._ends = ends
         self._unread = unread
         self._times = times
         self._loop = loop
         self._turn = asyncio.Lock()
 
-    async def text(self) -> AsyncIterator[bytes]:
+    async def text(self, names: Names = Names.usual) -> AsyncIterator[bytes]:
         """Yield the exposition in chunks. Two scrapes at once wait for each other."""
         slices = Slices()
         async with self._turn:
             families, tables = await self._collect(slices)
         chunk: list[str] = []
         chunk_bytes = 0
-        async for piece in slices.over(_pieces(families, tables)):
+        async for piece in slices.over(_pieces(families, tables, names)):
             chunk.append(piece)
             chunk_bytes += len(piece)
             if chunk_bytes >= CHUNK_BYTES:
@@ -109,6 +117,7 @@ class Scraper:
         log_dirs = [each.path for each in broker.log_directories.live]
         families = await asyncio.to_thread(process_families, log_dirs)
         parts = itertools.chain(
+            of_broker.state_families(is_running=self._is_serving()),
             of_broker.replica_families(broker, replicas),
             of_broker.controller_families(broker, cluster),
             of_broker.connection_families(broker),
@@ -138,19 +147,22 @@ async def _table(heads: Sequence[Head], rows: Iterable[Row], slices: Slices) -> 
     return heads, columns
 
 
-def _pieces(families: Iterable[Family], tables: Iterable[Columns]) -> Iterator[str]:
+def _pieces(
+    families: Iterable[Family], tables: Iterable[Columns], names: Names = Names.usual
+) -> Iterator[str]:
     """Yield the text in short pieces, and empty the columns."""
     for family in families:
-        yield render_family(family)
+        for named in named_families(family, names):
+            yield render_family(named)
     for heads, columns in tables:
         for head, lines in zip(heads, columns, strict=True):
             if lines:
-                yield head.lines()
+                yield named_head(head, names).lines()
             while lines:
                 piece = "".join(lines[:LINES_PER_PIECE])
                 # Freed one by one: all lines at once would hold the loop for some milliseconds.
                 del lines[:LINES_PER_PIECE]
-                yield piece
+                yield named_lines(piece, head, names)
 
 
 def _drop_deleted_topics(broker: MonitoredBroker, replicas: partition_rows.ReplicaCounts) -> None:

@@ -49,7 +49,7 @@ class Monitoring:
         self._loop = LoopMonitor()
         ends = EndOffsets(broker.replicas, broker.metadata, peers, broker.settings.broker_id)
         unread = UnreadTimes(broker.replicas, broker.metadata, peers, broker.cold_reads)
-        self._scraper = Scraper(broker, ends, unread, self._times, self._loop)
+        self._scraper = Scraper(broker, ends, unread, self._times, self._loop, is_serving)
         self._listener = listener
         self._server: MonitoringServer | None = None
         self._snapshots = Periodic(

@@ -31,7 +31,15 @@ HISTOGRAM: Final = "heliograph_mirror_replication_latency_seconds"
 MM2_PREFIX: Final = "kafka_connect_mirror_mirrorsourceconnector_"
 CHECKPOINT_PREFIX: Final = "kafka_connect_mirror_mirrorcheckpointconnector_checkpoint_latency_ms"
 CONSUMER_LAG: Final = "kafka_consumer_fetch_manager_records_lag"
-"""Metric of the consumer inside MirrorMaker 2; its client id is the link's name here."""
+"""Metric of the consumer inside MirrorMaker 2."""
+_CONNECT: Final[Mapping[str, Callable[[JsonObject], int]]] = {
+    "kafka_connect_worker_connector_count": lambda _: 1,
+    "kafka_connect_worker_task_count": lambda link: len(link["flows"]),
+    "kafka_connect_coordinator_assigned_connectors": lambda _: 1,
+    "kafka_connect_coordinator_assigned_tasks": lambda link: len(link["flows"]),
+}
+"""Metrics of the Connect worker around MirrorMaker 2 -> what a link adds: it is a connector here,
+and each partition that this worker copies a task. Dashboards find their clusters by the first."""
 
 _STATS: Final = {"": "last_ms", "_min": "min_ms", "_max": "max_ms", "_avg": "mean_ms"}
 """Suffix of a metric's name -> key of the latency statistics."""
@@ -164,13 +172,23 @@ def _mm2_lines(target: str, links: Sequence[JsonObject]) -> Iterator[str]:
         yield f"# TYPE {MM2_PREFIX}{name} gauge"
         values = ((at, flow[key] if inner is None else flow[key][inner]) for at, flow in copies)
         yield from _samples(MM2_PREFIX + name, values)
+    for name, count in _CONNECT.items():
+        yield f"# TYPE {name} gauge"
+        yield f"{name} {sum(map(count, links))}"
     yield f"# TYPE {CONSUMER_LAG} gauge"
     for link in links:
+        client_id = _client_id(link, target)
         for flow in link["flows"]:
-            at = _labels(
-                clientid=link["name"], topic=flow["topic"], partition=str(flow["partition"])
-            )
+            at = _labels(clientid=client_id, topic=flow["topic"], partition=str(flow["partition"]))
             yield from _samples(CONSUMER_LAG, [(at, flow["lag_records"])])
+
+
+def _client_id(link: JsonObject, target: str) -> str:
+    """Return a client id as MirrorMaker 2's, with the quotes that JMX puts around it.
+
+    Dashboards choose the consumers of copies by its end.
+    """
+    return f'"{link["source"]}->{target}|{link["name"]}|replication-consumer"'
 
 
 def _checkpoint_lines(target: str, links: Sequence[JsonObject]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """What monitoring costs a broker: a scrape of many partitions, and the recording of a request.
 
-    python -m tests.bench.bench_metrics [--partitions N] [--requests N] [--scrapes N]
+    python -m tests.bench.bench_metrics [--partitions N] [--requests N] [--scrapes N] [--names NAMES]
 
 The broker runs inside this process, so that each callback of its event loop can be timed: by the
 CPU time of the loop's thread, which other load on the machine moves least. Promises: a scrape of
@@ -132,7 +132,9 @@ def _cost_ns(step: Callable[[], None]) -> float:
     return best
 
 
-async def measure(directory: Path, partitions: int, requests: int, scrapes: int) -> bool:
+async def measure(
+    directory: Path, partitions: int, requests: int, scrapes: int, names: str
+) -> bool:
     """Print what was measured; return whether the promises hold."""
     async with running_zookeeper(directory / "zookeeper") as zookeeper:
         broker = Broker(
@@ -164,7 +166,7 @@ async def measure(directory: Path, partitions: int, requests: int, scrapes: int)
             # As the broker's own process does after its start.
             gc.collect()
             gc.freeze()
-            url = f"http://127.0.0.1:{broker.http_port}/metrics"
+            url = f"http://127.0.0.1:{broker.http_port}/metrics?names={names}"
             request_us = await _produce(port, requests)
             holds = [await _scrape(url) for _ in range(scrapes)]
         finally:
@@ -225,11 +227,18 @@ def main() -> int:
     parser.add_argument("--partitions", type=int, default=10_000)
     parser.add_argument("--requests", type=int, default=20_000)
     parser.add_argument("--scrapes", type=int, default=5)
+    parser.add_argument("--names", default="usual", help="As in the query of /metrics.")
     options = parser.parse_args()
     raise_open_files_limit()
     with tempfile.TemporaryDirectory() as directory:
         holds = asyncio.run(
-            measure(Path(directory), options.partitions, options.requests, options.scrapes)
+            measure(
+                Path(directory),
+                options.partitions,
+                options.requests,
+                options.scrapes,
+                options.names,
+            )
         )
     return 0 if holds else 1
 

@@ -28,6 +28,7 @@ from local_cluster.http_security.answers import server_log
 from local_cluster.http_security.decision import OPEN_PATHS
 from local_cluster.http_security.guard import HttpGuard
 from local_cluster.http_security.settings import HttpSecurity
+from local_cluster.monitoring.confluent_names import Names
 from local_cluster.monitoring.http import MonitoringServer
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import FlowKey
@@ -282,7 +283,7 @@ def _to_worker() -> Sequence[bytes]:
     )
 
 
-async def _metrics() -> AsyncIterator[bytes]:
+async def _metrics(_: Names) -> AsyncIterator[bytes]:
     yield b"one 1\n"
     yield b"two 2\n"
 
@@ -295,7 +296,7 @@ def _broker() -> Port:
 
 def _to_broker() -> Sequence[bytes]:
     return (
-        _request("GET /metrics"),
+        _request("GET /metrics?names=confluent"),
         _request("GET /readyz?verbose=1&in_sync=1"),
         b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"GET /readyz?in_sync=1 HTTP/1.1\r\nHost: localhost\r\n\r\n",

@@ -58,9 +58,9 @@ def parse(text: str) -> Scrape:
     return Scrape(samples)
 
 
-def scrape(url: str) -> Scrape:
+def scrape(url: str, query: str = "") -> Scrape:
     """Scrape `url`/metrics."""
-    with urllib.request.urlopen(f"{url}/metrics", timeout=TIMEOUT_SECONDS) as response:
+    with urllib.request.urlopen(f"{url}/metrics{query}", timeout=TIMEOUT_SECONDS) as response:
         assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
         return parse(response.read().decode())
 

@@ -1,11 +1,12 @@
 """The addresses that Prometheus scrapes, as a file for `file_sd_configs`. Pure.
 
 The labels `namespace`, `strimzi_io_cluster`, `kubernetes_pod_name` and `container` are those by
-which Strimzi's dashboards choose; with them these show our brokers unchanged.
+which Strimzi's dashboards choose; with them these show our brokers and mirrors unchanged.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -39,11 +40,15 @@ def _processes(status: Mapping[str, Any]) -> Iterator[tuple[str | None, dict[str
                     "container": "kafka",
                 },
             )
+    numbers = Counter[str]()
     for key, role in (("mirrors", "mirror"), ("aggregators", "aggregator")):
         for each in status[key]:
             labels = {"role": role, "cluster": each["cluster"]}
             labels["datacenter"] = datacenters[each["cluster"]]
             if role == "mirror":
+                labels["namespace"] = status["name"]
                 labels["strimzi_io_kind"] = "KafkaMirrorMaker2"
                 labels["strimzi_io_cluster"] = each["cluster"]
+                labels["kubernetes_pod_name"] = f"{each['cluster']}-mirrormaker2-{numbers[role]}"
+                numbers[role] += 1
             yield each["url"], labels

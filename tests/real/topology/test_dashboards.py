@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from local_cluster.client.admin.client_quotas import QuotaChange, alter_client_quotas
 from local_cluster.client.admin.group_offsets import CommittedOffset, commit_offsets
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.model import NewTopic, TopicPartition
+from local_cluster.client.model import FetchPosition, NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from tests.support import promql
 from tests.support.authority import Authority
+from tests.support.board_metrics import board_metrics
 from tests.support.heliograph_command import HeliographCommand
 from tests.support.producing import produce_to
 from tests.support.quiet_ports import quiet_ports
@@ -36,49 +38,10 @@ clusters:
     http: {{base_port: {2}}}
   - {{name: nyc, kind: aggregate, brokers: [{{id: 1, port: {3}}}]}}
 links:
-  - {{source: jfk, target: nyc, topics: [flights]}}
+  - {{source: jfk, target: nyc, topics: [flights], groups: {{sync: true}}}}
 """
 VARIABLES = dict.fromkeys(("cluster", "topic", "group", "link"), ".*")
 
-STRIMZI = (
-    "kafka_server_replicamanager_leadercount",
-    "kafka_controller_kafkacontroller_activecontrollercount",
-    "kafka_controller_controllerstats_uncleanleaderelections_total",
-    "kafka_server_replicamanager_partitioncount",
-    "kafka_server_replicamanager_underreplicatedpartitions",
-    "kafka_cluster_partition_atminisr",
-    "kafka_cluster_partition_underminisr",
-    "kafka_controller_kafkacontroller_offlinepartitionscount",
-    "process_open_fds",
-    "kafka_server_brokertopicmetrics_bytesin_total",
-    "kafka_server_brokertopicmetrics_bytesout_total",
-    "kafka_server_brokertopicmetrics_messagesin_total",
-    "kafka_server_brokertopicmetrics_totalproducerequests_total",
-    "kafka_server_brokertopicmetrics_failedproducerequests_total",
-    "kafka_server_brokertopicmetrics_totalfetchrequests_total",
-    "kafka_server_brokertopicmetrics_failedfetchrequests_total",
-    "kafka_network_socketserver_networkprocessoravgidle_percent",
-    "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
-    "kafka_server_kafkaserver_linux_disk_write_bytes",
-    "kafka_server_kafkaserver_linux_disk_read_bytes",
-    "kafka_server_socket_server_metrics_connection_count",
-    "kafka_log_log_size",
-    "kafka_cluster_partition_replicascount",
-    "kafka_server_replicamanager_underminisrpartitioncount",
-    "kafka_log_logmanager_offlinelogdirectorycount",
-    "kafka_topic_partitions",
-    "kafka_topic_partition_replicas",
-    "kafka_topic_partition_in_sync_replica",
-    "kafka_topic_partition_under_replicated_partition",
-    "kafka_topic_partition_leader_is_preferred",
-    "kafka_topic_partition_current_offset",
-    "kafka_topic_partition_oldest_offset",
-    "kafka_broker_info",
-    "kafka_consumergroup_current_offset",
-    "kafka_consumergroup_lag",
-)
-"""What the panels and alerts of Strimzi for brokers, and its kafka_exporter dashboard, query. Left
-out: JVM, container and kubelet."""
 CHOSEN_BY = ("namespace", "strimzi_io_cluster", "kubernetes_pod_name")
 
 Series = dict[str, list[dict[str, str]]]
@@ -92,14 +55,14 @@ def command(tmp_path: Path) -> Iterator[HeliographCommand]:
         command.run("down", "--purge")
 
 
-def scraped(directory: Path) -> Series:
+def scraped(directory: Path, query: str = "") -> Series:
     """Every series of every target, with the labels that Prometheus adds."""
     found: Series = {}
     for each in json.loads((directory / "heliograph-targets.json").read_text()):
         (address,) = each["targets"]
         at = {**each["labels"], "instance": address, "job": "heliograph"}
         found.setdefault("up", []).append(at)
-        for name, samples in scrape(f"http://{address}").samples.items():
+        for name, samples in scrape(f"http://{address}", query).samples.items():
             found.setdefault(name, []).extend({**at, **labels} for labels, _ in samples)
     return found
 
@@ -116,20 +79,43 @@ def expressions(directory: Path) -> list[str]:
     ] + [each.expr for each in ALERTS]
 
 
-async def use(bootstrap: str) -> None:
-    """Write some records, and commit the offset of a group."""
+AT = TopicPartition("flights", 0)
+QUOTAS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
+ANYBODY = (("user", None), ("client-id", None))
+
+
+async def prepare(bootstrap: str) -> None:
+    """Create a topic, and quotas that nobody reaches."""
     async with KafkaClient(bootstrap) as client:
-        await client.create_topics([NewTopic(name="flights", partitions=1)])
-        at = TopicPartition("flights", 0)
-        await produce_to(client, at, encode_batch([NewRecord(1, b"k", b"v")]))
-        await commit_offsets(client, "g", {at: CommittedOffset(0, -1, "")})
+        await client.create_topics([NewTopic(name=AT.topic, partitions=1)])
+        await alter_client_quotas(client, [QuotaChange(ANYBODY, each, 1e6) for each in QUOTAS])
+
+
+async def use(bootstrap: str) -> None:
+    """Write and read a record, and commit the offset of a group."""
+    async with KafkaClient(bootstrap) as client:
+        await produce_to(client, AT, encode_batch([NewRecord(1, b"k", b"v")]))
+        await client.fetch(1, {AT: FetchPosition(0)}, wait_ms_max=0)
+        await commit_offsets(client, "g", {AT: CommittedOffset(0, -1, "")})
+
+
+def missing(series: Series, family: str) -> list[str]:
+    """What boards of a family query, and no series has with all labels."""
+    return [
+        f"{board}: {each.name} {each.labels}"
+        for board, metrics in board_metrics().items()
+        if board.startswith(family)
+        for each in metrics
+        if each.is_ours and not each.is_in(series.get(each.name, ()))
+    ]
 
 
 def test_every_panel_and_every_alert_has_data(command: HeliographCommand, tmp_path: Path) -> None:
     keystore = Authority(tmp_path / "tls").issue("broker").pem
     command.file.write_text(TOPOLOGY.format(*quiet_ports(5), keystore))
     status = command.up()
-    asyncio.run(use(status["clusters"][0]["bootstrap"]))
+    bootstrap = status["clusters"][0]["bootstrap"]
+    asyncio.run(prepare(bootstrap))
     directory = tmp_path / "monitoring"
     written = command.run("dashboards", "--directory", str(directory))["files"]
     assert sorted(written) == sorted(str(path) for path in directory.iterdir())
@@ -140,14 +126,19 @@ def test_every_panel_and_every_alert_has_data(command: HeliographCommand, tmp_pa
 
     async def has_all() -> bool:
         # The first copies, probes and audits take some seconds.
+        await use(bootstrap)
         series.update(await asyncio.to_thread(scraped, directory))
         problems[:] = [each for expr in wanted for each in promql.problems(expr, series, VARIABLES)]
+        problems.extend(missing(series, "strimzi-"))
+        confluent = await asyncio.to_thread(scraped, directory, "?names=confluent")
+        problems.extend(missing(confluent, "confluent-"))
         return not problems
 
     try:
         asyncio.run(eventually(has_all))
     except TimeoutError:
         pytest.fail("\n".join(problems))
-    for name in STRIMZI:
-        assert series.get(name), f"{name} has no sample"
-        assert all(label in labels for labels in series[name] for label in CHOSEN_BY), name
+    for board, metrics in board_metrics().items():
+        for each in metrics if board.startswith("strimzi-") else ():
+            for labels in series.get(each.name, ()):
+                assert all(label in labels for label in CHOSEN_BY), each.name

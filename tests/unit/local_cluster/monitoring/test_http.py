@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import urllib.error
 import urllib.request
 import uuid
@@ -13,19 +14,20 @@ import pytest
 from local_cluster.controller.model.cluster_image import PartitionState, TopicState
 from local_cluster.http_security.guard import HttpGuard
 from local_cluster.http_security.settings import OPEN
+from local_cluster.monitoring.confluent_names import Names
 from local_cluster.monitoring.http import MonitoringServer
 from local_cluster.monitoring.service import is_in_sync
 from local_cluster.server.listeners import bind
 from tests.support.scraping import get_json
 
 
-async def metrics() -> AsyncIterator[bytes]:
-    yield b"one 1\n"
+async def metrics(names: Names) -> AsyncIterator[bytes]:
+    yield f"{names} 1\n".encode()
     yield b""
     yield b"two 2\n"
 
 
-async def broken() -> AsyncIterator[bytes]:
+async def broken(_: Names) -> AsyncIterator[bytes]:
     chunks: tuple[bytes, ...] = ()
     for chunk in chunks:
         yield chunk
@@ -57,7 +59,12 @@ async def test_readiness_is_all_checks_and_liveness_none() -> None:
         in_sync = await asyncio.to_thread(get_json, f"{url}/readyz?in_sync=1")
         assert in_sync == (503, {"ready": False})
         found = await asyncio.to_thread(lambda: urllib.request.urlopen(f"{url}/metrics").read())
-        assert found == b"one 1\ntwo 2\n"
+        assert found == b"usual 1\ntwo 2\n"
+        confluent = f"{url}/metrics?names=confluent"
+        found = await asyncio.to_thread(lambda: urllib.request.urlopen(confluent).read())
+        assert found == b"confluent 1\ntwo 2\n"
+        status, said = await asyncio.to_thread(get_json, f"{url}/metrics?names=datadog")
+        assert (status, "only usual, confluent" in json.dumps(said)) == (400, True)
     finally:
         await server.stop()
 

@@ -166,5 +166,15 @@ def test_every_name_of_mirror_maker_2s_mbeans_is_there_with_its_labels() -> None
     assert names == 16
     assert 'record_age_ms{source="a",target="b",topic="a.t",partition="0"} 20\n' in text
     assert 'byte_rate{source="a",target="b",topic="a.t",partition="0"} 9.0\n' in text
-    lag = 'kafka_consumer_fetch_manager_records_lag{clientid="l\\"1",topic="t",partition="0"} 5'
+    client_id = r'clientid="\"a->b|l\"1|replication-consumer\""'
+    lag = f'kafka_consumer_fetch_manager_records_lag{{{client_id},topic="t",partition="0"}} 5\n'
     assert lag in text
+
+
+def test_links_are_connectors_and_partitions_tasks() -> None:
+    text = render_metrics(status(flow(), flow(partition=1)))
+    for name, value in {
+        "worker_connector_count": 1, "worker_task_count": 2, "coordinator_assigned_connectors": 1,
+        "coordinator_assigned_tasks": 2,
+    }.items():  # fmt: skip
+        assert f"\nkafka_connect_{name} {value}\n" in text

@@ -93,6 +93,13 @@ def test_targets_carry_our_labels_and_those_that_strimzi_chooses_by() -> None:
         },
     }
     assert mirror["targets"] == ["[::1]:8083"]
+    chosen_by = {
+        "namespace": "d",
+        "strimzi_io_kind": "KafkaMirrorMaker2",
+        "strimzi_io_cluster": "ewr",
+        "kubernetes_pod_name": "ewr-mirrormaker2-0",
+    }
+    assert chosen_by.items() <= mirror["labels"].items()
     assert (mirror["labels"]["role"], aggregator["labels"]["role"]) == ("mirror", "aggregator")
 
 
