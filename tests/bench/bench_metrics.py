@@ -1,6 +1,6 @@
 """What monitoring costs a broker: a scrape of many partitions, and the recording of a request.
 
-    python -m tests.bench.bench_metrics [--partitions N] [--requests N] [--scrapes N] [--names NAMES]
+    python -m tests.bench.bench_metrics [--partitions N] [--requests N] [--scrapes N] [--names N]
 
 The broker runs inside this process, so that each callback of its event loop can be timed: by the
 CPU time of the loop's thread, which other load on the machine moves least. Promises: a scrape of
