@@ -29,7 +29,7 @@ from spark_global.narrowing.plans import Rehearsal
 from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
 from spark_global.source.tables import RECORDS_TABLE
 from spark_global.sql import explain_error
-from spark_global.stream_sql import stream_query
+from spark_global.stream_sql import stream_query, streamed_view
 from spark_global.streamable import LATE_SECONDS, FoundView, UnknownViewError, find_view
 from spark_global.values.declaring import Decoding
 from spark_global.values.not_decodable import SchemaFileError
@@ -239,13 +239,19 @@ def streaming_rows(
 ) -> DataFrame:
     """Return the rows of a view as a stream.
 
-    Raises KafkaError, UnknownViewError, also for windows that wait for datacenters, and
+    Raises KafkaError, UnknownViewError, also for rows that a stream cannot have, and
     SchemaFileError.
     """
+    if wanted.query is not None:
+        return rows_of_query(session, aggregate, wanted, wanted.query)
     found = find_view(aggregate, wanted.view, wanted.decoding)
-    if found.windows is not None or (found.closed is not None and found.question is None):
+    if found.is_streamed:
+        options = _stream_options(wanted)
+        return streamed_view(session, aggregate, found, wanted.late_seconds, **options)
+    if not found.is_direct:
         raise UnknownViewError(
-            f"{wanted.view} has rows per batch; `spark materialize` keeps it as a table"
+            f"{wanted.view} has rows per batch, so it is no stream; `heliograph spark materialize "
+            f"{wanted.view} PATH` keeps it as a table"
         )
     return rows_of_view(session, aggregate, wanted, found._replace(closed=None))
 

@@ -40,7 +40,7 @@ _MASTER: Final = "spark.master"
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """Variable that `spark-submit` sets for the driver that it starts."""
 _PANDAS_WARNING: Final = "PySpark does not yet fully support pandas"
-"""A warning that is irrelevant here, because pandas is not used."""
+"""A warning that is irrelevant here: frames of pandas are made from Arrow, and become Arrow."""
 _one_at_a_time: Final = threading.Lock()
 
 

@@ -34,6 +34,7 @@ MORE_EXECUTOR_PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "--to iceberg": ("pyiceberg",),
     "decoded values": ("confluent-kafka[schemaregistry]", "fastavro", "orjson", "protobuf"),
     "spark serve": ("confluent-kafka", "pandas"),
+    "windows as SQL over streams": ("pandas",),
 }
 """What it needs beside these, by what the query does."""
 _MADE_AT: Final = (1980, 1, 1, 0, 0, 0)

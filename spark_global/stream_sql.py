@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from spark_global.narrowing.loading import COLUMNS, with_all_columns
 from spark_global.narrowing.plans import Rehearsal
@@ -20,8 +21,17 @@ from spark_global.streamable import LATE_SECONDS, FoundView, StreamableViews, Un
 from spark_global.values.declaring import Decoding, PinnedTopic
 from spark_global.view_names import question_names
 from spark_global.views import Aggregate, decoded_view, load_table, stream_records
+from spark_global.windowing.closing import Closing
+from spark_global.windowing.streamed import (
+    stream_options,
+    streamed_top_keys,
+    streamed_windows,
+    top_keys_schema,
+    windows_schema,
+)
 
 STREAM_PREFIX: Final = "stream_"
+_MS_PER_SECOND: Final = 1_000
 _WATERMARK: Final = re.compile(r"\bwatermark\b", re.IGNORECASE)
 
 
@@ -36,16 +46,21 @@ def create_stream_views(
 ) -> list[str]:
     """Create the stream views that a query mentions, or all views; return their names.
 
-    `late_seconds` is the watermark of questions; records have none, and a query gives its own by
-    `WATERMARK timestamp DELAY OF ...`. `options` are those of `stream_records`. Raises KafkaError,
-    UnknownViewError and SchemaFileError.
+    `late_seconds` is the watermark of questions, and how much longer windows wait for datacenters.
+    Records have no watermark: a query gives its own by `WATERMARK timestamp DELAY OF ...`.
+    `options` are those of `stream_records`. Raises KafkaError, UnknownViewError and
+    SchemaFileError.
     """
     views = StreamableViews.of(aggregate, decoding)
     wanted = _mentioned(views, query)
     if not wanted and not query:
-        wanted = [name for name, found in views.found.items() if _is_direct(found)]
+        wanted = [name for name, found in views.found.items() if found.is_direct]
     streams = _Streams(session, aggregate, decoding, options)
-    _create(views, wanted, streams.pinned(views, wanted), late_seconds, streams.records)
+
+    def whole(name: str, found: FoundView) -> DataFrame:
+        return streams.rows(found, late_seconds)
+
+    _create(views, wanted, streams.pinned(views, wanted), late_seconds, whole)
     return [STREAM_PREFIX + name for name in wanted]
 
 
@@ -73,6 +88,8 @@ def stream_query(
     rehearsal = Rehearsal(session)
 
     def rehearsed(name: str, found: FoundView) -> DataFrame:
+        if found.is_streamed:
+            return rehearsal.empty(streamed_schema(found))
         return rehearsal.records(name)
 
     _create(views, wanted, pinned, None, rehearsed)
@@ -82,10 +99,35 @@ def stream_query(
 
     def narrowed(name: str, found: FoundView) -> DataFrame:
         columns = set(needs[name].columns) if name in needs else set()
-        return streams.records(name, found, columns | also if columns else ())
+        return streams.rows(found, late_seconds, columns | also if columns else ())
 
     _create(views, wanted, pinned, late_seconds, narrowed)
     return session.sql(query)
+
+
+def streamed_view(
+    session: SparkSession,
+    aggregate: Aggregate,
+    found: FoundView,
+    late_seconds: int,
+    **options: str | int,
+) -> DataFrame:
+    """Return the rows of windows that wait for datacenters, or their top keys, as a stream.
+
+    `late_seconds` after the end of its window a record may still be committed.
+    """
+    lateness_ms = late_seconds * _MS_PER_SECOND
+    needed = stream_options(with_keys=found.windows is None)
+    given: dict[str, str | int] = {**options, **needed, "topic": found.topic}
+    records = stream_records(session, aggregate, **given)
+    if found.windows is not None:
+        return streamed_windows(records, Closing(found.windows, lateness_ms))
+    return streamed_top_keys(records, lateness_ms)
+
+
+def streamed_schema(found: FoundView) -> StructType:
+    """Return the columns of `streamed_view`."""
+    return top_keys_schema() if found.windows is None else windows_schema(found.windows)
 
 
 def topic_of_query(aggregate: Aggregate, query: str, decoding: Decoding | None = None) -> str:
@@ -113,7 +155,10 @@ class _Streams:
     decoding: Decoding | None
     options: Mapping[str, str | int]
 
-    def records(self, name: str, found: FoundView, columns: Collection[str] = ()) -> DataFrame:
+    def rows(self, found: FoundView, late_seconds: int, columns: Collection[str] = ()) -> DataFrame:
+        """Return the records of a view with these columns (default: all), or its windows."""
+        if found.is_streamed:
+            return streamed_view(self.session, self.aggregate, found, late_seconds, **self.options)
         narrowing = {COLUMNS: ",".join(sorted(columns))} if columns else {}
         options = {**narrowing, **self.options, "topic": found.topic}
         return with_all_columns(stream_records(self.session, self.aggregate, **options))
@@ -152,11 +197,6 @@ def _create(
         frame.createOrReplaceTempView(STREAM_PREFIX + name)
 
 
-def _is_direct(found: FoundView) -> bool:
-    """Return whether a view is a stream of rows; others have their rows per batch."""
-    return found.windows is None and (found.closed is None or found.question is not None)
-
-
 def _mentioned(views: StreamableViews, query: str) -> list[str]:
     """Return the views that a query mentions after the prefix. Raises UnknownViewError."""
     wanted = []
@@ -169,7 +209,7 @@ def _mentioned(views: StreamableViews, query: str) -> list[str]:
             if name in others:
                 views.find(name)  # raises, and says why
             continue
-        if not _is_direct(views.found[name]):
+        if not views.found[name].is_direct:
             raise UnknownViewError(
                 f"{word} has rows per batch, so it is no view: keep it by "
                 f"`heliograph spark materialize {name} PATH`"

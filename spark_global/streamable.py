@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
 from spark_global.catalogue.question import Question
-from spark_global.catalogue.records import LATEST_PER_KEY
+from spark_global.catalogue.records import LATEST_PER_KEY, TOP_KEYS
 from spark_global.catalogue.windows import WINDOW_QUESTIONS
 from spark_global.values.declaring import Decoding
 from spark_global.view_names import decoded_names, question_names, view_names
@@ -34,6 +34,16 @@ class FoundView(NamedTuple):
     """Windows that wait for datacenters; see `windowing/`."""
     closed: str | None = None
     """Name of a question that is asked of such windows."""
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether an operator with a state closes the windows of its rows."""
+        return self.windows is not None or self.closed == TOP_KEYS.name
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the view is a stream of rows; others have their rows per batch."""
+        return self.is_streamed or self.closed is None or self.question is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from typing import Any, Final
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from spark_global.narrowing.clock import CLOCK_STEP_US, SPECIAL_TIMES, bounds_depend_on_time
 from spark_global.narrowing.conditions import items, predicate_of
@@ -83,8 +84,11 @@ class Rehearsal:
 
     def table(self, table: str) -> DataFrame:
         """Return an empty frame in the place of another load, of which nothing is asked."""
-        empty = self._session.sparkContext.emptyRDD()
-        return self._session.createDataFrame(empty, spark_schema(table))
+        return self.empty(spark_schema(table))
+
+    def empty(self, schema: StructType) -> DataFrame:
+        """Return an empty frame of any columns, of which nothing is asked."""
+        return self._session.createDataFrame(self._session.sparkContext.emptyRDD(), schema)
 
     def needs_of_query(self, query: str) -> Mapping[str, Need]:
         """Return what a query needs, by load; a load that has no entry is needed whole.

@@ -19,5 +19,6 @@ Reading order:
     maps         reads the published offset maps
     asked        the committed offsets of groups, and the configs of topics
     verdicts     reads what the mirrors publish: verdicts of audits, journals of gaps
+    stated       rows that say how complete a batch of a stream is
     rows         columns and provenance to the rows of a table (pure)
 """

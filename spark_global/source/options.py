@@ -106,6 +106,9 @@ class ReadOptions:
     carry_completeness: bool = False
     """Streams: the checkpoint says of each batch until when it is complete, per datacenter. New
     statements make a batch, also without records."""
+    completeness_rows: bool = False
+    """Streams of one topic, with `carry_completeness`: each batch also has these statements as
+    rows, see `source/stated.py`."""
     columns: tuple[str, ...] = ()
     """Only these columns of `records`; empty for all. What no column needs is not decoded."""
     split_records_max: int = SPLIT_RECORDS_MAX
@@ -259,6 +262,7 @@ _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "discover_links": _boolean,
     "wait_for_map": _boolean,
     "carry_completeness": _boolean,
+    "completeness_rows": _boolean,
 }
 _NAMES: Final = {field.name.replace("_", ""): field.name for field in fields(ReadOptions)}
 """By the name without underscores, so that `maxRecordsPerTrigger` works as well."""
@@ -330,3 +334,5 @@ def check_streamable(options: ReadOptions) -> None:
                 f"option {name} is for batch reads; a stream begins at starting_offsets or "
                 "starting_timestamp"
             )
+    if options.completeness_rows and not (options.carry_completeness and options.topic):
+        raise ValueError("option completeness_rows needs carry_completeness and one topic")

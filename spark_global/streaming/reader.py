@@ -25,9 +25,11 @@ from local_cluster.client.model import TopicPartition
 from spark_global.source.options import ReadOptions
 from spark_global.source.record_reading import read_records
 from spark_global.source.splits import Split
+from spark_global.source.stated import StatedRows, stated_rows
 from spark_global.streaming.completeness import CompletenessFollower
 from spark_global.streaming.planner import Limits, StreamPlanner
 from spark_global.streaming.positions import (
+    COMPLETE,
     DATACENTERS,
     GROUP,
     NOTHING_JOINED,
@@ -85,7 +87,10 @@ class HeliographStreamReader(DataSourceStreamReader):
         return self._on_driver().latest()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        return self._on_driver().splits(start, end)
+        splits: list[InputPartition] = list(self._on_driver().splits(start, end))
+        if self._options.completeness_rows:
+            splits.append(StatedRows(stated_rows(end.get(COMPLETE, {}), self._options)))
+        return splits
 
     def stop(self) -> None:
         if self._driver is not None:
@@ -100,6 +105,9 @@ class HeliographStreamReader(DataSourceStreamReader):
     # -- in tasks ---------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, StatedRows):
+            yield partition.rows
+            return
         assert isinstance(partition, Split), partition
         yield from read_records(partition.ranges, self._options)
 

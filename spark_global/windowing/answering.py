@@ -26,10 +26,10 @@ from spark_global.windowing.keeping import (
     STATES_KEPT,
     WINDOW,
     count_windows,
+    epoch_time,
     read_before,
     read_complete,
     small_frame,
-    start_of,
 )
 from spark_global.windowing.parts import (
     AskedState,
@@ -195,7 +195,7 @@ def _late_rows(session: SparkSession, wanted: Asking, state: AskedState) -> Data
     """Return how many records of the batch are in no answer, because their window was closed."""
     rows = [
         {
-            "window_start": start_of(row),
+            "window_start": epoch_time(row.start_ms),
             "topic": wanted.topic,
             "late_records": row.records,
         }

@@ -158,13 +158,19 @@ def window_schema(kind: WindowKind) -> StructType:
 
 def as_frame(session: SparkSession, wanted: Windowing, rows: Sequence[WindowRow]) -> DataFrame:
     """Return the rows as a DataFrame with the columns of their kind."""
-    schema = window_schema(wanted.how.kind)
-    is_of_one = wanted.how.kind is WindowKind.DATACENTER
+    kind = wanted.how.kind
+    return small_frame(session, columns_of(wanted.topic, kind, rows), window_schema(kind))
+
+
+def columns_of(topic: str, kind: WindowKind, rows: Sequence[WindowRow]) -> list[dict[str, Any]]:
+    """Return the rows as values by column of their kind."""
+    names = window_schema(kind).names
+    is_of_one = kind is WindowKind.DATACENTER
     found = []
     for row in rows:
         columns: dict[str, Any] = {
-            "window_start": start_of(row),
-            "topic": wanted.topic,
+            "window_start": epoch_time(row.start_ms),
+            "topic": topic,
             "datacenter": row.datacenters[0] if row.datacenters else None,
             "records": row.records,
             "value_bytes": row.value_bytes,
@@ -174,12 +180,12 @@ def as_frame(session: SparkSession, wanted: Windowing, rows: Sequence[WindowRow]
             "is_complete": not row.missing,
             "is_late": row.is_late,
         }
-        found.append({name: columns[name] for name in schema.names})
-    return small_frame(session, found, schema)
+        found.append({name: columns[name] for name in names})
+    return found
 
 
-def start_of(row: WindowRow) -> datetime:
-    return _EPOCH + timedelta(milliseconds=row.start_ms)
+def epoch_time(milliseconds: int) -> datetime:
+    return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
 def small_frame(

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -17,6 +18,7 @@ from spark_global.values.declaring import Decoding, PartDecoding, TopicDecoding
 from spark_global.views import create_views
 from tests.support.aggregated import SHIFT, Aggregated
 from tests.support.cluster import running_broker
+from tests.support.stating_mirrors import Mirrors
 from tests.support.streaming_job import write_parquet
 
 pytestmark = pytest.mark.real
@@ -73,7 +75,11 @@ def test_stream_views_are_sql_views_of_streams(
 ) -> None:
     aggregate = nyc.aggregate(*SOURCES)
     names = create_stream_views(spark, aggregate, late_seconds=5, maxRecordsPerTrigger=150)
-    assert set(names) == {"stream_global_v", "stream_global_v_windows", "stream_global_v_conflicts"}
+    waiting = ("strict_windows", "fast_windows", "datacenter_windows", "top_keys")
+    assert set(names) == {
+        "stream_global_v",
+        *(f"stream_global_v_{each}" for each in ("windows", "conflicts", *waiting)),
+    }
     # Two uses of one view are two uses of its rows.
     twice = spark.sql(
         "SELECT datacenter, offset FROM stream_global_v WHERE partition = 0 UNION ALL "
@@ -167,10 +173,91 @@ def test_queries_that_are_no_streams_are_refused(spark: SparkSession, nyc: Aggre
     aggregate = nyc.aggregate(*SOURCES)
     for query, message in (
         ("SELECT * FROM global_v", r"mentions no stream of nyc; try: .*stream_global_v"),
-        ("SELECT * FROM stream_global_v_top_keys", r"materialize global_v_top_keys PATH"),
-        ("SELECT * FROM stream_global_v_strict_windows", r"rows per batch"),
+        ("SELECT * FROM stream_global_v_cross_datacenter_pairs", r"materialize global_v_.* PATH"),
         ("SELECT * FROM stream_global_v_latest_per_key", r"--to iceberg --upsert key"),
         ("SELECT * FROM stream_global_v_gaps", r"ask it by `heliograph sql`"),
     ):
         with pytest.raises(UnknownViewError, match=message):
             stream_query(spark, aggregate, query)
+
+
+WAITING = {
+    "strict_windows": "records, datacenters, is_late",
+    "fast_windows": "records, missing, is_complete, batch",
+    "datacenter_windows": "datacenter, records, is_late, with_gaps",
+    "top_keys": "decode(key, 'UTF-8') AS key, records, datacenters, place, late_records",
+}
+"""Columns by view."""
+BOTH = ["JFK", "LGA"]
+DATACENTERS = [
+    (0, "JFK", 10, False, True),
+    (0, "LGA", 4, False, False),
+    (600, "JFK", 5, False, True),
+]
+TOP = [
+    *((0, "k0", 8, 2, 1, 0), (0, "k1", 7, 2, 2, 0), (0, "k2", 1, 1, 3, 0)),
+    *((600, "k0", 3, 1, 1, 0), (600, "k1", 3, 2, 2, 0), (600, "k2", 1, 1, 3, 0)),
+]
+"""In the first window k0 has 6 records of JFK and 2 of LGA, k1 6 and 1, k2 1 of LGA."""
+TOP_KEYS_OF_BATCH = """
+    SELECT unix_seconds(window_start) AS at, decode(key, 'UTF-8') AS key,
+           records, datacenters, place, 0 AS late_records
+    FROM global_{0}_top_keys WHERE window_start < timestamp_seconds(1200)
+"""
+PLANTED: dict[str, tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]] = {
+    "strict_windows": (
+        [(0, 14, BOTH, False)],
+        [(0, 14, BOTH, False), (0, 2, ["JFK"], True), (600, 7, BOTH, False)],
+    ),
+    "fast_windows": (
+        [(0, 14, [], True, 1), (600, 5, ["LGA"], False, 1)],
+        [
+            *((0, 14, [], True, 1), (0, 2, [], True, 2), (1_200, 1, BOTH, False, 2)),
+            *((600, 5, ["LGA"], False, 1), (600, 7, [], True, 2)),
+        ],
+    ),
+    "datacenter_windows": (
+        DATACENTERS,
+        sorted([*DATACENTERS, (0, "JFK", 2, True, True), (600, "LGA", 2, False, False)], key=str),
+    ),
+    "top_keys": ([], TOP),
+}
+"""The rows of each view, while LGA is dead and when it is back."""
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        "strict_windows",
+        "top_keys",
+        pytest.param("fast_windows", marks=pytest.mark.long),
+        pytest.param("datacenter_windows", marks=pytest.mark.long),
+    ],
+)
+def test_windows_that_wait_for_datacenters_are_sql_views_of_streams(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path, view: str
+) -> None:
+    aggregate, topic = nyc.aggregate(*SOURCES), view[0]
+    table = f"stream_global_{topic}_{view}"
+    query = f"SELECT unix_seconds(window_start) AS at, {WAITING[view]} FROM {table}"
+
+    def rows() -> list[tuple[Any, ...]]:
+        """Let the query read what is there; return all of its rows."""
+        frame = stream_query(spark, aggregate, query, late_seconds=0)
+        assert frame.isStreaming
+        return [tuple(row) for row in drained(frame, tmp_path)]
+
+    while_dead, when_back = PLANTED[view]
+    mirrors = Mirrors(nyc, topic)
+    # LGA is dead from 400 s on. Its peer has its answers, strict windows wait.
+    mirrors.copy("lga", range(4), through=400, keys=3)
+    mirrors.copy("jfk", range(10), range(600, 605), through=1_200, keys=2, gaps=1)
+    assert rows() == while_dead
+    # LGA is back. JFK has records of a window that is closed, if windows are of five minutes.
+    mirrors.copy("lga", range(601, 603), range(1_300, 1_301), through=1_260, keys=3)
+    mirrors.copy("jfk", range(5, 7), through=1_200, keys=2, gaps=1)
+    assert rows() == when_back
+    if view == "top_keys":
+        # So says the batch view, of all windows that are closed.
+        batch = asked(spark, nyc, TOP_KEYS_OF_BATCH.format(topic))
+        assert list(map(tuple, batch)) == when_back
