@@ -130,6 +130,17 @@ def streamed_schema(found: FoundView) -> StructType:
     return top_keys_schema() if found.windows is None else windows_schema(found.windows)
 
 
+def topics_of_query(
+    aggregate: Aggregate, query: str, decoding: Decoding | None = None
+) -> list[str]:
+    """Return the topics of the streams that a query reads, sorted.
+
+    Raises KafkaError, SchemaFileError and UnknownViewError.
+    """
+    views = StreamableViews.of(aggregate, decoding)
+    return sorted({views.found[name].topic for name in _mentioned(views, query)})
+
+
 def topic_of_query(aggregate: Aggregate, query: str, decoding: Decoding | None = None) -> str:
     """Return the topic of a query that reads one stream.
 

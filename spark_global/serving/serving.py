@@ -32,7 +32,9 @@ from spark_global.serving.positions import Batch, is_new
 from spark_global.serving.records import as_records
 from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
 from spark_global.sql import explain_error
+from spark_global.stream_sql import topics_of_query
 from spark_global.streamable import UnknownViewError, find_view
+from spark_global.values.not_decodable import SchemaFileError
 from spark_global.views import Aggregate, follow_streams
 
 LANES: Final = 4
@@ -74,9 +76,10 @@ def check_no_loop(aggregate: Aggregate, topic: str, target: ServedTopic) -> None
 def start_serving(session: SparkSession, aggregate: Aggregate, wanted: Serving) -> StreamingQuery:
     """Start the query that serves a view.
 
-    Raises KafkaError, UnknownViewError and OwnInputError.
+    Raises KafkaError, UnknownViewError, SchemaFileError and OwnInputError.
     """
-    check_no_loop(aggregate, find_view(aggregate, wanted.rows.view).topic, wanted.target)
+    for topic in _topics(aggregate, wanted.rows):
+        check_no_loop(aggregate, topic, wanted.target)
     lanes = asyncio.run(prepare_topics(wanted.target, wanted.lanes))
     frame = streaming_rows(session, aggregate, wanted.rows)
     if wanted.rows.group is not None:
@@ -100,6 +103,12 @@ def start_serving(session: SparkSession, aggregate: Aggregate, wanted: Serving) 
     query = triggered(writer, wanted.rows).start()
     query_id.set_result(str(query.id))
     return query
+
+
+def _topics(aggregate: Aggregate, rows: Materialization) -> list[str]:
+    if rows.query is not None:
+        return topics_of_query(aggregate, rows.query, rows.decoding)
+    return [find_view(aggregate, rows.view, rows.decoding).topic]
 
 
 def check_positions(target: ServedTopic, batch: Batch) -> None:
@@ -161,6 +170,15 @@ async def _topic(client: KafkaClient, name: str) -> TopicMetadata | None:
     return topic if all(each.leader >= 0 for each in topic.partitions.values()) else None
 
 
+_REFUSALS: Final[tuple[type[Exception], ...]] = (
+    PySparkException,
+    KafkaError,
+    OwnInputError,
+    SchemaFileError,
+    UnknownViewError,
+)
+
+
 def run_serving(
     aggregate: Aggregate,
     wanted: Serving,
@@ -177,7 +195,7 @@ def run_serving(
                     query.awaitTermination()
                 finally:
                     query.stop()
-            except (PySparkException, KafkaError, OwnInputError, UnknownViewError) as error:
+            except _REFUSALS as error:
                 return f"{wanted.rows.view} of {aggregate.name}: {explain_error(error)}"
     except SparkStartError as error:
         return str(error)

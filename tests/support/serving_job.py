@@ -19,9 +19,16 @@ LANES = 2
 
 
 def serving(
-    topic: str, target: str, served: str, checkpoint: str, records_max: int, *, once: bool = False
+    topic: str,
+    target: str,
+    served: str,
+    checkpoint: str,
+    records_max: int,
+    *,
+    once: bool = False,
+    query: str | None = None,
 ) -> Serving:
-    """What the job serves."""
+    """What the job serves, or another query."""
     return Serving(
         rows=Materialization(
             view=f"global_{topic}",
@@ -29,6 +36,7 @@ def serving(
             trigger_seconds=0.05,
             stops_at_end=once,
             records_max=records_max,
+            query=query,
         ),
         target=ServedTopic(cluster=ClusterAddress(target), topic=served, name=served),
         lanes=LANES,

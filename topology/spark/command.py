@@ -52,6 +52,7 @@ from topology.spark.options import (
 if TYPE_CHECKING:
     from spark_global.addresses import ClusterAddress
     from spark_global.iceberg.upserts.keys import Upsert
+    from topology.deployment.deployment import ClusterView
 
 spark_app = typer.Typer(help="Global views as tables that others read.", no_args_is_help=True)
 spark_app.command()(compact)
@@ -199,6 +200,7 @@ def serve(
         str | None,
         typer.Option("--name", help="Name of the positions in the cluster; default: the topic."),
     ] = None,
+    query: SqlOption = None,
     lanes: Annotated[
         int, typer.Option("--lanes", min=1, help="Transactions per batch, for a new name.")
     ] = 4,
@@ -208,25 +210,25 @@ def serve(
     late_seconds: LateOption = 600,
     records_max: RecordsMaxOption = 100_000,
     group: GroupOption = None,
+    decoding: DecodingOption = None,
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
     state_dir: StateDirOption = None,
 ) -> None:
     """Write a view to a topic, each row once, until Ctrl-C. The same command goes on after a stop.
 
-    Records of global_<topic> are as produced, with headers that name their origin. Rows of a
-    question are JSON. Readers with isolation level read_committed see each of them once.
+    Records of global_<topic> are as produced, with headers that name their origin. Other rows are
+    JSON. Readers with isolation level read_committed see each of them once.
     """
     target, colon, topic = to.partition(":")
     if not (target and colon and topic):
         fail(f"--to {to!r} names no topic; write CLUSTER:TOPIC", code=EXIT_USAGE)
-    settings = spark_conf(conf)
+    settings, declared = spark_conf(conf), read_decoding(decoding)
     running, cluster = running_aggregate(deployment, aggregate, state_dir)
     known = [each.name for each in running.clusters]
     if target not in known:
         fail(f"{running.name}: {unknown_name('cluster', target, known)}", code=EXIT_USAGE)
     require_extra("serve")
-    from spark_global.addresses import ClusterAddress
     from spark_global.materialize import Materialization
     from spark_global.serving.lanes import ServedTopic
     from spark_global.serving.serving import Serving, run_serving
@@ -242,12 +244,10 @@ def serve(
             late_seconds=late_seconds,
             records_max=records_max,
             group=group,
+            decoding=declared,
+            query=query,
         ),
-        target=ServedTopic(
-            cluster=ClusterAddress(there.bootstrap, there.spark_security or there.security),
-            topic=topic,
-            name=name or topic,
-        ),
+        target=ServedTopic(cluster=_address(there), topic=topic, name=name or topic),
         lanes=lanes,
     )
     problem = run_serving(aggregate_view(running, cluster), wanted, master=master, conf=settings)
@@ -333,11 +333,13 @@ def _two_clusters(
     known = [each.name for each in running.clusters if each.name != cluster]
     if to not in known:
         fail(f"{running.name}: {unknown_name('cluster', to, known)}", code=EXIT_USAGE)
-    from spark_global.addresses import ClusterAddress
-
-    here, there = (
-        ClusterAddress(each.bootstrap, each.spark_security or each.security)
-        for each in (running.cluster(cluster), running.cluster(to))
-    )
+    here, there = (_address(running.cluster(name)) for name in (cluster, to))
     is_source = any(link.source == to and link.target == cluster for link in running.links)
     return is_source, (here, there)
+
+
+def _address(cluster: ClusterView) -> ClusterAddress:
+    """Return where Spark reaches a cluster, and as whom."""
+    from spark_global.addresses import ClusterAddress
+
+    return ClusterAddress(cluster.bootstrap, cluster.spark_security or cluster.security)

@@ -56,7 +56,7 @@ SqlOption = Annotated[
     typer.Option(
         "--sql",
         metavar="QUERY",
-        help="Keep the rows of SQL over stream_<view>; VIEW is only a name for them.",
+        help="The rows of SQL over stream_<view>; VIEW is only a name for them.",
     ),
 ]
 

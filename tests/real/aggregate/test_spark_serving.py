@@ -22,6 +22,7 @@ from spark_global.serving.clients import open_producer
 from spark_global.serving.lanes import ServedTopic
 from spark_global.serving.positions import Batch, ServedByAnotherError, transactional_id
 from spark_global.serving.serving import (
+    OwnInputError,
     check_positions,
     prepare_topics,
     start_serving,
@@ -166,6 +167,26 @@ def test_records_keep_their_content_and_name_their_origin(
         )
         for i in range(30)
     ]
+
+
+def test_a_query_is_served_and_goes_on(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path
+) -> None:
+    for topic in ("ewr.q", "served-q"):
+        nyc.run(nyc.create(topic))
+    query = "SELECT offset, key FROM stream_global_q WHERE `offset` % 2 = 0"
+    checkpoint = str(tmp_path / "checkpoint")
+    for end in (10, 16):
+        nyc.run(nyc.publish_map("ewr", "q", end))
+        nyc.run(nyc.copy("ewr.q", range(10) if end == 10 else range(10, 16), keys=3))
+        wanted = serving("q", nyc.bootstrap, "served-q", checkpoint, 8, once=True, query=query)
+        start_serving(spark, aggregate_of(nyc.bootstrap), wanted).awaitTermination()
+        found = [json.loads(value) for _, value in committed(nyc.bootstrap, "served-q")]
+        assert sorted(row["offset"] for row in found) == [SHIFT + n for n in range(0, end, 2)]
+    # A query that reads what it writes is refused, as a view is.
+    loop = serving("q", nyc.bootstrap, "ewr.q", checkpoint, 8, once=True, query=query)
+    with pytest.raises(OwnInputError, match="would read its own records"):
+        start_serving(spark, aggregate_of(nyc.bootstrap), loop)
 
 
 @pytest.fixture(params=["ours", "kafka"])
