@@ -279,6 +279,36 @@ def test_a_program_reads_for_one_question(spark: SparkSession, aggregate: Aggreg
         load_for(from_forty, spark, aggregate, columns="partition")
 
 
+USES = (
+    "SELECT count(*) FROM {0} WHERE partition = 0 UNION ALL SELECT count(*) FROM {0}",
+    "SELECT count(*) FROM {0} a JOIN {0} b USING (datacenter, aggregate_offset)"
+    " WHERE a.partition = 0 AND b.partition = 1",
+    "SELECT count(*) FROM {0} WHERE partition = 0 AND aggregate_offset IN"
+    " (SELECT aggregate_offset FROM {0} WHERE partition = 1)",
+    "WITH a AS (SELECT * FROM {0} WHERE partition = 0),"
+    " b AS (SELECT * FROM {0} WHERE partition = 1)"
+    " SELECT count(*) FROM a UNION ALL SELECT count(*) FROM b",
+    "SELECT count(*) FROM {0}",
+)
+"""Several uses of one load in a query; the last one has no filter, after those that have."""
+
+
+def test_uses_of_a_plain_load_do_not_share_their_filters(
+    spark: SparkSession, aggregate: Aggregate, truth: str
+) -> None:
+    """Each of these is wrong where a source takes pushed filters: Spark shares them."""
+    plain = load_table(spark, aggregate, "records", topic="flights")
+    plain.createOrReplaceTempView("plain")
+    for query in USES:
+        assert answer(spark, query.format("plain")) == answer(spark, query.format(truth))
+    filtered = plain.where("partition = 0 AND datacenter = 'JFK'").cache()
+    try:
+        assert (filtered.count(), plain.count()) == (PER_PARTITION, EVERY)
+        assert plain.where("partition = 0").count() == 2 * PER_PARTITION
+    finally:
+        filtered.unpersist()
+
+
 def test_sql_says_what_it_reads(
     spark: SparkSession, aggregate: Aggregate, capsys: pytest.CaptureFixture[str]
 ) -> None:
