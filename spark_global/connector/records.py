@@ -22,8 +22,8 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from local_cluster.client.auth.security import PLAINTEXT
 from spark_global.connector.jars import ConnectorRefusedError
+from spark_global.connector.logins import security_options
 from spark_global.connector.segments import segment_table
 from spark_global.source.options import ReadOptions
 from spark_global.source.planning import plan_read
@@ -59,11 +59,6 @@ def refuse_options(options: ReadOptions) -> None:
     """Raise ConnectorRefusedError for what the connector cannot read."""
     if options.table != RECORDS_TABLE:
         raise ConnectorRefusedError(f"the connector reads {RECORDS_TABLE!r}, not {options.table!r}")
-    if options.security != PLAINTEXT:
-        raise ConnectorRefusedError(
-            "the connector would have the password of this cluster in its options, which Spark "
-            'shows; use format("heliograph")'
-        )
 
 
 def refuse_internal(topics: Iterable[str]) -> None:
@@ -101,7 +96,10 @@ def with_origins(read: DataFrame, ranges: Sequence[PartitionRange]) -> DataFrame
 
 
 def kafka_options(options: ReadOptions, ranges: Iterable[PartitionRange]) -> dict[str, str]:
-    """Return the connector's options for ranges, none of which is empty."""
+    """Return the connector's options for ranges, none of which is empty.
+
+    Raises ConnectorRefusedError.
+    """
     starts: dict[str, dict[str, int]] = {}
     ends: dict[str, dict[str, int]] = {}
     for each in ranges:
@@ -117,6 +115,7 @@ def kafka_options(options: ReadOptions, ranges: Iterable[PartitionRange]) -> dic
     )
     assigned = {topic: sorted(map(int, of_topic)) for topic, of_topic in starts.items()}
     return {
+        **security_options(options.security),
         "kafka.bootstrap.servers": options.bootstrap,
         "kafka.isolation.level": "read_committed",
         "assign": json.dumps(assigned),

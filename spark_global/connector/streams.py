@@ -10,7 +10,9 @@ What the connector would do by default is not what a stream promises:
 - It returns aborted records. Here `read_committed` is set.
 - It reads no topic that is internal. Here such topics are refused.
 
-Not here: links that appear later. Their topics are read after a start of the query.
+Not here: links that appear later. Their topics are read after a start of the query. A pattern that
+matches names which do not exist yet also matches topics that are no copies. The connector passes
+over the records of a topic whose link is not known yet, and never returns to them.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from pyspark.sql import functions as sql
 
 from local_cluster.client.model import TopicPartition
 from spark_global.connector.jars import ConnectorRefusedError
+from spark_global.connector.logins import security_options
 from spark_global.connector.records import (
     FORMAT,
     refuse_internal,
@@ -121,6 +124,7 @@ def stream_options(options: ReadOptions, topics: Iterable[str]) -> dict[str, str
         raise ConnectorRefusedError(f"a stream of the connector begins at {' or '.join(_STARTS)}")
     names = "|".join(re.escape(topic) for topic in topics)
     found = {
+        **security_options(options.security),
         "kafka.bootstrap.servers": options.bootstrap,
         "kafka.isolation.level": "read_committed",
         "subscribePattern": f"^(?:{names})$",

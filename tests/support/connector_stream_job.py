@@ -1,9 +1,10 @@
 """A Spark driver that streams a topic by the connector, ten offsets at a time, until its end.
 
-python -m tests.support.connector_stream_job BOOTSTRAP LINKS JARS TOPIC OUT
+python -m tests.support.connector_stream_job BOOTSTRAP LINKS JARS TOPIC OUT [SECURITY]
 
 OUT gets a file per batch with its rows, `again` with those of the last batch when it runs again,
-`ours` with those of the other reader, and `refusal`.
+`ours` with those of the other reader, `read` with those of the connector without a stream, `plan`
+with what Spark shows of both, and `refusal`.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_global.addresses import decode_security
 from spark_global.connector.jars import ConnectorRefusedError, connector_settings
+from spark_global.connector.records import connector_records
 from spark_global.connector.streams import ConnectorStream
 from spark_global.links import decode_links
 from spark_global.session import SHORT_JOB, open_session
@@ -28,6 +32,7 @@ def stream(session: SparkSession, options: ReadOptions, out: Path, *, is_again: 
     """Write the rows of each batch to a file, until there is nothing to read."""
     checkpoint = out / "checkpoint"
     reading = ConnectorStream(session, options, str(checkpoint))
+    note_plan(reading.frame, out)
 
     def keep(read: DataFrame, batch: int) -> None:
         name = "again" if is_again else str(batch)
@@ -39,10 +44,24 @@ def stream(session: SparkSession, options: ReadOptions, out: Path, *, is_again: 
     writer.option("checkpointLocation", str(checkpoint)).start().awaitTermination()
 
 
-def main(bootstrap: str, links: str, jars: str, topic: str, directory: str) -> None:
+def note_plan(frame: DataFrame, out: Path) -> None:
+    """Add what Spark shows of a frame."""
+    java: Any = frame._jdf
+    with (out / "plan").open("a") as file:
+        file.write(java.queryExecution().toString())
+
+
+def main(
+    bootstrap: str, links: str, jars: str, topic: str, directory: str, security: str = "{}"
+) -> None:
     out = Path(directory)
     out.mkdir()
-    aggregate = Aggregate(name="nyc", bootstrap=bootstrap, links=decode_links(links))
+    aggregate = Aggregate(
+        name="nyc",
+        bootstrap=bootstrap,
+        links=decode_links(links),
+        security=decode_security(security),
+    )
     options = replace(read_options(aggregate), topic=topic, max_records_per_trigger=10)
     with open_session("local[2]", settings={**SHORT_JOB, **connector_settings(jars)}) as session:
         stream(session, options, out, is_again=False)
@@ -53,6 +72,9 @@ def main(bootstrap: str, links: str, jars: str, topic: str, directory: str) -> N
         stream(session, options, out, is_again=True)
         ours = load_table(session, aggregate, "records", topic=topic)
         (out / "ours").write_text(json.dumps(rows(ours)))
+        read = connector_records(session, options)
+        note_plan(read, out)
+        (out / "read").write_text(json.dumps(rows(read)))
         try:
             named = replace(options, starting_offsets={})
             ConnectorStream(session, named, str(out / "refused"))
