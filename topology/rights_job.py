@@ -1,4 +1,4 @@
-"""Apply the users and ACLs that a rendered deployment declares: a job of containers.
+"""Apply the users, ACLs and quotas that a rendered deployment declares: a job of containers.
 
 `python -m topology.rights_job --deployment FILE` waits for the cluster, applies the difference as
 `heliograph up` does, and ends. It deletes what it created and the file no longer has.
@@ -64,7 +64,7 @@ def _apply(cluster: ClusterView) -> None:
             log.info("%s: %s", cluster.name, each.sentence())
 
     apply_rights(cluster, deletes=True, on_changes=say)
-    log.info("%s has the users and ACLs of the file", cluster.name)
+    log.info("%s has the users, ACLs and quotas of the file", cluster.name)
 
 
 if __name__ == "__main__":

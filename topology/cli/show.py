@@ -26,7 +26,7 @@ from topology.status.streams import sentence as stream_sentence
 UNKNOWN = "-"
 PIPED_COLUMNS = 1_000
 RIGHTS_SHOWN_MAX = 8
-"""Changes of users and ACLs of one cluster that `up` lists; `plan` lists all of them."""
+"""Changes of users, ACLs and quotas of one cluster that `up` lists; `plan` lists all of them."""
 
 
 class UpProgress:
@@ -59,10 +59,10 @@ class UpProgress:
                 self._console.print(step.sentence(), markup=False)
 
     def rights(self, cluster: str, changes: Sequence[RightsChange]) -> None:
-        """Show the users and ACLs that change; many are one line."""
+        """Show the users, ACLs and quotas that change; many are one line."""
         self.stop()
         if len(changes) > RIGHTS_SHOWN_MAX:
-            self._console.print(f"{cluster}: {len(changes)} changes of users and ACLs")
+            self._console.print(f"{cluster}: {len(changes)} changes of users, ACLs and quotas")
             return
         for each in changes:
             self._console.print(f"{cluster}: {each.sentence()}", markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The users and ACLs that the file declares for one cluster, without a secret. Pure."""
+"""The users, ACLs and quotas that the file declares for one cluster, without a secret. Pure."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from local_cluster.client.auth.zookeeper_security import NO_ZOOKEEPER_USER, ZooK
 from local_cluster.wire.constants import Acl
 from topology.deployment.zookeeper_access import decode_zookeeper_security, zookeeper_client
 from topology.model import Cluster
+from topology.model.quotas import QuotaKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,19 +37,34 @@ class DeclaredRights:
     """Whether brokers keep ACLs; without an authorizer they refuse every question about them."""
     users: tuple[ScramUser, ...] = ()
     acls: tuple[Acl, ...] = ()
+    quotas: tuple[tuple[QuotaKey, float], ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the file declares nothing; what `up` created before is compared even so."""
+        return not (self.users or self.acls or self.quotas)
+
+    @property
+    def counted(self) -> str:
+        """How many there are of what, for people."""
+        users, acls = f"{len(self.users)} users", f"{len(self.acls)} ACLs"
+        if not self.quotas:
+            return f"{users} and {acls}"
+        quotas = f"{len(self.quotas)} quotas"
+        return f"{users}, {acls} and {quotas}" if self.users or self.acls else quotas
 
 
 def declared_rights(
     cluster: Cluster, zookeeper_connect: str, directory: Path
 ) -> DeclaredRights | None:
-    """Return the rights of one of our own clusters; None if it can have neither users nor ACLs.
+    """Return the rights of one of our own clusters; None if it has none and can have no users.
 
     Relative paths of secrets start at `directory`.
     """
     mechanisms = tuple(cluster.scram_mechanisms)
     security = cluster.zookeeper_security
     has_authorizer = cluster.authorizer is not None
-    if not mechanisms and not has_authorizer:
+    if not (mechanisms or has_authorizer or cluster.quotas):
         return None
     return DeclaredRights(
         zookeeper=zookeeper_connect,
@@ -60,6 +76,7 @@ def declared_rights(
             for name, place in cluster.users.items()
         ),
         acls=tuple(dict.fromkeys(acl for rule in cluster.acls for acl in rule.acls())),
+        quotas=tuple(each for rule in cluster.quotas for each in rule.quotas()),
     )
 
 
@@ -81,4 +98,8 @@ def decode_rights(document: Mapping[str, Any] | None) -> DeclaredRights | None:
             for each in document["users"]
         ),
         acls=tuple(Acl(*each) for each in document["acls"]),
+        quotas=tuple(
+            (QuotaKey(tuple((kind, name) for kind, name in entity), quota), float(value))
+            for (entity, quota), value in document.get("quotas", ())
+        ),
     )

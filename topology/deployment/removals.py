@@ -1,10 +1,13 @@
-"""Brokers and log directories that an edited topology removes, and the replicas they still hold.
+"""What an edited topology removes: brokers and log directories with replicas, the last rights.
 
 A broker that stops for good takes its replicas along: its partitions have fewer replicas, and a
 partition without another replica is lost. `up` therefore stops such a broker only after
 `rebalance --drain` has moved its replicas. If a broker finds a replica in none of its log
 directories, it creates an empty one. That is a loss if it was the last in-sync replica. `up`
 therefore keeps every log directory that holds replicas.
+
+A cluster whose last users, ACLs and quotas leave the file is still compared, so that `up` deletes
+what it created there.
 
 Pure, except `count_replicas`. `topology/operate/controller_metadata.py` asks the cluster how many
 replicas a removed broker holds.
@@ -20,7 +23,7 @@ from typing import NamedTuple
 
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
 from local_cluster.log.partition.partition_directory import parse_log_name
-from topology.deployment.deployment import Daemon, Deployment
+from topology.deployment.deployment import ClusterView, Daemon, Deployment
 from topology.deployment.plan import Step
 
 
@@ -123,3 +126,22 @@ def log_dirs_of(daemon: Daemon) -> list[str]:
     """Return the log directories in a broker's settings file; none if an older version wrote it."""
     (settings,) = daemon.files.values()
     return [str(path) for path in json.loads(settings).get("log_dirs", ())]
+
+
+def with_former_rights(deployment: Deployment, before: Deployment | None) -> Deployment:
+    """Return the deployment in which clusters that had rights have none, instead of no such key.
+
+    As it is stored, this holds for every later `up` too.
+    """
+    if before is None:
+        return deployment
+    former = {each.name: each.rights for each in before.clusters}
+
+    def kept(cluster: ClusterView) -> ClusterView:
+        rights = former.get(cluster.name)
+        if cluster.rights is not None or rights is None or cluster.kind == "external":
+            return cluster
+        empty = replace(rights, has_authorizer=False, users=(), acls=(), quotas=())
+        return replace(cluster, rights=empty)
+
+    return replace(deployment, clusters=tuple(kept(each) for each in deployment.clusters))

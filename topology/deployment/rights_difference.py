@@ -1,16 +1,17 @@
-"""The steps from the users and ACLs of a cluster to those that the file declares. Pure.
+"""The steps from the users, ACLs and quotas of a cluster to those that the file declares. Pure.
 
 Guarantees:
 
 - What the file did not create is not deleted. `OwnedRights` lists what it created.
 - While the steps are applied, nobody may do what neither the old nor the new ACLs allow.
   Denials are created first and deleted last.
+- A quota is removed last, so no client is without a limit that old and new files have.
 - No text here holds a password.
 
 | in the file | in the cluster | created by the file | step |
 |---|---|---|---|
 | yes | no | any | create, and own it |
-| yes | yes, with another password | any | change the password |
+| yes | yes, with another password or value | any | change it; the plan shows a former value |
 | yes | yes | any | none |
 | no | yes | yes | delete |
 | no | yes | no | none |
@@ -22,12 +23,14 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 from local_cluster.foreign_json import integer, parse_object, string
 from local_cluster.security.authentication.scram_credentials import ScramCredential, credential_of
 from local_cluster.wire.constants import Acl, Permission
+from topology.model.quotas import QuotaKey, entity_text, number_text
 
 OWNED_VERSION: Final = 1
 """Version of the list of owned rights; any other version is refused."""
@@ -40,16 +43,39 @@ class UserKey(NamedTuple):
     mechanism: str
 
 
+class QuotaStep(NamedTuple):
+    """One quota of an entity."""
+
+    key: QuotaKey
+    value: float | None
+    """The wanted value; None removes the quota."""
+    before: float | None
+    """The value that the cluster has."""
+    is_foreign: bool = False
+    """Whether somebody else had set the value before."""
+
+    def sentence(self, action: str) -> str:
+        """Return the step for people."""
+        value = "" if self.value is None else f" {number_text(self.value)}"
+        whose = ", which `up` had not set and will not remove" if self.is_foreign else ""
+        had = "" if self.before is None else f", before {number_text(self.before)}"
+        entity = entity_text(self.key.entity)
+        return f"{action} quota {self.key.quota}{value} of {entity}{had}{whose}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RightsChange:
-    """One step on a user or on an ACL."""
+    """One step on a user, an ACL or a quota."""
 
     action: Literal["create", "change", "delete"]
     user: UserKey | None = None
     acl: Acl | None = None
+    quota: QuotaStep | None = None
 
     def sentence(self) -> str:
         """Return the step for people, without a password."""
+        if self.quota is not None:
+            return self.quota.sentence(self.action)
         if self.user is None:
             return f"{self.action} ACL {self.acl}"
         if self.action == "change":
@@ -57,8 +83,14 @@ class RightsChange:
         return f"{self.action} user {self.user.name} ({self.user.mechanism})"
 
     def as_json(self) -> dict[str, Any]:
-        kind, name = ("acl", str(self.acl)) if self.user is None else ("user", self.user.name)
-        mechanism = None if self.user is None else self.user.mechanism
+        if self.quota is not None:
+            value = {"value": self.quota.value, "before": self.quota.before}
+            return self._json("quota", str(self.quota.key), None) | value
+        if self.user is None:
+            return self._json("acl", str(self.acl), None)
+        return self._json("user", self.user.name, self.user.mechanism)
+
+    def _json(self, kind: str, name: str, mechanism: str | None) -> dict[str, Any]:
         return {"action": self.action, "kind": kind, "name": name, "mechanism": mechanism}
 
 
@@ -89,6 +121,7 @@ class OwnedRights:
 
     users: frozenset[UserKey] = frozenset()
     acls: frozenset[Acl] = frozenset()
+    quotas: frozenset[QuotaKey] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,10 +133,15 @@ class KnownRights:
     acls: Collection[Acl] | None
     """None if brokers have no authorizer, and so tell no ACLs."""
     owned: OwnedRights
+    quotas: Mapping[QuotaKey, float] = field(default_factory=dict)
+    """Every quota, or none if none is wanted or owned."""
 
 
 def differences(
-    passwords: Mapping[UserKey, str], acls: Collection[Acl], known: KnownRights
+    passwords: Mapping[UserKey, str],
+    acls: Collection[Acl],
+    known: KnownRights,
+    quotas: Mapping[QuotaKey, float] = MappingProxyType({}),
 ) -> list[RightsChange]:
     """Return the steps in the order in which they are applied."""
     changes = [*_new_users(passwords, known)]
@@ -114,7 +152,8 @@ def differences(
         changes += [RightsChange(action="create", acl=acl) for acl in created]
         changes += [RightsChange(action="delete", acl=acl) for acl in deleted]
     gone = sorted(known.owned.users & known.users.keys() - passwords.keys())
-    return [*changes, *(RightsChange(action="delete", user=user) for user in gone)]
+    changes += [RightsChange(action="delete", user=user) for user in gone]
+    return [*changes, *_quota_changes(quotas, known)]
 
 
 def owned_while_applying(owned: OwnedRights, changes: Sequence[RightsChange]) -> OwnedRights:
@@ -126,6 +165,7 @@ def owned_while_applying(owned: OwnedRights, changes: Sequence[RightsChange]) ->
     return OwnedRights(
         users=owned.users | {each.user for each in created if each.user is not None},
         acls=owned.acls | {each.acl for each in created if each.acl is not None},
+        quotas=owned.quotas | _quotas_of(created),
     )
 
 
@@ -138,6 +178,7 @@ def owned_afterwards(known: KnownRights, done: Sequence[RightsChange]) -> OwnedR
     return OwnedRights(
         users=(users | created.users) - {each.user for each in deleted if each.user is not None},
         acls=(acls | created.acls) - {each.acl for each in deleted if each.acl is not None},
+        quotas=(known.owned.quotas & known.quotas.keys() | created.quotas) - _quotas_of(deleted),
     )
 
 
@@ -148,6 +189,8 @@ def encode_owned(owned: OwnedRights) -> bytes:
         "users": sorted(owned.users),
         "acls": sorted(owned.acls),
     }
+    if owned.quotas:  # An older version reads the list without them.
+        document["quotas"] = sorted(owned.quotas, key=lambda each: each.order)
     return json.dumps(document, separators=(",", ":")).encode()
 
 
@@ -160,9 +203,10 @@ def decode_owned(payload: bytes) -> OwnedRights:
     try:
         users = frozenset(UserKey(*map(string, each)) for each in document["users"])
         acls = frozenset(_owned_acl(*each) for each in document["acls"])
+        quotas = frozenset(_owned_quota(*each) for each in document.get("quotas", ()))
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a list of owned rights: {type(error).__name__}") from error
-    return OwnedRights(users=users, acls=acls)
+    return OwnedRights(users=users, acls=acls, quotas=quotas)
 
 
 def _owned_acl(kind: Any, name: Any, pattern: Any, principal: Any, *rest: Any) -> Acl:
@@ -177,6 +221,29 @@ def _owned_acl(kind: Any, name: Any, pattern: Any, principal: Any, *rest: Any) -
         integer(operation),
         integer(permission),
     )
+
+
+def _owned_quota(entity: Any, quota: Any) -> QuotaKey:
+    """Return a quota of the list. Raises ValueError, TypeError."""
+    parts = tuple((string(kind), None if name is None else string(name)) for kind, name in entity)
+    return QuotaKey(parts, string(quota))
+
+
+def _quotas_of(changes: Sequence[RightsChange]) -> frozenset[QuotaKey]:
+    return frozenset(each.quota.key for each in changes if each.quota is not None)
+
+
+def _quota_changes(wanted: Mapping[QuotaKey, float], known: KnownRights) -> Iterator[RightsChange]:
+    for key, value in wanted.items():
+        before = known.quotas.get(key)
+        if before is None:
+            yield RightsChange(action="create", quota=QuotaStep(key, value, None))
+        elif before != value:
+            is_foreign = key not in known.owned.quotas
+            yield RightsChange(action="change", quota=QuotaStep(key, value, before, is_foreign))
+    gone = known.owned.quotas & known.quotas.keys() - wanted.keys()
+    for key in sorted(gone, key=lambda each: each.order):
+        yield RightsChange(action="delete", quota=QuotaStep(key, None, known.quotas[key]))
 
 
 def _new_users(passwords: Mapping[UserKey, str], known: KnownRights) -> Iterator[RightsChange]:

@@ -65,6 +65,7 @@ _EXPECTED = {
     "missing": "this key is required",
     "string_type": "text",
     "int_type": "a whole number",
+    "float_type": "a number",
     "int_from_float": "a whole number",
     "int_parsing": "a whole number",
     "bool_type": "true or false",

@@ -8,7 +8,7 @@ Reading order:
     plan      what `up` would do on another host
     fitness   whether this host can run its part: room, open files, clocks (pure)
     own_host  looks at this host before `up` starts anything
-    rights_elsewhere  users and ACLs of clusters that only other hosts run
+    rights_elsewhere  users, ACLs and quotas of clusters that only other hosts run
     document  the `hosts` of a status and a plan
     stop      stops the processes of another host
     show      lines and tables for people (pure)

@@ -1,4 +1,4 @@
-"""What `up` on other hosts would change in users and ACLs of clusters without a broker here.
+"""What `up` on other hosts would change in users, ACLs and quotas of clusters of other hosts.
 
 A cluster is compared from this host. So its brokers and its ZooKeeper must be reachable from here,
 and this host needs the secrets of the file. What cannot be compared says why.
@@ -24,13 +24,13 @@ def planned_elsewhere(
     found = []
     for cluster in deployment.clusters:
         keys = {each.daemon for each in cluster.brokers}
-        if cluster.rights is None or not (cluster.rights.users or cluster.rights.acls):
+        if cluster.rights is None or cluster.rights.is_empty:
             continue
         if not keys.isdisjoint(here):
             continue
         told = [answers[each.host] for each in cluster.brokers if each.host in answers]
         if not any(each.state == "answers" for each in told):
-            unknown = "users and ACLs are unknown, as no host of it answers"
+            unknown = "users, ACLs and quotas are unknown, as no host of it answers"
             found.append(PlannedRights(cluster=cluster.name, unknown=unknown))
             continue
         rows = [row for each in told for row in each.daemons]
@@ -38,7 +38,7 @@ def planned_elsewhere(
         try:
             found.append((compare or _compare)(cluster, is_running))
         except DeployError as error:
-            unknown = f"users and ACLs cannot be compared from here: {error}"
+            unknown = f"users, ACLs and quotas cannot be compared from here: {error}"
             found.append(PlannedRights(cluster=cluster.name, unknown=unknown))
     return found
 

@@ -1,8 +1,8 @@
 """The topology file as pydantic models.
 
 Reading order: `topology`, `cluster`, `link`, `security` (of connections), `listener_security`,
-`http_security`, `supervisors`, `rights`, `secret_places`, `zookeeper`, and `scalars` (names,
-addresses, patterns).
+`http_security`, `supervisors`, `rights`, `quotas`, `secret_places`, `zookeeper`, and `scalars`
+(names, addresses, patterns).
 
 Guarantees: an unknown key is an error. The docstring of a field is the description that editors
 show, because the published JSON Schema is made from these classes.

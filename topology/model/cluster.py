@@ -18,6 +18,7 @@ from topology.model.listener_security import (
     Tls,
     UserName,
 )
+from topology.model.quotas import QuotaRule
 from topology.model.rights import AclRule
 from topology.model.scalars import (
     BROKERS_MAX,
@@ -204,6 +205,9 @@ class Cluster(Entry):
     and deletes those that it created and the file no longer has."""
     acls: list[AclRule] = []
     """ACLs; `up` creates them, and deletes those that it created and the file no longer has."""
+    quotas: list[QuotaRule] = []
+    """Client quotas; `up` sets them, and removes those that it created and the file no longer
+    has."""
     zookeeper: ZooKeeper = "embedded"
     """`embedded`, a connect string with chroot, or a chroot of a named embedded server."""
     zookeeper_security: ZooKeeperSecurity | None = None

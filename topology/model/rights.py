@@ -19,7 +19,8 @@ from local_cluster.wire.constants import (
 from topology.model.scalars import Entry
 
 RIGHTS_MAX: Final = 2_000
-"""Users and ACLs that one cluster may declare; the list of those that `up` created is one znode."""
+"""Users, ACLs and quotas that one cluster may declare; the list of those that `up` created is one
+znode."""
 
 Operation = Literal[
     "ALL",

@@ -12,7 +12,7 @@ Reading order:
     restart_stages       which broker of a rolling restart is next (pure)
     rolling_restart      carries a rolling restart out, stage by stage
     restart_turn         whose turn it is to restart brokers, among the hosts of a cluster
-    cluster_rights       compares users and ACLs of one cluster with the file, and applies them
+    cluster_rights       compares users, ACLs and quotas of one cluster with the file, applies them
     rights_rollout       when `up` applies them in each cluster
     zookeeper_client     clients of the ZooKeeper of a cluster, for commands
     znode_acls           counts the ACLs of znodes, and changes them to Kafka's or back

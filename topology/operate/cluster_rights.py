@@ -1,4 +1,4 @@
-"""Compares the users and ACLs of one running cluster with the file, and applies the difference.
+"""Compares users, ACLs and quotas of one running cluster with the file, and applies the difference.
 
 Passwords of users are compared with the credentials in ZooKeeper, which prove a password without
 holding it. Everything is changed through the brokers. The list of what the file created is a znode
@@ -10,11 +10,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence, Set
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from local_cluster.client.admin.acls import create_acls, delete_acls, describe_acls
+from local_cluster.client.admin.client_quotas import (
+    QuotaChange,
+    alter_client_quotas,
+    describe_client_quotas,
+)
 from local_cluster.client.admin.scram_users import ScramChange, alter_scram_users
 from local_cluster.client.auth.credentials import read_secret
 from local_cluster.client.auth.security import SecurityError
@@ -51,11 +56,13 @@ from topology.deployment.rights_difference import (
     owned_afterwards,
     owned_while_applying,
 )
+from topology.model.quotas import QuotaKey
 from topology.problems import DeployError
 
 CLIENT_ID: Final = "heliograph-up"
 REQUEST_TIMEOUT_MS: Final = 10_000
 SESSION_TIMEOUT_MS: Final = 10_000
+WHAT: Final = "users, ACLs and quotas"
 PROPAGATION_S: Final = 10.0
 """Seconds in which every broker must know a new ACL; they promise one second."""
 POLL_S: Final = 0.05
@@ -85,10 +92,9 @@ def planned_rights(cluster: ClusterView, former: ClusterView, *, is_running: boo
     A cluster that runs is reached at the addresses and as the user of `former`.
     """
     declared = _declared(cluster)
-    count = f"{len(declared.users)} users and {len(declared.acls)} ACLs"
+    count = declared.counted
     if not is_running:
-        declares = bool(declared.users or declared.acls)
-        unknown = f"{count} are compared when its brokers run" if declares else None
+        unknown = None if declared.is_empty else f"{count} are compared when its brokers run"
         return PlannedRights(cluster=cluster.name, unknown=unknown)
     reached = replace(cluster, bootstrap=former.bootstrap, security=former.security)
 
@@ -142,14 +148,16 @@ async def _compare(
     owned = OwnedRights() if record is None else _owned(record)
     passwords = _passwords(declared)
     compares_acls = declared.has_authorizer and bool(declared.acls or owned.acls)
+    quotas = dict(declared.quotas)
     known = KnownRights(
         users=await _credentials(coordination, passwords.keys() | owned.users),
         acls=await _acls(client) if compares_acls else None,
         owned=owned,
+        quotas=await _quotas(client) if quotas or owned.quotas else {},
     )
     return Comparison(
         known=known,
-        changes=tuple(differences(passwords, declared.acls, known)),
+        changes=tuple(differences(passwords, declared.acls, known, quotas)),
         record=record,
         is_complete=known.acls is not None or not compares_acls,
     )
@@ -175,10 +183,8 @@ async def _apply(
     of_acls |= await delete_acls(client, acls_gone)
     of_users |= await _alter(client, [ScramChange(*user, None) for user in gone])
     await _wait_for_acls(client, {acl for acl in acls if of_acls[acl] is None})
-    outcomes = [
-        (each, of_acls[each.acl] if each.acl is not None else of_users[_key(each)])
-        for each in chosen
-    ]
+    of_quotas = await _alter_quotas(client, chosen)
+    outcomes = [(each, _outcome(each, of_users, of_acls, of_quotas)) for each in chosen]
     done = [each for each, error in outcomes if error is None]
     await record.write(owned_afterwards(found.known, done))
     return [f"{each.sentence()}: {error}" for each, error in outcomes if error is not None]
@@ -200,14 +206,43 @@ async def _wait_for_acls(client: KafkaClient, created: Set[Acl]) -> None:
             await asyncio.sleep(POLL_S)
 
 
-def _key(change: RightsChange) -> UserKey:
-    assert change.user is not None, "a step is on a user or on an ACL"
-    return change.user
+Error = KafkaError | None
 
 
-async def _alter(
-    client: KafkaClient, changes: Sequence[ScramChange]
-) -> dict[UserKey, KafkaError | None]:
+def _outcome(
+    change: RightsChange,
+    of_users: Mapping[UserKey, Error],
+    of_acls: Mapping[Acl, Error],
+    of_quotas: Mapping[QuotaKey, Error],
+) -> Error:
+    """Return the error of a step, None if it was done."""
+    if change.quota is not None:
+        return of_quotas[change.quota.key]
+    if change.acl is not None:
+        return of_acls[change.acl]
+    assert change.user is not None, "a step is on a user, an ACL or a quota"
+    return of_users[change.user]
+
+
+async def _alter_quotas(
+    client: KafkaClient, chosen: Sequence[RightsChange]
+) -> dict[QuotaKey, Error]:
+    steps = [each.quota for each in chosen if each.quota is not None]
+    changes = [QuotaChange(*each.key, each.value) for each in steps]
+    errors = await alter_client_quotas(client, changes) if changes else []
+    return {step.key: error for step, error in zip(steps, errors, strict=True)}
+
+
+async def _quotas(client: KafkaClient) -> dict[QuotaKey, float]:
+    found = await describe_client_quotas(client)
+    return {
+        QuotaKey(entity, quota): value
+        for entity, values in found.items()
+        for quota, value in values.items()
+    }
+
+
+async def _alter(client: KafkaClient, changes: Sequence[ScramChange]) -> dict[UserKey, Error]:
     errors = await alter_scram_users(client, changes)
     keys = [UserKey(each.name, each.mechanism) for each in changes]
     return dict(zip(keys, errors, strict=True))
@@ -283,7 +318,7 @@ async def _acls(client: KafkaClient) -> frozenset[Acl] | None:
 
 
 def _declared(cluster: ClusterView) -> DeclaredRights:
-    assert cluster.rights is not None, f"{cluster.name} can have neither users nor ACLs"
+    assert cluster.rights is not None, f"{cluster.name} has no users, ACLs and quotas to compare"
     return cluster.rights
 
 
@@ -320,10 +355,10 @@ def _run(cluster: ClusterView, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     except KafkaError as error:
         if error.retriable:
             raise RightsUnavailable(str(error)) from error
-        raise DeployError(f"users and ACLs of {cluster.name}: {error}") from error
+        raise DeployError(f"{WHAT} of {cluster.name}: {error}") from error
     except (CoordinationUnavailable, OSError) as error:
         raise RightsUnavailable(str(error)) from error
     except CommitConflict as error:
         raise RightsUnavailable("another `heliograph up` changes them too") from error
     except (SecurityError, PeerError) as error:
-        raise DeployError(f"users and ACLs of {cluster.name}: {error}") from error
+        raise DeployError(f"{WHAT} of {cluster.name}: {error}") from error

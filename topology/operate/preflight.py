@@ -22,6 +22,7 @@ from topology.deployment.removals import (
     log_dir_problems,
     removed_brokers,
     removed_log_dirs,
+    with_former_rights,
 )
 from topology.deployment.rights_difference import PlannedRights
 from topology.deployment.state_dir import StateDir
@@ -80,10 +81,11 @@ def plan_refusals(deployment: Deployment, state: StateDir) -> list[DeployError]:
 
 
 def plan_rights(deployment: Deployment, state: StateDir) -> list[PlannedRights]:
-    """Return the changes of users and ACLs of every cluster that can have any.
+    """Return the changes of users, ACLs and quotas of every cluster that has any to compare.
 
     Raises DeployError.
     """
+    deployment = with_former_rights(deployment, deployed_before(state))
     if all(each.rights is None for each in deployment.clusters):
         return []
     from topology.operate.cluster_rights import planned_rights

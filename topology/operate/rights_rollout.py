@@ -1,4 +1,4 @@
-"""When `up` applies the users and ACLs of each cluster.
+"""When `up` applies the users, ACLs and quotas of each cluster.
 
 1. Clusters that run get what is new before anything restarts. So no service and no enforcing
    authorizer starts without its rights.
@@ -31,7 +31,7 @@ OnRights = Callable[[str, Sequence[RightsChange]], None]
 
 @dataclass(slots=True, kw_only=True)
 class RightsRollout:
-    """The users and ACLs of a deployment, over the course of one `up`."""
+    """The users, ACLs and quotas of a deployment, over the course of one `up`."""
 
     deployment: Deployment
     before: Deployment | None
@@ -99,7 +99,7 @@ class RightsRollout:
         )
 
     def _own_clusters(self) -> list[ClusterView]:
-        """Return the clusters that can have users or ACLs and have a broker on this host."""
+        """Return the clusters that have rights to compare and a broker on this host."""
         return clusters_here(self.deployment)
 
     def _runs(self, cluster: ClusterView) -> bool:
@@ -110,7 +110,7 @@ class RightsRollout:
             self._apply(cluster, deadline_s, deletes=True)
         except RightsUnavailable as error:
             raise DeployError(
-                f"users and ACLs of {cluster.name} cannot be compared: {error}",
+                f"users, ACLs and quotas of {cluster.name} cannot be compared: {error}",
                 ["`heliograph up` continues from here"],
             ) from error
 
@@ -136,7 +136,7 @@ class RightsRollout:
 
 
 def clusters_here(deployment: Deployment) -> list[ClusterView]:
-    """Return the clusters that can have users or ACLs and have a broker on this host.
+    """Return the clusters that have rights to compare and a broker on this host.
 
     Their other hosts may apply the same at the same time.
     """
@@ -149,7 +149,7 @@ def clusters_here(deployment: Deployment) -> list[ClusterView]:
 
 
 def _declares(cluster: ClusterView) -> bool:
-    return cluster.rights is not None and bool(cluster.rights.users or cluster.rights.acls)
+    return cluster.rights is not None and not cluster.rights.is_empty
 
 
 def _find(deployment: Deployment, name: str) -> ClusterView | None:

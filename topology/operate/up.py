@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from topology.deployment.deployment import Daemon, Deployment
 from topology.deployment.plan import Step
+from topology.deployment.removals import with_former_rights
 from topology.deployment.rights_difference import RightsChange
 from topology.deployment.state_dir import StateDir
 from topology.ensemble.growth import EnsembleGrowth
@@ -66,7 +67,7 @@ class Up:
     steps: tuple[Step, ...]
     status: dict[str, Any]
     rights: Mapping[str, Sequence[RightsChange]]
-    """Changes of users and ACLs, by the name of the cluster."""
+    """Changes of users, ACLs and quotas, by the name of the cluster."""
     warnings: tuple[str, ...] = ()
     """What the operator should know of this host, though everything can start."""
 
@@ -103,17 +104,17 @@ def up(
 ) -> Up:
     """Apply a deployment, and return when everything runs and responds. Raises DeployError.
 
-    Brokers of one cluster restart one after the other. Users and ACLs are applied before what needs
-    them starts (rights_rollout.py). Brokers and log directories that are removed must hold no
-    replicas, unless `abandon_replicas` gives these up. With `keep_rights` no user and no ACL is
-    deleted. `on_checked` is called before the first change, and may raise DeployError.
+    Brokers of one cluster restart one after the other. Users, ACLs and quotas are applied before
+    what needs them starts (rights_rollout.py); `keep_rights` deletes none. What is removed must
+    hold no replicas, unless `abandon_replicas`. `on_checked` may stop `up` by a DeployError.
 
     `up` also returns if everything runs except links that wait for an operator (status `degraded`),
     or what waits for other hosts (status `waiting`).
     """
     live, steps, warnings = _checked(deployment, state, on_plan, abandon_replicas=abandon_replicas)
     on_checked()
-    deployment, before = as_it_runs(deployment, live), deployed_before(state)
+    before = deployed_before(state)
+    deployment = with_former_rights(as_it_runs(deployment, live), before)
     _create(state)
 
     def apply_stage(stage: Deployment) -> None:
@@ -204,7 +205,7 @@ def _rights_rollout(
     *,
     deletes: bool,
 ) -> RightsRollout | None:
-    """Return who applies users and ACLs; None if no cluster can have any."""
+    """Return who applies users, ACLs and quotas; None if no cluster has any to compare."""
     if all(each.rights is None for each in deployment.clusters):
         return None
     from topology.operate.rights_rollout import RightsRollout

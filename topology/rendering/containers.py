@@ -30,7 +30,7 @@ USER_ID: Final = 10_001
 """User and group of the image."""
 NUMBER: Final = "{number}"
 RIGHTS: Final = "rights"
-"""Role of the job that applies the users and ACLs of a cluster, and ends."""
+"""Role of the job that applies the users, ACLs and quotas of a cluster, and ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,9 +144,9 @@ def _container(daemon: Daemon, place: Place, names: Mapping[str, str]) -> Contai
 
 
 def _rights_jobs(deployment: Deployment, names: Mapping[str, str]) -> Iterator[Container]:
-    """Yield a job for each cluster that declares users or ACLs."""
+    """Yield a job for each cluster that declares users, ACLs or quotas."""
     for cluster in deployment.clusters:
-        if cluster.rights is None or not (cluster.rights.users or cluster.rights.acls):
+        if cluster.rights is None or cluster.rights.is_empty:
             continue
         place = Place(RIGHTS, cluster.name, 1, cluster.datacenter)
         only = replace(deployment, daemons=(), links=(), clusters=(cluster,))
@@ -154,7 +154,7 @@ def _rights_jobs(deployment: Deployment, names: Mapping[str, str]) -> Iterator[C
         files, variables = _secrets(json.loads(text))
         yield Container(
             place=place,
-            label=f"users and ACLs of {cluster.name}",
+            label=f"users, ACLs and quotas of {cluster.name}",
             settings={f"{place.name}.json": text},
             arguments=("topology.rights_job", "--deployment"),
             files=files,

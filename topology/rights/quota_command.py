@@ -171,7 +171,7 @@ def _carry_out(
     async def plan(client: KafkaClient) -> Sequence[Change]:
         from local_cluster.client.admin.client_quotas import QuotaChange, describe_client_quotas
         from topology.admin.changes import Change
-        from topology.rights.quota_words import entity_text, number_text
+        from topology.model.quotas import entity_text, number_text
 
         present = (await describe_client_quotas(client)).get(entity, {})
         changes = []

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from local_cluster.quotas.entity import ENTITY_TYPES, Entity
 from local_cluster.quotas.quota_keys import ADDRESS_KEYS, CLIENT_KEYS
 from topology.admin.arguments import parse_pairs
+from topology.model.quotas import entity_text, number_text
 from topology.problems import unknown_name
-
-DEFAULT: Final = "(default)"
-"""What stands for the default entity in a table."""
 
 
 class Named(NamedTuple):
@@ -93,16 +91,6 @@ def table_row(row: Mapping[str, Any]) -> dict[str, str]:
         "quota": row["quota"],
         "value": number_text(row["value"]),
     }
-
-
-def entity_text(entity: Entity) -> str:
-    """Return an entity such as `user alice, client-id (default)`."""
-    return ", ".join(f"{kind} {DEFAULT if name is None else name}" for kind, name in entity)
-
-
-def number_text(value: float) -> str:
-    """Return a number without a useless fraction or exponent."""
-    return str(int(value)) if value.is_integer() else repr(value)
 
 
 def _pairs(row: Mapping[str, Any]) -> Entity:

@@ -9,6 +9,7 @@ Reading order:
     http_rules       HTTP ports that other hosts reach
     supervisor_rules  HTTP ports of supervisors
     rights_rules     users and ACLs that a cluster declares
+    quota_rules      client quotas that it declares
     address_rules    ports that two entries claim, hosts of mirror workers
     zookeeper_rules  embedded servers, the ZooKeeper of each cluster
     link_rules       references, loops and collisions of links

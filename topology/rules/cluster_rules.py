@@ -10,6 +10,7 @@ from topology.model.scalars import ANY_ADDRESSES
 from topology.problems import Finding, Location, nearest_name
 from topology.rules.kafka_configs import check_configs
 from topology.rules.parts import Parts, duplicates
+from topology.rules.quota_rules import check_quotas
 from topology.rules.rights_rules import check_rights
 from topology.rules.security_rules import check_external_security, check_security
 
@@ -29,6 +30,7 @@ _OF_OWN_CLUSTERS: Final = (
     "authorizer",
     "users",
     "acls",
+    "quotas",
 )
 
 
@@ -43,6 +45,7 @@ def check_clusters(parts: Parts) -> Iterator[Finding]:
         yield from _check_listeners(cluster, here)
         yield from check_security(cluster, here)
         yield from check_rights(cluster, here)
+        yield from check_quotas(cluster, here)
         yield from check_configs(cluster, here)
         if isinstance(cluster.brokers, list):
             for place, broker in enumerate(cluster.brokers):

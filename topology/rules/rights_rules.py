@@ -37,10 +37,15 @@ def check_rights(cluster: Cluster, here: Location) -> Iterator[Finding]:
         yield Finding((*here, "acls"), expected, at_key=True)
     for index, rule in enumerate(cluster.acls):
         yield from _check_rule(rule, (*here, "acls", index))
-    count = len(cluster.users) + sum(len(rule.acls()) for rule in cluster.acls)
+    counts = {
+        "users": len(cluster.users),
+        "acls": sum(len(rule.acls()) for rule in cluster.acls),
+        "quotas": sum(len(rule.rates) for rule in cluster.quotas),
+    }
+    count = sum(counts.values())
     if count > RIGHTS_MAX:
-        expected = f"at most {RIGHTS_MAX} users and ACLs of one cluster, not {count}"
-        yield Finding((*here, "acls" if cluster.acls else "users"), expected, at_key=True)
+        expected = f"at most {RIGHTS_MAX} users, ACLs and quotas of one cluster, not {count}"
+        yield Finding((*here, max(counts, key=lambda key: counts[key])), expected, at_key=True)
 
 
 def _check_users(cluster: Cluster, here: Location) -> Iterator[Finding]:

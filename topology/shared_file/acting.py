@@ -25,8 +25,8 @@ class FileAgreement:
     def before(self) -> Deployment:
         """Compare the file where ZooKeeper answers; return the deployment to apply.
 
-        A file that is behind changes no users and ACLs: the newest one may have others. Raises as
-        `allowed_state`.
+        A file that is behind changes no users, ACLs and quotas: the newest may have others.
+        Raises as `allowed_state`.
         """
         check_owner(self.deployment, self.state)
         self.found = allowed_state(self.deployment, self.state, replaces=self.replaces)
@@ -37,8 +37,8 @@ class FileAgreement:
 
     @property
     def may_delete_rights(self) -> bool:
-        """Whether users and ACLs that the file does not have may be deleted."""
-        return self.found is None or self.found.state != UNKNOWN
+        """Whether users, ACLs and quotas that the file does not have may be deleted."""
+        return self.found is None or self.found.state not in (UNKNOWN, "behind")
 
     def claim(self) -> None:
         """Make the file the newest generation, before anything changes. Raises as `agree`."""

@@ -1,4 +1,4 @@
-"""Users and ACLs of the topology file on a real broker: `plan` shows them, `up` applies them."""
+"""Users, ACLs and quotas of the file on a real broker: `plan` shows them, `up` applies them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ from pathlib import Path
 import pytest
 
 from local_cluster.client.admin.acls import create_acls, describe_acls
+from local_cluster.client.admin.client_quotas import (
+    QuotaChange,
+    QuotaEntity,
+    alter_client_quotas,
+    describe_client_quotas,
+)
 from local_cluster.client.admin.scram_users import ScramChange, alter_scram_users
 from local_cluster.client.client import KafkaClient
 from local_cluster.wire.constants import Acl
@@ -57,6 +63,20 @@ RIGHTS = """\
       - {principal: "User:alice", operations: [READ], topics: [t]}
       - {principal: "User:shared", operations: [READ], topics: [t]}
 """
+PLAIN = """\
+name: declared
+zookeepers: [{{name: zookeeper, port: {zookeeper}}}]
+clusters:
+  - name: jfk
+{rights}    brokers: [{{id: 1, port: {broker}}}]
+"""
+QUOTAS = """\
+    quotas:
+      - {user: alice, client_id: etl, producer_byte_rate: 1048576, request_percentage: 12.5}
+      - {default_user: true, consumer_byte_rate: 2000000}
+      - {client_id: shared, producer_byte_rate: 3000}
+      - {ip: 10.0.0.7, connection_creation_rate: 20}
+"""
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
@@ -68,7 +88,8 @@ def acl(principal: str) -> Acl:
 class Declared:
     """One broker with a file that changes."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, text: str = FILE) -> None:
+        self._text = text
         self.directory = directory
         self.state = StateDir(directory / "state")
         self.file = directory / "declared.yaml"
@@ -88,11 +109,11 @@ class Declared:
         done = self.up()
         changes = list(done.rights.get("jfk", ()))
         assert list(planned.changes) == changes and planned.unknown is None
-        assert done.steps == (), "users and ACLs need no restart"
+        assert done.steps == (), "users, ACLs and quotas need no restart"
         return [each.sentence() for each in changes]
 
     def declare(self, rights: str) -> None:
-        text = FILE.format(zookeeper=self._zookeeper, broker=self._broker, rights=rights)
+        text = self._text.format(zookeeper=self._zookeeper, broker=self._broker, rights=rights)
         self.file.write_text(text)
 
     def client(self, user: str = "admin", password: str | None = None) -> KafkaClient:
@@ -110,6 +131,16 @@ class Declared:
         async def read() -> set[Acl]:
             async with self.client() as client:
                 return await describe_acls(client)
+
+        return asyncio.run(read())
+
+    def quotas(self, *changes: QuotaChange) -> dict[QuotaEntity, dict[str, float]]:
+        """Change quotas as somebody else, and return all of them."""
+
+        async def read() -> dict[QuotaEntity, dict[str, float]]:
+            async with KafkaClient(self.deployment().clusters[0].bootstrap) as client:
+                assert set(await alter_client_quotas(client, changes)) <= {None}
+                return await describe_client_quotas(client)
 
         return asyncio.run(read())
 
@@ -186,3 +217,67 @@ def test_the_file_owns_what_it_created(
     assert "planted" not in caplog.text
     files = [path for path in declared.state.path.rglob("*") if path.is_file()]
     assert files and not [path for path in files if b"planted" in path.read_bytes()]
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Iterator[Declared]:
+    found = Declared(tmp_path, PLAIN)
+    try:
+        yield found
+    finally:
+        down(found.state, purge=True)
+
+
+def test_the_file_owns_the_quotas_that_it_created(plain: Declared) -> None:
+    plain.declare("")
+    assert plan_rights(plain.deployment(), plain.state) == []
+    plain.up()
+    assert plan_rights(plain.deployment(), plain.state) == []
+    shared, hand = (("client-id", "shared"),), (("user", "hand"),)
+    plain.quotas(
+        QuotaChange(shared, "producer_byte_rate", 4000.0),
+        QuotaChange(shared, "consumer_byte_rate", 5000.0),
+        QuotaChange(hand, "request_percentage", 50.0),
+    )
+
+    plain.declare(QUOTAS)
+    pair = (("user", "alice"), ("client-id", "etl"))
+    assert plain.applied() == [
+        "create quota producer_byte_rate 1048576 of user alice, client-id etl",
+        "create quota request_percentage 12.5 of user alice, client-id etl",
+        "create quota consumer_byte_rate 2000000 of user (default)",
+        "change quota producer_byte_rate 3000 of client-id shared, before 4000,"
+        " which `up` had not set and will not remove",
+        "create quota connection_creation_rate 20 of ip 10.0.0.7",
+    ]
+    others = {
+        shared: {"producer_byte_rate": 3000.0, "consumer_byte_rate": 5000.0},
+        hand: {"request_percentage": 50.0},
+    }
+    of_file = {
+        pair: {"producer_byte_rate": 1048576.0, "request_percentage": 12.5},
+        (("user", None),): {"consumer_byte_rate": 2e6},
+        (("ip", "10.0.0.7"),): {"connection_creation_rate": 20.0},
+    }
+    assert plain.quotas() == others | of_file
+    assert plain.applied() == [], "nothing is left to do"
+
+    # Somebody changes one of the file's, and the file changes another and drops a third.
+    plain.quotas(QuotaChange((("user", None),), "consumer_byte_rate", 7.0))
+    edited = QUOTAS.replace(", request_percentage: 12.5", "").replace("rate: 20}", "rate: 30}")
+    plain.declare(edited)
+    assert plain.applied() == [
+        "change quota consumer_byte_rate 2000000 of user (default), before 7",
+        "change quota connection_creation_rate 30 of ip 10.0.0.7, before 20",
+        "delete quota request_percentage of user alice, client-id etl, before 12.5",
+    ]
+
+    # Without the key, and so without any rights, the file takes back what it created.
+    plain.declare("")
+    assert plain.applied() == [
+        "delete quota connection_creation_rate of ip 10.0.0.7, before 30",
+        "delete quota consumer_byte_rate of user (default), before 2000000",
+        "delete quota producer_byte_rate of user alice, client-id etl, before 1048576",
+    ]
+    assert plain.quotas() == others, "others' stay"
+    assert plain.applied() == []

@@ -1,8 +1,9 @@
-"""Users and ACLs of a file against those of a cluster: the table, and any sequence of files."""
+"""Users, ACLs and quotas of a file against those of a cluster: tables, any sequence of files."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,7 @@ from topology.deployment.rights_difference import (
     owned_afterwards,
     owned_while_applying,
 )
+from topology.model.quotas import QuotaKey
 
 SHA = "SCRAM-SHA-256"
 ALICE, BOB = UserKey("alice", SHA), UserKey("bob", SHA)
@@ -107,6 +109,8 @@ def test_a_plan_says_what_it_does_not_know() -> None:
         b'{"version":1,"users":[["u",7]],"acls":[]}',
         b'{"version":1,"users":["ab"],"acls":[["2","t",3,"User:u","*",3,3]]}',
         b'{"version":1,"users":[],"acls":[[2,"t",3]]}',
+        b'{"version":1,"users":[],"acls":[],"quotas":[[[["user",7]],"q"]]}',
+        b'{"version":1,"users":[],"acls":[],"quotas":["q"]}',
     ],
 )
 def test_a_foreign_list_is_refused(payload: bytes) -> None:
@@ -171,3 +175,81 @@ def test_any_sequence_of_files_and_crashes(
     assert (
         differences({}, last, KnownRights(users={}, acls=cluster.acls, owned=cluster.owned)) == []
     )
+
+
+ALICE_BYTES = QuotaKey((("user", "alice"),), "producer_byte_rate")
+ANY_PAIR = QuotaKey((("user", None), ("client-id", None)), "request_percentage")
+ADDRESS = QuotaKey((("ip", "10.0.0.7"),), "connection_creation_rate")
+MY_QUOTA = OwnedRights(quotas=frozenset({ALICE_BYTES}))
+OTHERS: Final = ", which `up` had not set and will not remove"
+
+
+@pytest.mark.parametrize(
+    ("in_file", "in_cluster", "owned", "expected"),
+    [
+        (9.0, None, NOTHING, "create quota producer_byte_rate 9 of user alice"),
+        (9.0, 9.0, NOTHING, None),
+        (9.0, 8.0, MY_QUOTA, "change quota producer_byte_rate 9 of user alice, before 8"),
+        (9.0, 8.0, NOTHING, f"change quota producer_byte_rate 9 of user alice, before 8{OTHERS}"),
+        (None, 8.0, MY_QUOTA, "delete quota producer_byte_rate of user alice, before 8"),
+        (None, 8.0, NOTHING, None),
+        (None, None, MY_QUOTA, None),
+    ],
+)
+def test_quotas(
+    in_file: float | None, in_cluster: float | None, owned: OwnedRights, expected: str | None
+) -> None:
+    wanted = {} if in_file is None else {ALICE_BYTES: in_file}
+    there = {ADDRESS: 5.0} | ({} if in_cluster is None else {ALICE_BYTES: in_cluster})
+    changes = differences({}, (), replace(known({}, set(), owned), quotas=there), wanted)
+    assert [each.sentence() for each in changes] == ([] if expected is None else [expected])
+
+
+def test_a_quota_of_others_is_changed_and_not_owned() -> None:
+    before = replace(known({}, set(), NOTHING), quotas={ALICE_BYTES: 8.0})
+    changes = differences({}, (), before, {ALICE_BYTES: 9.0, ANY_PAIR: 12.5})
+    owned = owned_afterwards(before, changes)
+    assert owned == OwnedRights(quotas=frozenset({ANY_PAIR})), "what it created alone"
+    assert owned_while_applying(NOTHING, changes) == owned
+    assert changes[1].as_json() == {
+        "action": "create",
+        "kind": "quota",
+        "name": "request_percentage of user (default), client-id (default)",
+        "mechanism": None,
+        "value": 12.5,
+        "before": None,
+    }
+
+
+QUOTAS = st.dictionaries(
+    st.sampled_from([ALICE_BYTES, ANY_PAIR, ADDRESS]), st.sampled_from([1.0, 2.0])
+)
+
+
+@given(foreign=QUOTAS, files=st.lists(st.tuples(QUOTAS, st.integers(0, 6)), max_size=5))
+def test_any_sequence_of_quotas_and_crashes(
+    foreign: dict[QuotaKey, float], files: list[tuple[dict[QuotaKey, float], int]]
+) -> None:
+    there, owned = dict(foreign), NOTHING
+    for wanted, steps_max in [*files, ({}, 6)]:
+        before = KnownRights(users={}, acls=None, owned=owned, quotas=dict(there))
+        changes = differences({}, (), before, wanted)
+        owned = owned_while_applying(owned, changes)
+        for step in (each.quota for each in changes[:steps_max]):
+            assert step is not None
+            assert there.get(step.key) == step.before
+            there.pop(step.key, None)
+            if step.value is not None:
+                there[step.key] = step.value
+        if steps_max >= len(changes):
+            assert there.items() >= wanted.items(), "the file's are there"
+            owned = owned_afterwards(before, changes)
+            assert decode_owned(encode_owned(owned)) == owned
+        assert foreign.keys() <= there.keys(), "what others created stays"
+    assert there.keys() == foreign.keys(), "nothing else of the file is left"
+    assert owned == NOTHING
+
+
+def test_the_list_of_an_older_version_has_no_quotas() -> None:
+    assert b"quotas" not in encode_owned(MINE)
+    assert decode_owned(b'{"version":1,"users":[],"acls":[]}') == NOTHING

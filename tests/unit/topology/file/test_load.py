@@ -124,7 +124,8 @@ links:
         "t.yaml:6:5: clusters[0].broker: unknown key; expected one of acls, aggregator, authorizer,"
         " broker_principals, brokers, config, datacenter, external, flush, http,"
         " inter_broker_security, kind, listeners, mirror, name, oauth_allowed_urls, principals,"
-        " security, topic_defaults, users, zookeeper, zookeeper_security; did you mean 'brokers'?",
+        " quotas, security, topic_defaults, users, zookeeper, zookeeper_security;"
+        " did you mean 'brokers'?",
         "t.yaml:7:29: clusters[0].brokers[0].port: a whole number, not '9092'",
         "t.yaml:7:43: clusters[0].brokers[1].id: a unique broker id; 1 is taken by"
         " clusters[0].brokers[0].id",

@@ -28,6 +28,8 @@ clusters:
   - {{name: there, {RIGHTS}, brokers: [{{id: 1, host: 127.0.1.2, port: 9101}}]}}
   - {{name: silent, {RIGHTS}, brokers: [{{id: 1, host: 127.0.1.3, port: 9101}}]}}
   - {{name: plain, brokers: [{{id: 1, host: 127.0.1.2, port: 9102}}]}}
+  - {{name: limited, quotas: [{{user: a, request_percentage: 1}}],
+      brokers: [{{id: 1, host: 127.0.1.2, port: 9103}}]}}
 """
 
 
@@ -56,10 +58,11 @@ def test_clusters_of_hosts_that_answer_are_compared(
         return PlannedRights(cluster=cluster.name)
 
     found = planned_elsewhere(deployment, answers(pid), compare)
-    assert asked == [("there", pid is not None)]
+    assert asked == [("there", pid is not None), ("limited", False)]
     assert [(each.cluster, each.unknown) for each in found] == [
         ("there", None),
-        ("silent", "users and ACLs are unknown, as no host of it answers"),
+        ("silent", "users, ACLs and quotas are unknown, as no host of it answers"),
+        ("limited", None),
     ]
 
 
@@ -67,5 +70,5 @@ def test_what_cannot_be_compared_from_here_says_why(deployment: Deployment) -> N
     def compare(cluster: ClusterView, is_running: bool) -> PlannedRights:
         raise DeployError("the secret of alice is not on this host")
 
-    (there, _) = planned_elsewhere(deployment, answers(7), compare)
+    there = planned_elsewhere(deployment, answers(7), compare)[0]
     assert there.unknown is not None and there.unknown.endswith("alice is not on this host")

@@ -103,7 +103,8 @@ def test_each_entry_is_an_acl_per_operation_and_resource() -> None:
         (
             "topics: [t]",
             f"topics: [{', '.join(f't{index}' for index in range(RIGHTS_MAX))}]",
-            f"14:5: clusters[0].acls: at most {RIGHTS_MAX} users and ACLs of one cluster, not 4004",
+            f"14:5: clusters[0].acls: at most {RIGHTS_MAX} users, ACLs and quotas of one cluster,"
+            " not 4004",
         ),
     ],
 )
