@@ -100,6 +100,10 @@ class BrokerSettings:
     broker_principals: tuple[str, ...] = ()
     """Principals of the brokers, such as User:broker: requests between brokers need one of them,
     on whatever listener they arrive. Only a PLAINTEXT inter-broker listener is trusted by name."""
+    internal_topic_writers: dict[str, tuple[str, ...]] | None = None
+    """With an authorizer: principals by a prefix of the internal topics that they may change by
+    any ACL. Other principals but super users need an ACL that names such topics. None reserves no
+    topic."""
     former_inter_broker_listener: str | None = None
     """A PLAINTEXT listener that some brokers may still use as their inter-broker listener. It is
     trusted by name too, until every broker has moved."""

@@ -151,6 +151,13 @@ class BrokerServices(Protocol):
         """
         ...
 
+    def holds_for_topic(self, context: RequestContext, operation: str, topic: str) -> bool:
+        """Return whether a right on the cluster stands for the same one on this topic.
+
+        Without it ask `authorize` for the topic. Nothing is noted, also not in a dry run.
+        """
+        ...
+
     def may(self, context: RequestContext, operation: str, resource_type: str, name: str) -> bool:
         """Return the same as `authorize` without noting a denial, for lists of what is allowed."""
         ...

@@ -202,6 +202,10 @@ class Broker:
         authorizer = self._rights.authorizer
         return authorizer is None or authorizer.holds(context, operation, resource_type, name)
 
+    def holds_for_topic(self, context: RequestContext, operation: str, topic: str) -> bool:
+        authorizer = self._rights.authorizer
+        return authorizer is None or authorizer.holds_for_topic(context, operation, topic)
+
     def may(self, context: RequestContext, operation: str, resource_type: str, name: str) -> bool:
         authorizer = self._rights.authorizer
         return authorizer is None or authorizer.may(context, operation, resource_type, name)

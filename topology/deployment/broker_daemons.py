@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from local_cluster.security.authorization.reserved_topics import PREFIX
 from local_cluster.settings import BrokerSettings, dump_settings
 from local_cluster.settings import Listener as BrokerListener
 from topology.deployment.deployment import Daemon, python_command
@@ -26,8 +27,9 @@ from topology.model import (
     ZooKeeperNode,
     ZooKeeperProcess,
 )
+from topology.model.listener_security import Credentials
 from topology.model.scalars import LOOPBACK
-from topology.model.security import path_at
+from topology.model.security import Security, path_at
 from topology.rules.kafka_configs import broker_config
 
 
@@ -101,6 +103,7 @@ def broker_daemon(
         inter_broker_listener=cluster.inter_broker_listener.name,
         inter_broker_security=cluster.inter_broker_security.client(directory),
         broker_principals=tuple(cluster.effective_broker_principals),
+        internal_topic_writers=internal_topic_writers(cluster),
         former_inter_broker_listener=None if former is None else former.name,
         oauth_allowed_urls=tuple(cluster.oauth_allowed_urls),
         zookeeper_connect=connect,
@@ -132,6 +135,41 @@ def broker_daemon(
         datacenter=cluster.effective_datacenter,
         address=(listeners[0].advertised_host, listeners[0].advertised_port),
     )
+
+
+def internal_topic_writers(cluster: Cluster) -> dict[str, tuple[str, ...]] | None:
+    """Return the principals of services by a prefix of the internal topics that they write.
+
+    None reserves no topic: without an authorizer, and where the file neither tells the principal of
+    a service nor has an ACL that names internal topics. So no service is locked out.
+    """
+    if cluster.authorizer is None:
+        return None
+    services = {
+        PREFIX: cluster.principals.mirror,
+        f"{PREFIX}probe.": cluster.principals.aggregator,
+        f"{PREFIX}served.": cluster.principals.spark,
+    }
+    principals = {
+        prefix: _principal(each.replace_in(cluster.security))
+        for prefix, each in services.items()
+        if each != Credentials()  # The principal of `security` is a super user.
+    }
+    names_them = any(
+        name.startswith(PREFIX) and not rule.deny for rule in cluster.acls for name in rule.topics
+    )
+    if None in principals.values() and not names_them:
+        return None
+    return {prefix: (each,) for prefix, each in principals.items() if each is not None}
+
+
+def _principal(security: Security) -> str | None:
+    """Return the principal of a service; None if only tokens, tickets or certificates know it."""
+    if security.oauth is not None or security.kerberos is not None:
+        return None
+    if security.protocol == "SSL" and security.certificate_file is not None:
+        return None
+    return f"User:{security.username or 'ANONYMOUS'}"
 
 
 def zookeeper_of(topology: Topology, cluster: Cluster) -> tuple[ZooKeeperProcess | None, str]:

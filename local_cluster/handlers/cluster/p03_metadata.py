@@ -125,7 +125,7 @@ def _topics_to_create(
 
 
 def _may_create(broker: BrokerServices, context: RequestContext, name: str) -> bool:
-    return broker.holds(context, "CREATE", "CLUSTER", "kafka-cluster") or broker.authorize(
+    return broker.holds_for_topic(context, "CREATE", name) or broker.authorize(
         context, "CREATE", "TOPIC", name
     )
 

@@ -77,7 +77,7 @@ def _refusal(
     if name == KRAFT_METADATA_TOPIC:
         message = f"Creation of internal topic {name} is prohibited."
         return TopicCreation(name, KafkaError(ErrorCode.invalid_request, message))
-    if not broker.holds(context, "CREATE", "CLUSTER", "kafka-cluster") and not (
+    if not broker.holds_for_topic(context, "CREATE", name) and not (
         broker.authorize(context, "CREATE", "TOPIC", name)
     ):
         return TopicCreation(name, KafkaError(ErrorCode.topic_authorization_failed))

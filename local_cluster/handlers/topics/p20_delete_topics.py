@@ -126,7 +126,7 @@ def _resolve(broker: BrokerServices, context: RequestContext, key: TopicKey) -> 
         if topic is None:
             return KafkaError(ErrorCode.unknown_topic_id)
         name = topic.name
-    if not broker.holds(context, "DELETE", "CLUSTER", "kafka-cluster") and not (
+    if not broker.holds_for_topic(context, "DELETE", name) and not (
         broker.authorize(context, "DELETE", "TOPIC", name)
     ):
         if name not in broker.metadata.topics and broker.may(context, "DESCRIBE", "TOPIC", name):

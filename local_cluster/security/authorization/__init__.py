@@ -2,8 +2,9 @@
 
 In reading order:
 
-- pure: `hosts` (addresses and CIDR blocks), `acl_image` (every ACL, immutable and indexed),
-  `decision` (the decisions of Kafka 4.4's StandardAuthorizer), `policy` (the broker's configs);
+- pure: `hosts` (addresses and CIDR blocks), `acl_image` (every ACL, immutable and indexed);
+- pure: `reserved_topics` (those of mirrors), `decision` (those of Kafka 4.4's authorizer),
+  `policy` (the broker's configs);
 - for requests: `authorizer` (remembers decisions), `denials` (their log and counts);
 - `acl_filter`, `new_acls`: what the APIs of ACLs ask for, and its checks;
 - in ZooKeeper: `acl_znodes` (paths and payloads of Kafka 3.9.1), `acl_store` (read, followed and

@@ -21,7 +21,7 @@ from local_cluster.security.authorization.decision import (
 from local_cluster.security.authorization.denials import Denials, Request
 from local_cluster.security.authorization.hosts import java_host
 from local_cluster.wire.api import ApiKey
-from local_cluster.wire.constants import AclOperation, ResourceType
+from local_cluster.wire.constants import CLUSTER_NAME, AclOperation, ResourceType
 
 DECISIONS_MAX: Final = 100_000
 """Remembered decisions, of about 300 bytes each. All are forgotten when there are more."""
@@ -89,6 +89,16 @@ class Authorizer:
         A dry run does not change it: the other right has to be asked for, and its denial noted.
         """
         return self._decide(context, operation, resource_type, name).is_allowed
+
+    def holds_for_topic(self, context: AskingContext, operation: str, topic: str) -> bool:
+        """Return whether the client has a right on the cluster that stands for one on a topic.
+
+        It stands for none on a reserved topic, and `authorize` decides by the ACLs of its name.
+        """
+        wanted = AclOperation[operation]
+        if self._policy.guards(context.principal, wanted, ResourceType.TOPIC, topic):
+            return False
+        return self.holds(context, operation, ResourceType.CLUSTER.name, CLUSTER_NAME)
 
     def may(self, context: AskingContext, operation: str, resource_type: str, name: str) -> bool:
         """Return the same as `authorize`, for a response that lists what is allowed: no denial."""

@@ -5,6 +5,7 @@
 | the principal is a super user | allowed |
 | an ACL that covers the resource denies it | denied |
 | an ACL that covers the resource allows it | allowed |
+| it changes a reserved topic, and no allowing ACL names those (`reserved_topics`) | denied |
 | no ACL at all covers the resource, whoever it names | `allow_if_no_acl` |
 | otherwise | denied |
 
@@ -27,6 +28,7 @@ from typing import Final, NamedTuple
 
 from local_cluster.security.authorization.acl_image import AclImage, Entry, Resource
 from local_cluster.security.authorization.hosts import matches_host
+from local_cluster.security.authorization.reserved_topics import PREFIX, ReservedTopics
 from local_cluster.wire.constants import (
     WILDCARD,
     WILDCARD_PRINCIPAL,
@@ -34,6 +36,7 @@ from local_cluster.wire.constants import (
     AclOperation,
     PatternType,
     Permission,
+    ResourceType,
 )
 
 _IMPLY: Final = {
@@ -62,6 +65,7 @@ class Rule(Enum):
     DEFAULT_ALLOW = "DefaultAllow"
     DEFAULT_DENY = "DefaultDeny"
     NO_IMAGE = "no complete image of the ACLs"
+    RESERVED_TOPIC = f"the rule that only an ACL on {PREFIX}... allows changes of topics of mirrors"
 
 
 class Decision(NamedTuple):
@@ -79,6 +83,19 @@ class Policy:
     """Principals that may do anything (super.users)."""
     allow_if_no_acl: bool = False
     """The decision on a resource that no ACL covers (allow.everyone.if.no.acl.found)."""
+    reserved: ReservedTopics | None = None
+    """Topics that no general ACL allows to change; None if there are none."""
+
+    def guards(
+        self, principal: str, operation: AclOperation, resource_type: int, name: str
+    ) -> bool:
+        """Return whether only an ACL that names reserved topics can allow this."""
+        return (
+            self.reserved is not None
+            and principal not in self.super_users
+            and resource_type == ResourceType.TOPIC
+            and self.reserved.guards(principal, operation, name)
+        )
 
 
 class Asking(NamedTuple):
@@ -91,6 +108,7 @@ class Asking(NamedTuple):
 
 
 _SUPER_USER: Final = Decision(True, Rule.SUPER_USER)
+_RESERVED: Final = Decision(False, Rule.RESERVED_TOPIC)
 _DEFAULT_DENY: Final = Decision(False, Rule.DEFAULT_DENY)
 _DEFAULT_ALLOW: Final = Decision(True, Rule.DEFAULT_ALLOW)
 
@@ -110,6 +128,7 @@ def decide(
         return Decision(False, Rule.NO_IMAGE)
     allowing: Acl | None = None
     is_covered = False
+    is_guarded = policy.guards(asking.principal, operation, resource_type, name)
     for resource, entries in image.covering(resource_type, name):
         is_covered = True
         for entry in entries:
@@ -118,10 +137,14 @@ def decide(
             if entry.permission != Permission.ALLOW:
                 if entry.operation in (AclOperation.ALL, operation):
                     return Decision(False, entry.bind(resource))
+            elif is_guarded and not resource.name.startswith(PREFIX):
+                continue
             elif allowing is None and _allows(entry.operation, operation):
                 allowing = entry.bind(resource)
     if allowing is not None:
         return Decision(True, allowing)
+    if is_guarded:
+        return _RESERVED
     if not is_covered and policy.allow_if_no_acl:
         return _DEFAULT_ALLOW
     return _DEFAULT_DENY

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from local_cluster.broker_configs import AUTHORIZERS
 from local_cluster.security.authorization.decision import Policy
+from local_cluster.security.authorization.reserved_topics import ReservedTopics
 
 
 def is_authorizer_configured(config: Mapping[str, str]) -> bool:
@@ -13,14 +14,22 @@ def is_authorizer_configured(config: Mapping[str, str]) -> bool:
     return config.get("authorizer.class.name", "").strip() in AUTHORIZERS
 
 
-def policy_of(config: Mapping[str, str], brokers: Iterable[str] = ()) -> Policy:
+def policy_of(
+    config: Mapping[str, str],
+    brokers: Iterable[str] = (),
+    writers: Mapping[str, Iterable[str]] | None = None,
+) -> Policy:
     """Return super.users and allow.everyone.if.no.acl.found, as Kafka reads them.
 
     The principals of `brokers` are super users too: no ACL locks brokers out of each other.
+    With `writers`, principals by prefixes of names, internal topics of mirrors are reserved.
     """
     named = config.get("super.users", "").split(";")
     allows = config.get("allow.everyone.if.no.acl.found", "false")
     return Policy(
         super_users=frozenset(each.strip() for each in (*named, *brokers) if each.strip()),
         allow_if_no_acl=allows.strip().lower() == "true",
+        reserved=None
+        if writers is None
+        else ReservedTopics({prefix: frozenset(of) for prefix, of in writers.items()}),
     )

@@ -339,7 +339,7 @@ class SimBroker(SimProcess):
     def authorize(self, *_: object) -> bool:
         return True
 
-    authorize_any = may = holds = authorize
+    authorize_any = may = holds = holds_for_topic = authorize
 
     async def checkpoint(self, partitions: Collection[tuple[str, int]]) -> None:
         """Checkpoint the offsets of these partitions, after a moment. As server/broker.py."""

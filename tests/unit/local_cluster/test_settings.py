@@ -61,7 +61,8 @@ def test_what_was_dumped_is_loaded(tmp_path: Path) -> None:
                 "inter_broker_listener, zookeeper_connect, log_dirs, ready_file, rack, "
                 "zookeeper_session_timeout_ms, zookeeper_security, flush, http_host, http_port, "
                 "http_security, "
-                "inter_broker_security, broker_principals, former_inter_broker_listener, "
+                "inter_broker_security, broker_principals, internal_topic_writers, "
+                "former_inter_broker_listener, "
                 "oauth_allowed_urls, "
                 "log_format, config; did you mean 'log_dirs'?"
             ],

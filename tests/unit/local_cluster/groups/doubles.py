@@ -240,6 +240,9 @@ class FakeBroker:
 
     may = holds = authorize
 
+    def holds_for_topic(self, context: RequestContext, operation: str, topic: str) -> bool:
+        return (operation, "kafka-cluster") not in self.denied
+
     def send(self, api: ApiKey, version: int, **fields: Any) -> asyncio.Task[Any]:
         """Send one request through the wire format both ways; the task returns kio's response."""
         handler = find_handler(api)

@@ -48,6 +48,9 @@ class Broker:
 
     may = holds = authorize
 
+    def holds_for_topic(self, context: RequestContext, operation: str, topic: str) -> bool:
+        return (operation, "kafka-cluster") not in self.denied
+
     def show(
         self, *topics: TopicState, brokers: Mapping[int, BrokerEndpoints] | None = None
     ) -> None:

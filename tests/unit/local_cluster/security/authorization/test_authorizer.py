@@ -113,3 +113,45 @@ def test_configs() -> None:
     assert not is_authorizer_configured({"authorizer.class.name": " "})
     named = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     assert is_authorizer_configured({"authorizer.class.name": named})
+
+
+RESERVED = policy_of({}, ["User:broker"], {"heliograph-": ["User:mirror"]})
+GENERAL = Acl(
+    ResourceType.TOPIC,
+    "*",
+    PatternType.LITERAL,
+    "User:*",
+    "*",
+    AclOperation.ALL,
+    Permission.ALLOW,
+)
+MAP = "heliograph-offset-map.a-b.internal"
+
+
+def test_a_right_on_the_cluster_is_none_on_reserved_topics(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    on_cluster = GENERAL._replace(resource_type=ResourceType.CLUSTER, resource_name="kafka-cluster")
+    made = authorizer(GENERAL, on_cluster, policy=RESERVED)
+    for operation in ("CREATE", "ALTER"):
+        assert made.holds_for_topic(context(), operation, "orders")
+        assert not made.holds_for_topic(context(), operation, MAP)
+        assert made.holds_for_topic(context("User:mirror"), operation, MAP)
+        assert made.holds_for_topic(context("User:broker"), operation, MAP)
+    with caplog.at_level(logging.INFO, logger="kafka.authorizer.logger"):
+        assert not made.authorize(context(), "WRITE", "TOPIC", MAP)
+    assert caplog.messages[0].endswith(
+        f"WRITE on TOPIC '{MAP}' for FETCH, by the rule that only an ACL on heliograph-... allows "
+        "changes of topics of mirrors"
+    )
+
+
+def test_a_dry_run_only_notes_what_changes_reserved_topics() -> None:
+    made = authorizer(GENERAL, dry=True, policy=RESERVED)
+    assert made.authorize(context(), "WRITE", "TOPIC", MAP)
+    assert made.denials.counts == {DenialKey("CLIENTS", "User:alice", "FETCH"): 1}
+
+
+def test_without_writers_in_the_settings_no_topic_is_reserved() -> None:
+    made = authorizer(GENERAL, policy=policy_of({}, ["User:broker"]))
+    assert made.authorize(context(), "WRITE", "TOPIC", MAP)

@@ -1,0 +1,204 @@
+"""An outside client with every right on `*` cannot change topics of mirrors; their writers can."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
+from confluent_kafka.cimpl import RESOURCE_TOPIC, NewPartitions, NewTopic
+
+from local_cluster.client.admin.acls import create_acls
+from local_cluster.client.auth.security import ClientSecurity, Secret
+from local_cluster.client.client import KafkaClient
+from local_cluster.security.authentication.listener_security import SaslSettings
+from local_cluster.settings import Listener
+from local_cluster.wire.constants import Acl, AclOperation, PatternType, Permission, ResourceType
+from mirror_maker.formats import map_topic_name
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.quiet_ports import quiet_port
+
+pytestmark = pytest.mark.real
+
+PASSWORD = "of-everybody"
+USERS = ("admin", "mirror", "aggregator", "outsider", "other-mirror")
+MAP, PROBE = map_topic_name("jfk-nyc"), "heliograph-probe.jfk-nyc.internal"
+CONFIG = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS;User:admin",  # ANONYMOUS: the broker on its own listener
+    "auto.create.topics.enable": "true",
+}
+WRITERS = {"heliograph-": ("User:mirror",), "heliograph-probe.": ("User:aggregator",)}
+WAIT_S = 20
+
+
+def acl(kind: ResourceType, name: str, principal: str, *, prefixed: bool = False) -> Acl:
+    pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL
+    return Acl(kind, name, pattern, principal, "*", AclOperation.ALL, Permission.ALLOW)
+
+
+GENERAL = (
+    acl(ResourceType.TOPIC, "*", "User:*"),
+    acl(ResourceType.CLUSTER, "kafka-cluster", "User:*"),
+    acl(ResourceType.TRANSACTIONAL_ID, "*", "User:*"),
+)
+NAMED = acl(ResourceType.TOPIC, "heliograph-", "User:other-mirror", prefixed=True)
+
+
+class Clients:
+    """librdkafka as any of the users."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    def conf(self, user: str) -> dict[str, Any]:
+        return {
+            "bootstrap.servers": f"127.0.0.1:{self._port}",
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": user,
+            "sasl.password": PASSWORD,
+        }
+
+    def admin(self, user: str) -> AdminClient:
+        return AdminClient(self.conf(user))
+
+    def produce(self, user: str, topic: str, **more: Any) -> int | None:
+        """Return the error of one record, None if it was written."""
+        errors: list[KafkaError | None] = []
+        producer = Producer({**self.conf(user), "delivery.timeout.ms": WAIT_S * 1000, **more})
+        try:
+            if "transactional.id" in more:
+                producer.init_transactions(WAIT_S)
+                producer.begin_transaction()
+            producer.produce(
+                topic, value=b"forged", on_delivery=lambda error, _: errors.append(error)
+            )
+            producer.flush(WAIT_S)
+        except KafkaException as error:
+            errors.append(error.args[0])
+        (found,) = errors
+        return None if found is None else int(found.code())
+
+
+@asynccontextmanager
+async def running(
+    zookeeper: str, directory: Path, **config: str
+) -> AsyncIterator[tuple[BrokerProcess, Clients]]:
+    secret = Secret(file=str(directory / "password"))
+    (directory / "password").write_text(PASSWORD)
+    listener = Listener(
+        name="SASL",
+        host="127.0.0.1",
+        port=quiet_port(),
+        security_protocol="SASL_PLAINTEXT",
+        sasl=SaslSettings(mechanisms=("PLAIN",), users=dict.fromkeys(USERS, secret)),
+    )
+    admin = ClientSecurity(
+        protocol="SASL_PLAINTEXT", mechanism="PLAIN", username="admin", password=secret
+    )
+    async with running_broker(
+        zookeeper,
+        directory,
+        config={**CONFIG, **{name.replace("_", "."): value for name, value in config.items()}},
+        listeners=[listener],
+        settings={"internal_topic_writers": WRITERS},
+    ) as broker:
+        async with KafkaClient(f"127.0.0.1:{listener.port}", security=admin) as client:
+            made = await create_acls(client, [*GENERAL, NAMED])
+            assert set(made.values()) == {None}
+        yield broker, Clients(listener.port)
+
+
+def outcome(future: Any) -> int | None:
+    """Return the error code of an admin call, None if it was done."""
+    try:
+        future.result(WAIT_S)
+    except KafkaException as error:
+        return int(error.args[0].code())
+    return None
+
+
+REFUSED = int(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+
+
+def changes(admin: AdminClient, topic: str) -> list[int | None]:
+    """Try every change of a topic that exists; return the error of each."""
+    (grown,) = admin.create_partitions([NewPartitions(topic, 2)]).values()
+    resource = ConfigResource(RESOURCE_TOPIC, topic, set_config={"retention.ms": "1"})
+    (configured,) = admin.alter_configs([resource]).values()
+    (trimmed,) = admin.delete_records([TopicPartition(topic, 0, 1)]).values()
+    outcomes = [outcome(each) for each in (grown, configured, trimmed)]
+    (deleted,) = admin.delete_topics([topic]).values()
+    return [*outcomes, outcome(deleted)]
+
+
+def play(clients: Clients) -> None:
+    outsider, mirror = clients.admin("outsider"), clients.admin("mirror")
+    aggregator = clients.admin("aggregator")
+
+    # Nobody but writers creates them, also not by Metadata.
+    for topic in (MAP, PROBE):
+        (created,) = outsider.create_topics([NewTopic(topic, 1, 1)]).values()
+        assert outcome(created) == REFUSED
+        Producer(clients.conf("outsider")).list_topics(topic, timeout=WAIT_S)
+        assert topic not in mirror.list_topics(timeout=WAIT_S).topics
+    (created,) = aggregator.create_topics([NewTopic(MAP, 1, 1)]).values()
+    assert outcome(created) == REFUSED, "an aggregator writes probes"
+    (created,) = mirror.create_topics([NewTopic(MAP, 1, 1)]).values()
+    assert outcome(created) is None
+    (created,) = aggregator.create_topics([NewTopic(PROBE, 1, 1)]).values()
+    assert outcome(created) is None
+
+    for user, topic in (("mirror", MAP), ("aggregator", PROBE), ("mirror", PROBE)):
+        assert clients.produce(user, topic) is None, (user, topic)
+    assert clients.produce("other-mirror", MAP) is None, "its ACL names such topics"
+    assert clients.produce("admin", MAP) is None, "a super user"
+    assert clients.produce("outsider", "orders") is None
+
+    for topic in (MAP, PROBE):
+        assert clients.produce("outsider", topic) == REFUSED
+        in_transaction = {"transactional.id": f"forger-{topic}"}
+        assert clients.produce("outsider", topic, **in_transaction) is not None
+        assert changes(outsider, topic) == [REFUSED] * 4
+    assert clients.produce("aggregator", MAP) == REFUSED
+    assert changes(mirror, MAP) == [None] * 4
+
+
+async def test_an_outside_client_with_every_right_is_refused(
+    zookeeper: str, tmp_path: Path
+) -> None:
+    async with running(zookeeper, tmp_path) as (broker, clients):
+        await asyncio.to_thread(play, clients)
+        log = broker.log_text()
+    rule = "by the rule that only an ACL on heliograph-... allows changes of topics of mirrors"
+    for operation, api in (
+        ("CREATE", "CREATE_TOPICS"),
+        ("WRITE", "PRODUCE"),
+        ("WRITE", "ADD_PARTITIONS_TO_TXN"),
+        ("ALTER", "CREATE_PARTITIONS"),
+        ("DELETE", "DELETE_RECORDS"),
+        ("DELETE", "DELETE_TOPICS"),
+    ):
+        assert f"{operation} on TOPIC '{MAP}' for {api}, {rule}" in log, (operation, api)
+    assert f"ALTER_CONFIGS on TOPIC '{MAP}'" in log
+    assert "Denied: principal 'User:mirror'" not in log
+
+
+async def test_a_dry_run_only_notes_it(zookeeper: str, tmp_path: Path) -> None:
+    async with running(zookeeper, tmp_path, heliograph_authorizer_dry_run="true") as (
+        broker,
+        clients,
+    ):
+        assert await asyncio.to_thread(clients.produce, "outsider", MAP) is None
+        deadline_s = time.monotonic() + WAIT_S
+        while "Would be denied: principal 'User:outsider'" not in broker.log_text():
+            assert time.monotonic() < deadline_s
+            await asyncio.sleep(0.05)
+        assert f"WRITE on TOPIC '{MAP}' for PRODUCE" in broker.log_text()

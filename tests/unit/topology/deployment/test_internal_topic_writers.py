@@ -1,0 +1,84 @@
+"""Who may change topics of mirrors by a general ACL, from the file to the settings of brokers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from local_cluster.settings import load_settings
+from topology.deployment.render import render
+from topology.deployment.state_dir import StateDir
+from topology.file.load import parse_topology
+
+SECURED = """\
+name: secured
+clusters:
+  - name: jfk
+    listeners:
+      - name: SECURE
+        security_protocol: SASL_PLAINTEXT
+        sasl:
+          mechanisms: [SCRAM-SHA-512, OAUTHBEARER]
+          users: {broker: {env: B}, admin: {file: a}}
+          oauth: {keys_file: k}
+    inter_broker_security:
+      {protocol: SASL_PLAINTEXT, mechanism: SCRAM-SHA-512, username: broker, password: {env: B}}
+    security:
+      {protocol: SASL_PLAINTEXT, mechanism: SCRAM-SHA-512, username: admin, password: {file: a}}
+    principals:
+      mirror: {username: mirror, password: {file: m}}
+      aggregator: {username: aggregator, password: {file: g}}
+    authorizer: {super_users: ["User:admin"]}
+    acls:
+      - {principal: "User:app", operations: [WRITE], topics: ["*"]}
+    brokers: [{id: 1, port: 9092}]
+"""
+BY_NAME = "{username: mirror, password: {file: m}}"
+BY_TOKEN = "{oauth: {token_file: t}}"
+NAMED = '- {principal: "User:m", operations: [WRITE], topics: [heliograph-], prefixed: true}'
+
+
+def writers(text: str, directory: Path) -> dict[str, tuple[str, ...]] | None:
+    state = StateDir(directory / "state")
+    deployment = render(parse_topology(text), state, topology_file=directory / "t.yaml")
+    (settings,) = deployment.daemon("broker-jfk-1").files.values()
+    file = directory / "settings.json"
+    file.write_text(settings)
+    return load_settings(file).internal_topic_writers
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (
+            "",
+            "",
+            {"heliograph-": ("User:mirror",), "heliograph-probe.": ("User:aggregator",)},
+        ),
+        # The principal of `security` is a super user.
+        (f"      mirror: {BY_NAME}\n", "", {"heliograph-probe.": ("User:aggregator",)}),
+        # Only the broker knows the principal of a token, so the mirror might be locked out.
+        (BY_NAME, BY_TOKEN, None),
+        (
+            '- {principal: "User:app", operations: [WRITE], topics: ["*"]}',
+            NAMED,
+            {"heliograph-": ("User:mirror",), "heliograph-probe.": ("User:aggregator",)},
+        ),
+        ("    authorizer: {super", "    # authorizer: {super", None),
+    ],
+)
+def test_writers(
+    old: str, new: str, expected: dict[str, tuple[str, ...]] | None, tmp_path: Path
+) -> None:
+    text = SECURED.replace(old, new)
+    if "# authorizer" in new:
+        text = text[: text.index("    acls:")] + text[text.index("    brokers:") :]
+    assert writers(text, tmp_path) == expected
+
+
+def test_an_acl_on_internal_topics_is_proof_that_an_unknown_mirror_has_one(tmp_path: Path) -> None:
+    text = SECURED.replace(BY_NAME, BY_TOKEN).replace(
+        "    brokers:", f"      {NAMED}\n    brokers:"
+    )
+    assert writers(text, tmp_path) == {"heliograph-probe.": ("User:aggregator",)}
