@@ -136,9 +136,10 @@ def _warnings(
     """Return what an operator should know of this host before anything starts."""
     from topology.hosts.fitness import host_warnings, room_problems
     from topology.hosts.own_host import host_facts
+    from topology.operate.preflight import login_notes
 
     facts = host_facts(deployment, steps, answers)
-    return [*room_problems(facts), *host_warnings(facts)]
+    return [*room_problems(facts), *host_warnings(facts), *login_notes(deployment)]
 
 
 def _refusal_lines(refusals: Iterable[DeployError]) -> Iterator[str]:

@@ -27,9 +27,10 @@ from topology.model import (
     ZooKeeperNode,
     ZooKeeperProcess,
 )
+from topology.model.cluster import Listener
 from topology.model.listener_security import Credentials
 from topology.model.scalars import LOOPBACK
-from topology.model.security import Security, path_at
+from topology.model.security import Security, at_host, path_at
 from topology.rules.kafka_configs import broker_config
 
 
@@ -77,19 +78,7 @@ def broker_daemon(
     http_port = cluster.http.port_of(index)
     key = broker_key(cluster, broker)
     server, connect = zookeeper_of(topology, cluster)
-    listeners = tuple(
-        BrokerListener(
-            name=each.name,
-            host=each.bind or broker.host,
-            port=broker.ports[each.name],
-            advertised_host=each.advertised_host or broker.host,
-            advertised_port=broker.ports[each.name],
-            security_protocol=each.security_protocol,
-            tls=each.tls.settings(directory) if each.tls is not None else None,
-            sasl=each.sasl.settings(directory) if each.sasl is not None else None,
-        )
-        for each in cluster.listeners
-    )
+    listeners = _listeners(cluster, broker, directory)
     ready_file = str(state.ready_dir / f"{key}.json")
     # `data_dir / place` leaves an absolute place as it is.
     places = [state.data_dir / place for place in broker.log_dirs] or [state.data_dir]
@@ -101,7 +90,10 @@ def broker_daemon(
         rack=broker.rack,
         listeners=listeners,
         inter_broker_listener=cluster.inter_broker_listener.name,
-        inter_broker_security=cluster.inter_broker_security.client(directory),
+        inter_broker_security=at_host(
+            cluster.inter_broker_security.client(directory),
+            _known_as(cluster.inter_broker_listener, broker),
+        ),
         broker_principals=tuple(cluster.effective_broker_principals),
         internal_topic_writers=internal_topic_writers(cluster),
         former_inter_broker_listener=None if former is None else former.name,
@@ -135,6 +127,31 @@ def broker_daemon(
         datacenter=cluster.effective_datacenter,
         address=(listeners[0].advertised_host, listeners[0].advertised_port),
     )
+
+
+def _listeners(
+    cluster: Cluster, broker: PlacedBroker, directory: Path
+) -> tuple[BrokerListener, ...]:
+    return tuple(
+        BrokerListener(
+            name=each.name,
+            host=each.bind or broker.host,
+            port=broker.ports[each.name],
+            advertised_host=_known_as(each, broker),
+            advertised_port=broker.ports[each.name],
+            security_protocol=each.security_protocol,
+            tls=each.tls.settings(directory) if each.tls is not None else None,
+            sasl=None
+            if each.sasl is None
+            else each.sasl.settings(directory, _known_as(each, broker)),
+        )
+        for each in cluster.listeners
+    )
+
+
+def _known_as(listener: Listener, broker: PlacedBroker) -> str:
+    """Return the host by which clients of a listener know a broker."""
+    return listener.advertised_host or broker.host
 
 
 def internal_topic_writers(cluster: Cluster) -> dict[str, tuple[str, ...]] | None:

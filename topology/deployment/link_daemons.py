@@ -18,7 +18,8 @@ from topology.deployment.deployment import Daemon, python_command
 from topology.deployment.state_dir import StateDir
 from topology.model import Cluster, Link, Topology
 from topology.model.cluster import HttpEndpoint
-from topology.model.scalars import ANY_ADDRESSES, LOOPBACK, LOOPBACK_NAMES
+from topology.model.scalars import LOOPBACK, LOOPBACK_NAMES
+from topology.model.security import at_host
 
 _NO_ID: Final = re.compile(r"[^a-zA-Z0-9._-]")
 """What a worker id may not hold: it becomes a part of a group instance id."""
@@ -61,12 +62,13 @@ def mirror_daemons(
         for worker in _workers(target):
             key, host = worker.key, worker.host
             ready_file = str(state.ready_dir / f"{key}.json")
+            here = {each: at_host(of, host) for each, of in security.items()}
             settings = MirrorSettings(
                 worker_id=f"{topology.name}-{name}{worker.id_suffix}",
                 target_alias=name,
                 target_bootstrap=bootstrap_of(target),
-                target_security=security[name],
-                links=tuple(_mirror_link(topology, link, security) for link in links),
+                target_security=here[name],
+                links=tuple(_mirror_link(topology, link, here) for link in links),
                 ready_file=ready_file,
                 http_host=endpoint.host,
                 http_port=worker.port,
@@ -106,25 +108,26 @@ def aggregator_daemons(
             continue
         key = aggregator_key(cluster)
         ready_file = str(state.ready_dir / f"{key}.json")
+        endpoint = cluster.aggregator or HttpEndpoint()
+        host = cluster.host_of(endpoint)
+        here = {each: at_host(of, host) for each, of in security.items()}
         links = [
             AggregatorLink(
                 name=link.effective_name,
                 datacenter=topology.cluster(link.source).effective_datacenter,
                 source=link.source,
                 source_bootstrap=bootstrap_of(topology.cluster(link.source)),
-                source_security=security[link.source],
+                source_security=here[link.source],
                 names=link.topic_names,
                 probe=topology.is_probed(link),
             )
             for link in topology.links
             if link.target == cluster.name
         ]
-        endpoint = cluster.aggregator or HttpEndpoint()
-        host = _host_of(endpoint, cluster)
         settings = AggregatorSettings(
             aggregate=cluster.name,
             bootstrap=bootstrap_of(cluster),
-            security=security[cluster.name],
+            security=here[cluster.name],
             links=tuple(links),
             http_host=endpoint.host,
             http_port=endpoint.port,
@@ -191,15 +194,10 @@ def _http_ports(host: str, port: int) -> tuple[tuple[str, int], ...]:
     return ((host, port),) if port else ()
 
 
-def _mirror_hosts(target: Cluster) -> list[str]:
-    """Return the host of each mirror worker into a cluster."""
-    return target.mirror.hosts or [_host_of(target.mirror, target)]
-
-
 def _workers(target: Cluster) -> Iterator[_Worker]:
     """Yield the mirror workers into a cluster. More of them change nothing of the first ones."""
     endpoint = target.mirror
-    for host in _mirror_hosts(target):
+    for host in target.mirror_hosts:
         of_host = "" if endpoint.hosts is None else host
         for number in range(1, endpoint.workers + 1):
             more = number > 1
@@ -220,7 +218,7 @@ def _worker_places(cluster: Cluster, aggregator_host: str) -> tuple[WorkerPlace,
     """Return where the aggregator of a cluster may ask mirror workers."""
     if cluster.aggregator is not None and cluster.aggregator.worker_hosts is not None:
         return tuple(WorkerPlace(host=each) for each in cluster.aggregator.worker_hosts)
-    hosts = _mirror_hosts(cluster)
+    hosts = cluster.mirror_hosts
     # A worker on the aggregator's own host is asked over the loopback.
     local = [LOOPBACK] if aggregator_host in hosts else []
     ports = cluster.mirror.ports or (None,)
@@ -229,13 +227,6 @@ def _worker_places(cluster: Cluster, aggregator_host: str) -> tuple[WorkerPlace,
         for each in dict.fromkeys([*hosts, *local])
         for port in ports
     )
-
-
-def _host_of(endpoint: HttpEndpoint, cluster: Cluster) -> str:
-    """Return where a service runs: the address that it binds, or the cluster's first host."""
-    if endpoint.host in LOOPBACK_NAMES | ANY_ADDRESSES:
-        return cluster.home
-    return endpoint.host
 
 
 def _http_address(endpoint: HttpEndpoint, host: str, port: int) -> tuple[str, int] | None:

@@ -10,6 +10,7 @@ from pydantic import Field, Tag
 from local_cluster.client.auth.scram import HASHES
 from local_cluster.security.authentication.listener_security import SecurityProtocol
 from local_cluster.security.authentication.oauth.settings import HTTPS_PATTERN
+from topology.model.link import Link
 from topology.model.listener_security import (
     Authorizer,
     PrincipalName,
@@ -21,8 +22,10 @@ from topology.model.listener_security import (
 from topology.model.quotas import QuotaRule
 from topology.model.rights import AclRule
 from topology.model.scalars import (
+    ANY_ADDRESSES,
     BROKERS_MAX,
     LOOPBACK,
+    LOOPBACK_NAMES,
     MIRROR_WORKERS_MAX,
     Bootstrap,
     ConfigValue,
@@ -277,6 +280,24 @@ class Cluster(Entry):
         """The host of the first broker: where a service of the cluster runs by default."""
         brokers = self.broker_list
         return brokers[0].host if brokers else LOOPBACK
+
+    def host_of(self, endpoint: HttpEndpoint) -> str:
+        """Return where a service runs: the address that it binds, or the cluster's first host."""
+        return self.home if endpoint.host in LOOPBACK_NAMES | ANY_ADDRESSES else endpoint.host
+
+    @property
+    def mirror_hosts(self) -> list[str]:
+        """The host of each mirror worker into the cluster."""
+        return self.mirror.hosts or [self.host_of(self.mirror)]
+
+    def probes(self, link: Link, source: Cluster) -> bool:
+        """Return whether the aggregator of this cluster, the target, probes a link."""
+        if not self.has_aggregator:
+            return False
+        if link.probe is not None:
+            return link.probe
+        is_own = "external" not in (source.effective_kind, self.effective_kind)
+        return is_own and (self.aggregator is None or self.aggregator.probe)
 
     @property
     def broker_list(self) -> list[PlacedBroker]:

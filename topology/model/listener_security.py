@@ -30,6 +30,7 @@ from topology.model.security import (
     TicketLogin,
     TokenLogin,
     path_at,
+    principal_at,
     secret_at,
 )
 
@@ -126,12 +127,19 @@ class Kerberos(Entry):
     file."""
     service_name: Annotated[str, Field(min_length=1)] = SERVICE_NAME
     """The first part of the brokers' principals, as in Kafka's sasl.kerberos.service.name."""
+    principal: FileName | None = None
+    """The only key that is taken, such as kafka/_HOST@EXAMPLE.COM, with each broker's host for
+    _HOST; default: any key of the service."""
     principal_to_local_rules: Annotated[list[str], Field(min_length=1)] = [DEFAULT_RULE]
     """Names of principals, as in Kafka's sasl.kerberos.principal.to.local.rules."""
 
-    def settings(self, directory: Path) -> KerberosSettings:
-        """Return a broker's settings. Raises ValueError for keys that do not go together."""
+    def settings(self, directory: Path, host: str = "") -> KerberosSettings:
+        """Return the settings of a broker on a host.
+
+        Raises ValueError for keys that do not go together.
+        """
         return KerberosSettings(
+            principal=None if self.principal is None else principal_at(self.principal, host),
             keytab_file=str(directory / self.keytab_file),
             service_name=self.service_name,
             principal_to_local_rules=tuple(self.principal_to_local_rules),
@@ -151,14 +159,17 @@ class Sasl(Entry):
     kerberos: Kerberos | None = None
     """For GSSAPI: the keys of the brokers' service, and the names of principals."""
 
-    def settings(self, directory: Path) -> SaslSettings:
-        """Return a broker's settings. Raises ValueError for keys that do not go together."""
+    def settings(self, directory: Path, host: str = "") -> SaslSettings:
+        """Return the settings of a broker on a host.
+
+        Raises ValueError for keys that do not go together.
+        """
         users = {name: place.secret(directory) for name, place in self.users.items()}
         return SaslSettings(
             mechanisms=tuple(self.mechanisms),
             users=users,
             oauth=self.oauth.settings(directory) if self.oauth is not None else None,
-            kerberos=self.kerberos.settings(directory) if self.kerberos is not None else None,
+            kerberos=None if self.kerberos is None else self.kerberos.settings(directory, host),
         )
 
 

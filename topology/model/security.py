@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -20,6 +22,28 @@ from local_cluster.client.auth.oauth.settings import (
 )
 from local_cluster.client.auth.security import ClientSecurity, Mechanism, Secret
 from topology.model.scalars import Entry
+
+HOST_MARK: Final = "_HOST"
+"""Stands for the host of a process in a principal, as in Hadoop and ZooKeeper."""
+_PER_HOST: Final = re.compile(rf"/{HOST_MARK}(?=@|$)")
+
+
+def is_per_host(principal: str) -> bool:
+    """Return whether each host has a principal of its own, such as mirror/_HOST@EXAMPLE.COM."""
+    return _PER_HOST.search(principal) is not None
+
+
+def principal_at(principal: str, host: str) -> str:
+    """Return the principal of a process on a host, in lower case as Hadoop's."""
+    return _PER_HOST.sub(lambda _: f"/{host.lower()}", principal)
+
+
+def at_host(security: ClientSecurity, host: str) -> ClientSecurity:
+    """Return how a process on a host connects."""
+    login = security.kerberos
+    if login is None:
+        return security
+    return replace(security, kerberos=replace(login, principal=principal_at(login.principal, host)))
 
 
 class SecretPlace(Entry):
@@ -100,7 +124,8 @@ class TicketLogin(Entry):
     """The principal of a client, and its key."""
 
     principal: Annotated[str, Field(min_length=1)]
-    """Principal, such as mirror@EXAMPLE.COM; without a realm the default one is meant."""
+    """Principal, such as mirror@EXAMPLE.COM; without a realm the default one is meant. A service
+    or a broker may have one per host: mirror/_HOST@EXAMPLE.COM."""
     keytab_file: Annotated[str, Field(min_length=1)]
     """Keytab with its key; a relative path starts at the directory of the topology file."""
     service_name: Annotated[str, Field(min_length=1)] = SERVICE_NAME

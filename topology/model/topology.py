@@ -47,13 +47,7 @@ class Topology(Entry):
 
     def is_probed(self, link: Link) -> bool:
         """Return whether the target's aggregator probes a link. Raises KeyError."""
-        source, target = self.cluster(link.source), self.cluster(link.target)
-        if not target.has_aggregator:
-            return False
-        if link.probe is not None:
-            return link.probe
-        is_own = "external" not in (source.effective_kind, target.effective_kind)
-        return is_own and (target.aggregator is None or target.aggregator.probe)
+        return self.cluster(link.target).probes(link, self.cluster(link.source))
 
     @property
     def effective_zookeepers(self) -> list[ZooKeeperProcess]:

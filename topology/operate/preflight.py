@@ -103,6 +103,23 @@ def plan_rights(deployment: Deployment, state: StateDir) -> list[PlannedRights]:
     ]
 
 
+def login_notes(deployment: Deployment) -> list[str]:
+    """Return what commands cannot do, because their libraries have no GSSAPI here."""
+    notes = []
+    for each in deployment.clusters:
+        if each.security.uses_tickets:
+            notes.append(
+                f"{each.name}: `heliograph produce` and `consume` (aiokafka) cannot log in by"
+                " GSSAPI, as its `security` says; name another login by --bootstrap and --security"
+            )
+        if each.kind == "aggregate" and (each.spark_security or each.security).uses_tickets:
+            notes.append(
+                f"{each.name}: `heliograph spark serve` (librdkafka) cannot log in by GSSAPI; give"
+                " `principals.spark` another mechanism to serve tables"
+            )
+    return notes
+
+
 def steps_from(live: Mapping[str, StartedProcess], deployment: Deployment) -> list[Step]:
     """Return the steps from the processes that run to the deployment."""
     running = {key: Running.of(each.daemon) for key, each in live.items()}

@@ -34,6 +34,7 @@ from topology.operate.preflight import (
     check_removals,
     check_supervisor_port,
     deployed_before,
+    login_notes,
     steps_from,
 )
 from topology.operate.restart_stages import rolling_brokers
@@ -193,7 +194,7 @@ def _checked(
     check_supervisor_port(deployment, state)
     facts = host_facts(deployment, steps, ask_other_hosts(deployment))
     check_room(facts)
-    return live, steps, host_warnings(facts)
+    return live, steps, [*host_warnings(facts), *login_notes(deployment)]
 
 
 def _rights_rollout(

@@ -6,6 +6,7 @@ Reading order:
     checks           runs every rule
     cluster_rules    the keys of one cluster that go together
     security_rules   listeners, connections and the authorizer
+    ticket_rules     Kerberos: services without it, principals per host
     http_rules       HTTP ports that other hosts reach
     supervisor_rules  HTTP ports of supervisors
     rights_rules     users and ACLs that a cluster declares

@@ -16,6 +16,7 @@ from topology.rules.http_rules import check_http
 from topology.rules.link_rules import check_links
 from topology.rules.parts import Parts, duplicates
 from topology.rules.supervisor_rules import check_supervisors
+from topology.rules.ticket_rules import check_tickets
 from topology.rules.zookeeper_rules import check_chroots, check_zookeeper_tls, check_zookeepers
 
 
@@ -32,6 +33,7 @@ def check_rules(parts: Parts) -> list[Finding]:
         *check_http(parts),
         *check_supervisors(parts),
         *check_links(parts),
+        *check_tickets(parts),
     ]
 
 
