@@ -15,27 +15,38 @@ KAFKAJS: Final = "kafkajs"
 GO_CLIENTS: Final = ("franz", "sarama")
 LIST_TOPICS: Final = "--topics"
 """Instead of a prefix: the program prints the names of the topics, and ends."""
+READ: Final = "--read"
+"""Instead of a prefix, with a topic: prints each value, and DENIED without the right to read."""
+DENIED: Final = "denied"
+TRANSACTION: Final = "--transaction"
+"""Instead of a prefix, with a topic and milliseconds: a transaction with a pause in it."""
 
 
 async def run_client(
-    client: str, bootstrap: str, prefix: str, environment: Mapping[str, str] | None = None
+    client: str,
+    bootstrap: str,
+    prefix: str,
+    environment: Mapping[str, str] | None = None,
+    *more: str,
 ) -> str:
     """Run the program of a client, and return what it prints; a failure shows its output.
 
     The test is skipped where the program cannot be fetched.
     """
+    command, directory = await asyncio.to_thread(client_command, client)
+    arguments = [*command, bootstrap, prefix, *more]
+    done = await asyncio.to_thread(finished, arguments, directory, RUN_SECONDS_MAX, environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return str(done.stdout)
+
+
+def client_command(client: str) -> tuple[list[str], Path]:
+    """Return the command of a client's program, and its directory."""
     if client == KAFKAJS:
         fetch = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
         check = ["node", "--check", "client.js"]
-        directory = await asyncio.to_thread(built, HERE / "js", "npm", fetch, check)
-        command = ["node", "client.js"]
-    else:
-        fetch = ["go", "mod", "download"]
-        build = ["go", "build", "-mod=readonly", "-o", "bin/", "./..."]
-        directory = await asyncio.to_thread(built, HERE / "go", "go", fetch, build)
-        command = [str(directory / "bin" / client)]
-    done = await asyncio.to_thread(
-        finished, [*command, bootstrap, prefix], directory, RUN_SECONDS_MAX, environment
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return str(done.stdout)
+        return ["node", "client.js"], built(HERE / "js", "npm", fetch, check)
+    fetch = ["go", "mod", "download"]
+    build = ["go", "build", "-mod=readonly", "-o", "bin/", "./..."]
+    directory = built(HERE / "go", "go", fetch, build)
+    return [str(directory / "bin" / client)], directory

@@ -6,16 +6,17 @@ certificate that is too old or of an unknown authority.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import datetime
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import confluent_kafka
 
-from local_cluster.client.admin.acls import create_acls
+from local_cluster.client.admin.acls import create_acls, delete_acls
 from local_cluster.client.auth.credentials import read_secret
 from local_cluster.client.auth.security import ClientSecurity, Secret
 from local_cluster.client.client import KafkaClient
@@ -35,6 +36,28 @@ SESSION_MS: Final = 4_000
 WAIT_SECONDS: Final = 60.0
 LISTENERS: Final = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 RULES: Final = "RULE:^CN=(.*)$/$1/"
+
+
+LOGGED: Final = {
+    "wrong password": "failed: Authentication failed",
+    "expired certificate": "certificate has expired",
+    "foreign certificate": "certificate verify failed",
+}
+"""What the broker's log has of each refusal."""
+
+
+class Reader(Protocol):
+    """Reads the records of a topic one by one."""
+
+    def next(self) -> bytes | None:
+        """The next record, None if the right to read is missing."""
+        ...
+
+    def close(self) -> None: ...
+
+
+OpenReader = Callable[[str, ClientSecurity, str], Reader]
+"""Makes a reader from an address, a user and a topic."""
 
 
 class Secured:
@@ -86,6 +109,12 @@ class Secured:
             password=Secret(file=str(self.directory / name)),
             ca_file=ca_file,
         )
+
+    async def refusals_are_logged(self, since: int, flaw: str, count: int) -> None:
+        """Wait until the log from `since` on has so many refusals because of a flaw."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while self.broker.log_text()[since:].count(LOGGED[flaw]) < count:
+                await asyncio.sleep(0.05)
 
     def java(self, security: ClientSecurity) -> dict[str, str]:
         """The configs of Java's clients for this."""
@@ -173,6 +202,33 @@ async def running_secured(zookeeper: str, directory: Path, **more: Any) -> Async
 async def new_topic(secured: Secured, name: str) -> None:
     async with KafkaClient(secured.broker.bootstrap) as admin:
         assert await admin.create_topics([NewTopic(name=name, partitions=1)]) == {name: None}
+
+
+async def read_while_revoked(secured: Secured, topic: str, open_reader: OpenReader) -> None:
+    """A reader hears of a revocation in mid-stream, and continues when it is granted again."""
+    await new_topic(secured, topic)
+    security = secured.alice("SASL_SSL")
+    readable = [each for each in rights(AclOperation.READ) if each.resource_name == "orders"]
+    writer = confluent_kafka.Producer(librdkafka_options(secured.address(security), security))
+
+    def write(value: bytes) -> None:
+        writer.produce(topic, value)
+        assert writer.flush(WAIT_SECONDS) == 0
+
+    await asyncio.to_thread(write, b"before")
+    reader = await asyncio.to_thread(open_reader, secured.address(security), security, topic)
+    async with KafkaClient(secured.broker.bootstrap) as admin:
+        try:
+            assert await asyncio.to_thread(reader.next) == b"before"
+            assert set((await delete_acls(admin, readable)).values()) == {None}
+            assert await asyncio.to_thread(reader.next) is None
+            await asyncio.to_thread(write, b"meanwhile")
+        finally:
+            assert set((await create_acls(admin, readable)).values()) == {None}
+        while (found := await asyncio.to_thread(reader.next)) is None:
+            pass
+        assert found == b"meanwhile"
+    await asyncio.to_thread(reader.close)
 
 
 def committed(address: str, security: ClientSecurity, topic: str) -> list[bytes | None]:

@@ -1,6 +1,7 @@
 """Outside clients on secured listeners: who gets in, who does not, and what happens in between.
 
-The broker is that of secured_broker.py. The table of clients and cases is in README.md.
+The broker is that of secured_broker.py. The table of clients and cases is in README.md. Clients in
+Go and JavaScript: test_secured_programs.py.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import aiokafka
 import confluent_kafka
@@ -18,40 +19,24 @@ import pytest
 import pytest_asyncio
 from aiokafka.helpers import create_ssl_context
 
-from local_cluster.client.admin.acls import create_acls, delete_acls
 from local_cluster.client.auth.credentials import read_secret
 from local_cluster.client.auth.security import ClientSecurity
-from local_cluster.client.client import KafkaClient
-from local_cluster.wire.constants import AclOperation
-from tests.compat.client_programs import GO_CLIENTS, KAFKAJS, LIST_TOPICS, run_client
 from tests.compat.secured_broker import (
     SESSION_MS,
+    WAIT_SECONDS,
+    OpenReader,
     Secured,
     committed,
     new_topic,
-    rights,
+    read_while_revoked,
     running_secured,
 )
 from tests.support.python_clients import librdkafka_options
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
 
-WAIT_SECONDS: Final = 60.0
-PROGRAMS: Final = (KAFKAJS, *GO_CLIENTS)
 REFUSED_SECONDS: Final = 4.0
 """How long a client tries that retries for ever."""
-LOGGED: Final = {
-    "wrong password": "failed: Authentication failed",
-    "expired certificate": "certificate has expired",
-    "foreign certificate": "certificate verify failed",
-}
-"""What the broker's log has of each refusal."""
-SAID_BY_PROGRAMS: Final = {
-    "wrong password": "(?i)authentication failed",
-    "expired certificate": "(?i)expired",
-    "foreign certificate": "(?i)unknown (ca|certificate authority)",
-}
-"""What a program ends with."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -60,50 +45,6 @@ async def secured(
 ) -> AsyncIterator[Secured]:
     async with running_secured(zookeeper, tmp_path_factory.mktemp("secured")) as started:
         yield started
-
-
-# -- who gets in ------------------------------------------------------------------------------
-
-
-def program_environment(security: ClientSecurity) -> dict[str, str]:
-    """How a program in another language connects."""
-    assert security.ca_file is not None
-    found = {"KAFKA_CA": security.ca_file}
-    if security.certificate_file is not None:
-        assert security.key_file is not None
-        return found | {
-            "KAFKA_CERTIFICATE": security.certificate_file,
-            "KAFKA_KEY": security.key_file,
-        }
-    assert security.username is not None
-    assert security.password is not None
-    return found | {
-        "KAFKA_USER": security.username,
-        "KAFKA_PASSWORD": read_secret(security.password),
-    }
-
-
-@pytest.mark.parametrize("protocol", ["SASL_SSL", pytest.param("SSL", marks=pytest.mark.long)])
-@pytest.mark.parametrize("client", PROGRAMS)
-async def test_a_client_in_another_language(secured: Secured, client: str, protocol: str) -> None:
-    """Everything of its program. Its user is a super user."""
-    security = secured.admin(protocol)
-    prefix = f"{protocol.lower()}-{client}"
-    await run_client(client, secured.address(security), prefix, program_environment(security))
-
-
-@pytest.mark.parametrize("client", PROGRAMS)
-async def test_a_certificate_of_a_client_in_another_language(secured: Secured, client: str) -> None:
-    """Its principal is alice: it sees what she may see."""
-    await new_topic(secured, f"orders-{client}")
-    await new_topic(secured, f"hidden-{client}")
-    security = secured.alice("SSL")
-    told = await run_client(
-        client, secured.address(security), LIST_TOPICS, program_environment(security)
-    )
-    topics = told.split()
-    assert f"orders-{client}" in topics
-    assert all(each.startswith("orders") for each in topics)
 
 
 # -- who does not get in -----------------------------------------------------------------------
@@ -195,47 +136,10 @@ async def test_nobody_gets_in_without_a_proof(secured: Secured, protocol: str, f
         *(asyncio.to_thread(each, secured.address(security), security) for each in REFUSED.values())
     )
     assert all(said), "each client says so too"
-    await refusals_are_logged(secured, since, flaw, len(REFUSED))
-
-
-@pytest.mark.parametrize(
-    ("protocol", "flaw"),
-    [
-        ("SASL_SSL", "wrong password"),
-        ("SSL", "expired certificate"),
-        ("SSL", "foreign certificate"),
-    ],
-)
-async def test_a_client_in_another_language_is_refused(
-    secured: Secured, protocol: str, flaw: str
-) -> None:
-    security = secured.alice(protocol, flaw)
-    since = len(secured.broker.log_text())
-    for client in PROGRAMS:
-        with pytest.raises(AssertionError, match=SAID_BY_PROGRAMS[flaw]):
-            await run_client(
-                client, secured.address(security), LIST_TOPICS, program_environment(security)
-            )
-    await refusals_are_logged(secured, since, flaw, len(PROGRAMS))
-
-
-async def refusals_are_logged(secured: Secured, since: int, flaw: str, count: int) -> None:
-    async with asyncio.timeout(WAIT_SECONDS):
-        while secured.broker.log_text()[since:].count(LOGGED[flaw]) < count:
-            await asyncio.sleep(0.05)
+    await secured.refusals_are_logged(since, flaw, len(REFUSED))
 
 
 # -- what happens in between -------------------------------------------------------------------
-
-
-class Reader(Protocol):
-    """Reads the records of a topic one by one."""
-
-    def next(self) -> bytes | None:
-        """The next record, None if the right to read is missing."""
-        ...
-
-    def close(self) -> None: ...
 
 
 class ConfluentReader:
@@ -319,7 +223,7 @@ class AiokafkaReader:
         self._runner.close()
 
 
-READERS: Final[dict[str, Callable[[str, ClientSecurity, str], Reader]]] = {
+READERS: Final[dict[str, OpenReader]] = {
     "confluent-kafka": ConfluentReader,
     "kafka-python": KafkaPythonReader,
     "aiokafka": AiokafkaReader,
@@ -328,30 +232,7 @@ READERS: Final[dict[str, Callable[[str, ClientSecurity, str], Reader]]] = {
 
 @pytest.mark.parametrize("client", READERS)
 async def test_a_right_is_revoked_and_granted_in_mid_stream(secured: Secured, client: str) -> None:
-    topic = f"orders-revoked-{client}"
-    await new_topic(secured, topic)
-    security = secured.alice("SASL_SSL")
-    readable = [each for each in rights(AclOperation.READ) if each.resource_name == "orders"]
-    writer = confluent_kafka.Producer(librdkafka_options(secured.address(security), security))
-
-    def write(value: bytes) -> None:
-        writer.produce(topic, value)
-        assert writer.flush(WAIT_SECONDS) == 0
-
-    await asyncio.to_thread(write, b"before")
-    reader = await asyncio.to_thread(READERS[client], secured.address(security), security, topic)
-    async with KafkaClient(secured.broker.bootstrap) as admin:
-        try:
-            assert await asyncio.to_thread(reader.next) == b"before"
-            assert set((await delete_acls(admin, readable)).values()) == {None}
-            assert await asyncio.to_thread(reader.next) is None
-            await asyncio.to_thread(write, b"meanwhile")
-        finally:
-            assert set((await create_acls(admin, readable)).values()) == {None}
-        while (found := await asyncio.to_thread(reader.next)) is None:
-            pass
-        assert found == b"meanwhile"
-    await asyncio.to_thread(reader.close)
+    await read_while_revoked(secured, f"orders-revoked-{client}", READERS[client])
 
 
 def confluent_transaction(address: str, security: ClientSecurity, topic: str) -> None:

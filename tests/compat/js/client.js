@@ -1,8 +1,10 @@
 // kafkajs through everything that it can do with a broker; ends with an error at the first surprise.
 //   node client.js BOOTSTRAP TOPIC_PREFIX
-// With KAFKA_CA, KAFKA_USER and KAFKA_PASSWORD it connects by TLS, and logs in by SCRAM-SHA-512; with
+// With KAFKA_CA it connects by TLS. With KAFKA_USER and KAFKA_PASSWORD it logs in by SCRAM-SHA-512; with
 // KAFKA_CERTIFICATE and KAFKA_KEY it shows a certificate. With --topics as the prefix it prints the
-// names of the topics, and ends.
+// names of the topics, and ends. What a user does while its rights or its session end:
+//   node client.js BOOTSTRAP --read TOPIC
+//   node client.js BOOTSTRAP --transaction TOPIC PAUSE_MS
 // Leaves PREFIX-CODEC with the values 0..99 in it for each codec, for others to read.
 const assert = require("node:assert");
 const fs = require("node:fs");
@@ -13,14 +15,14 @@ const zstd = require("@bokuweb/zstd-wasm");
 const { Kafka, CompressionTypes, CompressionCodecs, ConfigResourceTypes, logLevel } = require("kafkajs");
 
 const RECORDS = 100;
-const [bootstrap, prefix] = process.argv.slice(2);
+const [bootstrap, prefix, ...more] = process.argv.slice(2);
 const { KAFKA_CA, KAFKA_CERTIFICATE, KAFKA_KEY, KAFKA_USER, KAFKA_PASSWORD } = process.env;
 const ca = KAFKA_CA && [fs.readFileSync(KAFKA_CA)];
 // By default it authenticates again before each request in the last 10 s of a session. Of a shorter
 // session that is at once, and a broker refuses it within a second of the last time.
-const byPassword = KAFKA_CA && {
+const byPassword = KAFKA_USER && {
   reauthenticationThreshold: 1000,
-  ssl: { ca },
+  ...(ca && { ssl: { ca } }),
   sasl: { mechanism: "scram-sha-512", username: KAFKA_USER, password: KAFKA_PASSWORD },
 };
 const byCertificate = KAFKA_CERTIFICATE && {
@@ -144,7 +146,42 @@ async function administration(admin) {
   assert.ok(!(await admin.listTopics()).includes(topic));
 }
 
+// Prints each value, and "denied" whenever the right to read is missing. A consumer ends with that.
+async function readOn(topic) {
+  const seen = new Set();
+  for (;;) {
+    const consumer = kafka.consumer({ groupId: `alice-${topic}`, sessionTimeout: 6000, retry: { retries: 0 } });
+    const crashed = new Promise((resolve) => consumer.on(consumer.events.CRASH, (event) => resolve(event.payload.error)));
+    await consumer.connect();
+    await consumer.subscribe({ topics: [topic], fromBeginning: true });
+    const eachMessage = async ({ message }) => {
+      if (!seen.has(message.offset)) console.log(message.value.toString());
+      seen.add(message.offset);
+    };
+    await consumer.run({ eachMessage });
+    const error = await crashed;
+    const denied = [error, error.cause].some((each) => each && each.type === "TOPIC_AUTHORIZATION_FAILED");
+    if (!denied) throw error;
+    console.log("denied");
+    await consumer.disconnect();
+  }
+}
+
+// Writes "0" and "1" in one transaction, with a pause between them.
+async function transact(topic, pause) {
+  const producer = kafka.producer({ transactionalId: `alice-${topic}`, maxInFlightRequests: 1, idempotent: true });
+  await producer.connect();
+  const transaction = await producer.transaction();
+  await transaction.send({ topic, messages: [{ value: "0" }] });
+  await new Promise((resolve) => setTimeout(resolve, pause));
+  await transaction.send({ topic, messages: [{ value: "1" }] });
+  await transaction.commit();
+  await producer.disconnect();
+}
+
 async function main() {
+  if (prefix === "--read") return readOn(more[0]);
+  if (prefix === "--transaction") return transact(more[0], Number(more[1]));
   await zstd.init();
   const admin = kafka.admin();
   await admin.connect();

@@ -3,9 +3,9 @@
 //
 //	franz BOOTSTRAP TOPIC_PREFIX
 //
-// With KAFKA_CA, KAFKA_USER and KAFKA_PASSWORD it connects by TLS, and logs in by SCRAM-SHA-512; with
+// With KAFKA_CA it connects by TLS. With KAFKA_USER and KAFKA_PASSWORD it logs in by SCRAM-SHA-512; with
 // KAFKA_CERTIFICATE and KAFKA_KEY it shows a certificate. With --topics as the prefix it prints the
-// names of the topics, and ends.
+// names of the topics, and ends. With --read or --transaction as the prefix: see secured.go.
 // Leaves PREFIX-CODEC with the values 0..99 in it for each codec, for others to read.
 package main
 
@@ -48,6 +48,10 @@ func equal[T comparable](got, want T, what string) {
 // connecting says where the broker is, and how to get in.
 func connecting() []kgo.Opt {
 	options := []kgo.Opt{kgo.SeedBrokers(bootstrap)}
+	if user := os.Getenv("KAFKA_USER"); user != "" {
+		login := scram.Auth{User: user, Pass: os.Getenv("KAFKA_PASSWORD")}
+		options = append(options, kgo.SASL(login.AsSha512Mechanism()))
+	}
 	if file := os.Getenv("KAFKA_CA"); file != "" {
 		text, err := os.ReadFile(file)
 		check(err)
@@ -58,9 +62,6 @@ func connecting() []kgo.Opt {
 			pair, err := tls.LoadX509KeyPair(certificate, os.Getenv("KAFKA_KEY"))
 			check(err)
 			config.Certificates = []tls.Certificate{pair}
-		} else {
-			user := scram.Auth{User: os.Getenv("KAFKA_USER"), Pass: os.Getenv("KAFKA_PASSWORD")}
-			options = append(options, kgo.SASL(user.AsSha512Mechanism()))
 		}
 		options = append(options, kgo.DialTLSConfig(config))
 	}
@@ -270,6 +271,10 @@ func main() {
 	ctx, cancel = context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
 	bootstrap, prefix = os.Args[1], os.Args[2]
+	if prefix == "--read" || prefix == "--transaction" {
+		playSecured(prefix, os.Args[3:])
+		return
+	}
 	cl := client()
 	defer cl.Close()
 	versions, err := kmsg.NewPtrApiVersionsRequest().RequestWith(ctx, cl)

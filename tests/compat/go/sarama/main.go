@@ -3,9 +3,10 @@
 //
 //	sarama BOOTSTRAP TOPIC_PREFIX
 //
-// With KAFKA_CA, KAFKA_USER and KAFKA_PASSWORD it connects by TLS, and logs in by PLAIN: its SCRAM
+// With KAFKA_CA it connects by TLS. With KAFKA_USER and KAFKA_PASSWORD it logs in by PLAIN: its SCRAM
 // is left to a package of the application. With KAFKA_CERTIFICATE and KAFKA_KEY it shows a certificate.
-// With --topics as the prefix it prints the names of the topics, and ends.
+// With --topics as the prefix it prints the names of the topics, and ends. With --read or
+// --transaction as the prefix: see secured.go.
 // Leaves PREFIX-CODEC with the values 0..99 in it for each codec, for others to read.
 package main
 
@@ -50,6 +51,10 @@ func config() *sarama.Config {
 	made.Consumer.IsolationLevel = sarama.ReadCommitted
 	made.Consumer.Group.Session.Timeout = 6 * time.Second
 	made.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
+	if user := os.Getenv("KAFKA_USER"); user != "" {
+		made.Net.SASL.Enable, made.Net.SASL.Mechanism = true, sarama.SASLTypePlaintext
+		made.Net.SASL.User, made.Net.SASL.Password = user, os.Getenv("KAFKA_PASSWORD")
+	}
 	if file := os.Getenv("KAFKA_CA"); file != "" {
 		text, err := os.ReadFile(file)
 		check(err)
@@ -60,10 +65,7 @@ func config() *sarama.Config {
 			pair, err := tls.LoadX509KeyPair(certificate, os.Getenv("KAFKA_KEY"))
 			check(err)
 			made.Net.TLS.Config.Certificates = []tls.Certificate{pair}
-			return made
 		}
-		made.Net.SASL.Enable, made.Net.SASL.Mechanism = true, sarama.SASLTypePlaintext
-		made.Net.SASL.User, made.Net.SASL.Password = os.Getenv("KAFKA_USER"), os.Getenv("KAFKA_PASSWORD")
 	}
 	return made
 }
@@ -216,6 +218,10 @@ func administration(admin sarama.ClusterAdmin, input string) {
 
 func main() {
 	bootstrap, prefix = os.Args[1], os.Args[2]
+	if prefix == "--read" || prefix == "--transaction" {
+		playSecured(prefix, os.Args[3:])
+		return
+	}
 	admin, err := sarama.NewClusterAdmin([]string{bootstrap}, config())
 	check(err)
 	if prefix == "--topics" {
