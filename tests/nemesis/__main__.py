@@ -30,7 +30,16 @@ import pytest
 from tests.nemesis.faults.fault import BOTH, KAFKA, OURS, Fault
 from tests.nemesis.faults.table import FAULTS
 from tests.nemesis.life import live
-from tests.nemesis.outcome import FAILED, NOT_RUN, OK, Outcome, from_json, merged, table
+from tests.nemesis.outcome import (
+    FAILED,
+    NOT_RUN,
+    OK,
+    Outcome,
+    from_json,
+    measured_table,
+    merged,
+    table,
+)
 from tests.nemesis.plan import CALM_SECONDS, Step, mix
 from tests.nemesis.workloads.table import WORKLOADS
 from tests.support.kafka_from_maven import broker_jars
@@ -51,6 +60,9 @@ def main() -> int:
         if any(each.system == system for each in outcomes):
             titles = {name: fault.title for name, fault in FAULTS.items()} | MIX
             print(f"\n{system}\n\n" + table(outcomes, system, titles, list(WORKLOADS)))
+            times = measured_table(outcomes, system)
+            if times:
+                print(f"\np50 / p99 / longest in ms (how many)\n\n{times}")
     bad = [each for each in outcomes if each.verdict not in (OK, NOT_RUN)]
     for each in bad:
         print(f"\n{each.system} {each.fault} {each.workload}: {each.verdict}")

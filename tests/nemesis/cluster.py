@@ -21,6 +21,7 @@ from local_cluster.client.model import NewTopic, PartitionMetadata
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.nemesis import small_disk
+from tests.nemesis.absences import Absences
 from tests.nemesis.links import ZOOKEEPER
 from tests.nemesis.network import Network
 from tests.support.cluster import BrokerProcess
@@ -30,6 +31,11 @@ from tests.support.zookeeper_process import ZooKeeperProcess
 NODES: Final = (1, 2, 3)
 SESSION_TIMEOUT_MS: Final = 6_000
 REPLICA_LAG_MS_MAX: Final = 4_000
+AUTHORIZER: Final[Mapping[str, str]] = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+"""Configs of brokers with users. Brokers, and clients of other workloads, have no user."""
 WAIT_SECONDS_MAX: Final = 120.0
 REQUEST_MS_MAX: Final = 5_000
 PROBE_GROUP: Final = "nemesis"
@@ -46,6 +52,9 @@ class ClusterOptions:
     """Its wall clock can be set."""
     older_version: bool = False
     """Brokers begin with the code of `older.REVISION`."""
+    users: bool = False
+    """There is a listener for users with passwords, and an authorizer. Whoever uses another
+    listener is a super user."""
 
 
 class Cluster(ABC):
@@ -60,6 +69,7 @@ class Cluster(ABC):
         client_ports: Sequence[int],
         zookeeper: ZooKeeperProcess | None,
         options: ClusterOptions,
+        users_ports: Sequence[int] = (),
     ) -> None:
         self.system = system
         self.directory = directory
@@ -68,6 +78,10 @@ class Cluster(ABC):
         self.zookeeper = zookeeper
         self.options = options
         self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in client_ports)
+        self.users_ports = dict(zip(nodes, users_ports, strict=False))
+        """Of each broker, where users with passwords connect; only with `options.users`."""
+        self.absences = Absences(nodes, has_zookeeper=zookeeper is not None)
+        network.on_cut = self.absences.cut_links
         self.watched_topic = ""
         """A workload's topic: its first leader is "the leader" of the faults."""
         self._paused: set[int] = set()
@@ -120,6 +134,7 @@ class Cluster(ABC):
     def pause(self, *nodes: int) -> None:
         """SIGSTOP."""
         for node in nodes:
+            self.absences.paused(node, is_away=True)
             self._signal(node, signal.SIGSTOP)
             self._paused.add(node)
 
@@ -128,11 +143,24 @@ class Cluster(ABC):
         for node in tuple(self._paused):
             self._signal(node, signal.SIGCONT)
             self._paused.discard(node)
+            self.absences.paused(node, is_away=False)
 
     def _signal(self, node: int, number: signal.Signals) -> None:
         process = self.nodes[node].process
         assert process is not None
         process.send_signal(number)
+
+    def kill_zookeeper(self) -> None:
+        """kill -9."""
+        assert self.zookeeper is not None
+        self.absences.zookeeper_lost(is_away=True)
+        self.zookeeper.kill()
+
+    def pause_zookeeper(self) -> None:
+        """SIGSTOP."""
+        assert self.zookeeper is not None
+        self.absences.zookeeper_lost(is_away=True)
+        self.zookeeper.pause()
 
     async def heal(self) -> None:
         """Everything runs, and every link passes."""
@@ -140,6 +168,7 @@ class Cluster(ABC):
             self.zookeeper.resume()
             if self.zookeeper.process.poll() is not None:
                 self.zookeeper.start()
+            self.absences.zookeeper_lost(is_away=False)
         self.resume()
         await self.network.heal()
         await self.start(*self.nodes)

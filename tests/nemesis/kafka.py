@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 
 from tests.nemesis.cluster import (
+    AUTHORIZER,
     NODES,
     REPLICA_LAG_MS_MAX,
     SESSION_TIMEOUT_MS,
@@ -22,9 +23,11 @@ from tests.nemesis.workloads.workload import CONSUMER_GROUPS
 from tests.support.kafka_from_maven import KafkaProcess, new_cluster_id
 from tests.support.quiet_ports import quiet_ports
 
+SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule"
 CONFIG = {
     "inter.broker.listener.name": "INTERNAL",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,"
+    "CONTROLLER:PLAINTEXT,USERS:SASL_PLAINTEXT",
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
     "num.partitions": "4",
@@ -60,8 +63,10 @@ class KafkaCluster(Cluster):
 def kafka_cluster(directory: Path, options: ClusterOptions) -> KafkaCluster:
     """A cluster that does not run yet. Clocks cannot be set here."""
     assert options.clock_node is None, "only the clock of a Python process can be set"
-    ports = quiet_ports(6 * len(NODES))
-    direct, internal, quorum, client, peers, voters = (ports[n::6] for n in range(6))
+    ports = quiet_ports(8 * len(NODES))
+    direct, internal, quorum, client, peers, voters, users_direct, users = (
+        ports[n::8] for n in range(8)
+    )
     routes = []
     brokers = {}
     cluster_id = new_cluster_id()
@@ -70,6 +75,7 @@ def kafka_cluster(directory: Path, options: ClusterOptions) -> KafkaCluster:
             Route(client[place], direct[place], CLIENT, str(node)),
             Route(peers[place], internal[place], "", str(node)),
             Route(voters[place], quorum[place], "", str(node)),
+            Route(users[place], users_direct[place], CLIENT, str(node)),
         ]
         home = directory / f"kafka-{node}"
         home.mkdir()
@@ -84,6 +90,15 @@ def kafka_cluster(directory: Path, options: ClusterOptions) -> KafkaCluster:
                 f"{each}@127.0.0.1:{port}" for each, port in zip(NODES, voters, strict=True)
             ),
         }
+        if options.users:
+            config |= {
+                **AUTHORIZER,
+                "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+                "listeners": f"{config['listeners']},USERS://127.0.0.1:{users_direct[place]}",
+                "advertised.listeners": f"{config['advertised.listeners']},"
+                f"USERS://127.0.0.1:{users[place]}",
+                "listener.name.users.scram-sha-512.sasl.jaas.config": f"{SCRAM_LOGIN} required;",
+            }
         brokers[node] = KafkaProcess(home, direct[place], quorum[place], config,
                                      cluster_id=cluster_id, broker_id=node)  # fmt: skip
-    return KafkaCluster("kafka", directory, brokers, Network(routes), client, None, options)
+    return KafkaCluster("kafka", directory, brokers, Network(routes), client, None, options, users)

@@ -17,7 +17,7 @@ from tests.nemesis.faults.fault import KAFKA, Fault
 from tests.nemesis.faults.table import FAULTS
 from tests.nemesis.kafka import kafka_cluster
 from tests.nemesis.ours import our_cluster
-from tests.nemesis.outcome import ANOMALY, FAILED, NO_PROGRESS, OK, Outcome
+from tests.nemesis.outcome import ANOMALY, FAILED, NO_PROGRESS, NOT_RUN, OK, Outcome
 from tests.nemesis.plan import Step
 from tests.nemesis.replicas import check_replicas
 from tests.nemesis.workloads.table import WORKLOADS
@@ -151,20 +151,27 @@ class Life:
             checked=dict(findings.checked),
             anomalies=dict(findings.anomalies),
             allowed=dict(findings.allowed),
+            measured=dict(findings.measured),
             examples=findings.examples,
             reason=self._failures.get(name, "")[-4000:],
             seed=seed,
         )
 
 
-def options_for(faults: Sequence[Fault]) -> ClusterOptions:
-    """What all of these faults need."""
+def options_for(faults: Sequence[Fault], workloads: Sequence[type[Workload]]) -> ClusterOptions:
+    """What all of these faults and workloads need."""
     options = [fault.options for fault in faults]
     return ClusterOptions(
         small_disk_node=next((o.small_disk_node for o in options if o.small_disk_node), None),
         clock_node=next((o.clock_node for o in options if o.clock_node), None),
         older_version=any(o.older_version for o in options),
+        users=any(workload.needs_users for workload in workloads),
     )
+
+
+def is_possible(faults: Sequence[Fault], workload: type[Workload]) -> bool:
+    """Whether the brokers of these faults have what a workload needs."""
+    return not (workload.needs_users and any(fault.options.older_version for fault in faults))
 
 
 async def live(
@@ -180,9 +187,25 @@ async def live(
     faults = [FAULTS[name] for step in steps for name in step.faults]
     directory.mkdir(parents=True, exist_ok=True)
     make = kafka_cluster if system == KAFKA else our_cluster
-    async with make(directory, options_for(faults)).running() as cluster:
+    played = [name for name in workload_names if is_possible(faults, WORKLOADS[name])]
+    not_run = [
+        Outcome(
+            system=system,
+            fault=label,
+            workload=name,
+            verdict=NOT_RUN,
+            reason="the older version has no listener with users",
+            seed=seed,
+        )
+        for name in workload_names
+        if name not in played
+    ]
+    if not played:
+        return not_run
+    options = options_for(faults, [WORKLOADS[name] for name in played])
+    async with make(directory, options).running() as cluster:
         workloads = []
-        for number, name in enumerate(workload_names):
+        for number, name in enumerate(played):
             home = directory / f"workload-{name}"
             home.mkdir()
             workloads.append(WORKLOADS[name](cluster, home, seed + number))
@@ -192,4 +215,4 @@ async def live(
         finally:
             for workload in workloads:
                 await workload.close()
-        return [life.outcome(workload, label, seed) for workload in workloads]
+        return [*not_run, *(life.outcome(workload, label, seed) for workload in workloads)]

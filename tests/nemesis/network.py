@@ -6,7 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -24,6 +24,8 @@ class Network:
         self._rules = Rules()
         self._process: asyncio.subprocess.Process | None = None
         self._turn = asyncio.Lock()
+        self.on_cut: Callable[[frozenset[Link]], None] = lambda _: None
+        """Gets the links that pass nothing, whenever they may have changed."""
 
     async def start(self) -> None:
         self._process = await asyncio.create_subprocess_exec(
@@ -59,6 +61,7 @@ class Network:
         async with self._turn:
             assert self._process is not None and self._process.stdin is not None
             self._rules = rules
+            self.on_cut(rules.cut)
             self._process.stdin.write(rules.dump().encode() + b"\n")
             await self._process.stdin.drain()
             await self._answer(b"ok\n")

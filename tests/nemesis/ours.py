@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from local_cluster.security.authentication.listener_security import SaslSettings
 from local_cluster.settings import BrokerSettings, Listener
 from tests.nemesis import clock, older
 from tests.nemesis.cluster import (
+    AUTHORIZER,
     NODES,
     REPLICA_LAG_MS_MAX,
     SESSION_TIMEOUT_MS,
@@ -33,8 +35,8 @@ class OurCluster(Cluster):
 def our_cluster(directory: Path, options: ClusterOptions) -> OurCluster:
     """A cluster whose brokers do not run yet; its ZooKeeper does."""
     zookeeper = ZooKeeperProcess(directory / "zookeeper")
-    ports = quiet_ports(5 * len(NODES))
-    direct, internal, client, peers, keeper = (ports[n::5] for n in range(5))
+    ports = quiet_ports(7 * len(NODES))
+    direct, internal, client, peers, keeper, users_direct, users = (ports[n::7] for n in range(7))
     code = older.unpacked(directory) if options.older_version else PRESENT_CODE
     routes = []
     brokers = {}
@@ -43,7 +45,16 @@ def our_cluster(directory: Path, options: ClusterOptions) -> OurCluster:
             Route(client[place], direct[place], CLIENT, str(node)),
             Route(peers[place], internal[place], "", str(node)),
             Route(keeper[place], zookeeper.server.port, str(node), ZOOKEEPER),
+            Route(users[place], users_direct[place], CLIENT, str(node)),
         ]
+        of_users = Listener(
+            name="USERS",
+            host="127.0.0.1",
+            port=users_direct[place],
+            advertised_port=users[place],
+            security_protocol="SASL_PLAINTEXT",
+            sasl=SaslSettings(mechanisms=("SCRAM-SHA-512",)),
+        )
         home = directory / f"broker-{node}"
         home.mkdir()
         settings = BrokerSettings(
@@ -55,6 +66,7 @@ def our_cluster(directory: Path, options: ClusterOptions) -> OurCluster:
                          advertised_port=client[place]),
                 Listener(name="INTERNAL", host="127.0.0.1", port=internal[place],
                          advertised_port=peers[place]),
+                *((of_users,) if options.users else ()),
             ),
             inter_broker_listener="INTERNAL",
             zookeeper_connect=f"127.0.0.1:{keeper[place]}/nemesis",
@@ -65,6 +77,7 @@ def our_cluster(directory: Path, options: ClusterOptions) -> OurCluster:
                 **DEVELOPMENT_CONFIG,
                 **THREE_BROKERS,
                 **CONSUMER_GROUPS,
+                **(AUTHORIZER if options.users else {}),
                 "replica.lag.time.max.ms": str(REPLICA_LAG_MS_MAX),
                 # So that something is compacted and deleted within a life.
                 "log.cleaner.backoff.ms": "500",
@@ -75,4 +88,6 @@ def our_cluster(directory: Path, options: ClusterOptions) -> OurCluster:
         brokers[node] = BrokerProcess(
             settings, home, port=direct[place], environment=environment, code=code
         )
-    return OurCluster("ours", directory, brokers, Network(routes), client, zookeeper, options)
+    return OurCluster(
+        "ours", directory, brokers, Network(routes), client, zookeeper, options, users
+    )

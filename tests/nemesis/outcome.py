@@ -29,6 +29,8 @@ class Outcome:
     checked: Mapping[str, int] = field(default_factory=dict)
     anomalies: Mapping[str, int] = field(default_factory=dict)
     allowed: Mapping[str, int] = field(default_factory=dict)
+    measured: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """By what was measured: `findings.Measured`."""
     examples: Sequence[str] = ()
     reason: str = ""
     seed: int = 0
@@ -78,3 +80,26 @@ def table(
             row = " | ".join(cells.get((fault, column), "") for column in columns)
             lines.append(f"| `{fault}`: {title} | {row} |")
     return "\n".join(lines)
+
+
+def measured_table(outcomes: Sequence[Outcome], system: str) -> str:
+    """Markdown: a row per fault and workload that measured something; "" if none did."""
+    rows = [each for each in outcomes if each.system == system and each.measured]
+    names = list(dict.fromkeys(name for each in rows for name in each.measured))
+    if not rows:
+        return ""
+    lines = [
+        "| fault | workload | " + " | ".join(names) + " |",
+        "|---|---|" + "---|" * len(names),
+    ]
+    for each in rows:
+        values = " | ".join(_times(each.measured.get(name)) for name in names)
+        lines.append(f"| `{each.fault}` | {each.workload} | {values} |")
+    return "\n".join(lines)
+
+
+def _times(measured: Sequence[int] | None) -> str:
+    if measured is None:
+        return ""
+    p50, p99, longest, count = measured
+    return f"{p50} / {p99} / {longest} ({count})"

@@ -9,7 +9,7 @@ from tests.planted.planting import Change
 
 
 class PlantedFault(NamedTuple):
-    """A fault that the product once had."""
+    """A fault that the product once had, or must never have."""
 
     title: str
     """What goes wrong."""

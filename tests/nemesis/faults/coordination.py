@@ -9,13 +9,11 @@ from tests.nemesis.faults.fault import OURS, Fault
 
 
 async def _kill(cluster: Cluster) -> None:
-    assert cluster.zookeeper is not None
-    cluster.zookeeper.kill()
+    cluster.kill_zookeeper()
 
 
 async def _pause(cluster: Cluster) -> None:
-    assert cluster.zookeeper is not None
-    cluster.zookeeper.pause()
+    cluster.pause_zookeeper()
 
 
 async def _kill_with_leader(cluster: Cluster) -> None:

@@ -23,6 +23,7 @@ from tests.nemesis.workloads.mirror import Mirror
 from tests.nemesis.workloads.offsets import Offsets
 from tests.nemesis.workloads.queue import Queue
 from tests.nemesis.workloads.retention import Retention
+from tests.nemesis.workloads.rights_churn import RightsChurn
 from tests.nemesis.workloads.set_full import SetFull
 from tests.nemesis.workloads.workload import Workload
 
@@ -40,6 +41,7 @@ WORKLOADS: Final[Mapping[str, type[Workload]]] = {
         Retention,
         ListOffsets,
         AdminChurn,
+        RightsChurn,
         Mirror,
         MirrorMerged,
         MirrorWorkers,

@@ -56,6 +56,8 @@ class Workload(ABC):
     """Operations (of each kind) that count as progress after healing."""
     must_check: ClassVar[tuple[str, ...]]
     """Counts in `Findings.checked` that must not be 0: otherwise the check saw nothing."""
+    needs_users: ClassVar[bool] = False
+    """Whether its cluster has users with passwords, and an authorizer."""
     deletes_records: ClassVar[bool] = False
     """Whether it calls DeleteRecords, so that replicas may begin at different offsets."""
 

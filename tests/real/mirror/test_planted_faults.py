@@ -70,7 +70,8 @@ NOTICED = {
 
 
 def test_every_fault_is_played() -> None:
-    assert NOTICED.keys() == FAULTS.keys()
+    of_brokers = {"kept-decisions"}  # see tests/real/cluster/test_rights_churn.py
+    assert NOTICED.keys() | of_brokers == FAULTS.keys()
 
 
 @pytest.mark.parametrize("fault", NOTICED)

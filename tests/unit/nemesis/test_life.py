@@ -12,8 +12,12 @@ from local_cluster.client.model import NewTopic
 from tests.nemesis import life as life_module
 from tests.nemesis.checkers.findings import Findings
 from tests.nemesis.cluster import Cluster
-from tests.nemesis.life import Life
-from tests.nemesis.outcome import ANOMALY, FAILED, NO_PROGRESS, OK, Outcome
+from tests.nemesis.faults.table import FAULTS
+from tests.nemesis.life import Life, is_possible, live, options_for
+from tests.nemesis.outcome import ANOMALY, FAILED, NO_PROGRESS, NOT_RUN, OK, Outcome
+from tests.nemesis.plan import Step
+from tests.nemesis.workloads.admin_churn import AdminChurn
+from tests.nemesis.workloads.rights_churn import RightsChurn
 from tests.nemesis.workloads.table import WORKLOADS
 from tests.nemesis.workloads.workload import Workload
 
@@ -94,6 +98,21 @@ async def test_what_else_is_wrong_is_told_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_every_workload_says_what_it_must_check(name: str) -> None:
     assert WORKLOADS[name].must_check
+
+
+def test_brokers_of_an_older_version_have_no_users() -> None:
+    older, none = FAULTS["rolling-upgrade"], FAULTS["none"]
+    assert is_possible([none], RightsChurn)
+    assert not is_possible([none, older], RightsChurn)
+    assert is_possible([older], AdminChurn)
+    assert options_for([none], [AdminChurn, RightsChurn]).users
+    assert not options_for([none], [AdminChurn]).users
+
+
+async def test_what_is_not_possible_is_not_run(tmp_path: Path) -> None:
+    step = Step(("rolling-upgrade",), 0.0)
+    (outcome,) = await live("ours", "f", [step], ["rights-churn"], tmp_path, 1, print)
+    assert (outcome.workload, outcome.verdict) == ("rights-churn", NOT_RUN)
 
 
 class Halting(Scripted):

@@ -70,9 +70,9 @@ def test_without_git_or_the_commit_there_is_a_reason(monkeypatch: pytest.MonkeyP
 def test_only_a_life_with_an_upgrade_begins_with_older_code() -> None:
     upgrade = FAULTS["rolling-upgrade"]
     others = [fault for fault in FAULTS.values() if fault is not upgrade]
-    assert options_for([FAULTS["none"], upgrade]).older_version
-    assert not options_for(others).older_version
-    assert options_for([FAULTS["none"]]) == ClusterOptions()
+    assert options_for([FAULTS["none"], upgrade], []).older_version
+    assert not options_for(others, []).older_version
+    assert options_for([FAULTS["none"]], []) == ClusterOptions()
 
 
 class FakeCluster:
