@@ -310,3 +310,33 @@ def test_a_query_over_a_stream_is_kept_like_a_question(
     ):
         with pytest.raises(UnknownViewError, match=message):
             keep_table(spark, aggregate, replace(own, query=query))
+
+
+@pytest.mark.long
+def test_windows_of_sql_are_kept_over_a_batch_that_runs_again(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path
+) -> None:
+    """The table skips rows that it has; the state in Spark's checkpoint goes on all the same."""
+    kept, aggregate = Kept(spark, nyc, "x", tmp_path / "tables"), aggregate_of(nyc.bootstrap)
+    query = "SELECT * FROM stream_global_x_fast_windows"
+    own = replace(kept.wanted("waiting"), query=query)
+    for source in SOURCES:
+        nyc.run(nyc.create(f"{source}.x"))
+    kept.copy("ewr", range(10), through=700)
+    kept.copy("jfk", range(4), through=200)
+    keep_table(spark, aggregate, own)
+
+    def rows() -> list[tuple[float, int, list[str], bool]]:
+        return [
+            (row["window_start"].timestamp(), row["records"], row["missing"], row["is_complete"])
+            for row in kept.rows("waiting")
+        ]
+
+    while_dead = [(0.0, 14, ["JFK"], False)]
+    assert rows() == while_dead
+    kept.run_again("waiting")
+    keep_table(spark, aggregate, own)
+    assert rows() == while_dead
+    kept.copy("jfk", range(290, 293), through=700)
+    keep_table(spark, aggregate, own)
+    assert rows() == [*while_dead, (0.0, 17, [], True)]
