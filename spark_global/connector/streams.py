@@ -5,14 +5,13 @@ map has yet. Such a batch waits for the map. So a batch that runs again has the 
 
 What the connector would do by default is not what a stream promises:
 
-- Its pattern of topics is not anchored. Here it has `^` and `$`, and names each topic.
+- Its pattern of topics is not anchored. Here it has `^` and `$`.
 - It begins at the newest records. Here it begins at the log start, unless it is told.
 - It returns aborted records. Here `read_committed` is set.
 - It reads no topic that is internal. Here such topics are refused.
 
-Not here: links that appear later. Their topics are read after a start of the query. A pattern that
-matches names which do not exist yet also matches topics that are no copies. The connector passes
-over the records of a topic whose link is not known yet, and never returns to them.
+A link that appears later joins: with option `topic` the pattern also matches `ALIAS.TOPIC`. Records
+of such a topic are never passed over: a batch fails if no link says in a minute that it is a copy.
 """
 
 from __future__ import annotations
@@ -42,6 +41,8 @@ from spark_global.streaming.planner import StreamPlanner
 from spark_global.streaming.positions import CheckpointError, StreamPositions
 from spark_global.windowing.files import SmallFiles
 
+_ALIAS: Final = "[^.]+"
+"""The alias of a source in the name of a copy."""
 _STARTS: Final = ("earliest", "latest")
 
 
@@ -62,15 +63,17 @@ class ConnectorStream:
             raise ConnectorRefusedError("there is no topic to read yet")
         self._offsets = SmallFiles(session, f"{checkpoint}/offsets")
         self._runner = asyncio.Runner()
-        # As the topics, so the links: those of the options.
-        self._planner = StreamPlanner(replace(options, discover_links=False))
+        # As the topics, so the links: those of the options, or all.
+        joins = _joins_links(options)
+        self._planner = StreamPlanner(replace(options, discover_links=joins))
         reader = session.readStream.format(FORMAT)
         self.frame: DataFrame = reader.options(**stream_options(options, topics)).load()
 
     def records(self, read: DataFrame, batch: int) -> DataFrame:
         """Return the table `records` of a batch, which has run so far.
 
-        Raises KafkaError if the offset map does not come to the end of the batch in a minute.
+        Raises KafkaError if the offset map does not come to the end of the batch in a minute. A
+        topic that is no copy has no map.
         """
         end = self._positions(batch)
         assert end is not None, "Spark writes the offsets of a batch before it runs"
@@ -117,17 +120,25 @@ def decode_offsets(text: str) -> dict[TopicPartition, int]:
         raise CheckpointError(f"the checkpoint has no offsets of the connector: {error}") from error
 
 
+def _joins_links(options: ReadOptions) -> bool:
+    """Return whether copies of the topic that other links create later are read too."""
+    return options.discover_links and options.topic is not None and not options.topics
+
+
 def stream_options(options: ReadOptions, topics: Iterable[str]) -> dict[str, str]:
     """Return the connector's options. Raises ConnectorRefusedError."""
     start = options.starting_offsets
     if start not in _STARTS or options.starting_timestamp is not None:
         raise ConnectorRefusedError(f"a stream of the connector begins at {' or '.join(_STARTS)}")
-    names = "|".join(re.escape(topic) for topic in topics)
+    names = [re.escape(topic) for topic in topics]
+    if _joins_links(options):
+        assert options.topic is not None
+        names.append(_ALIAS + re.escape("." + options.topic))
     found = {
         **security_options(options.security),
         "kafka.bootstrap.servers": options.bootstrap,
         "kafka.isolation.level": "read_committed",
-        "subscribePattern": f"^(?:{names})$",
+        "subscribePattern": f"^(?:{'|'.join(names)})$",
         "startingOffsets": str(start),
         "failOnDataLoss": "true",
         "includeHeaders": "true",
