@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from local_cluster.replication.replica_set import ReplicaSet
     from local_cluster.security.authentication.user_store import UserStore
     from local_cluster.security.authorization.acl_store import AclStore
+    from local_cluster.security.authorization.mirror_producers import MirrorProducers
     from local_cluster.settings import BrokerSettings
     from local_cluster.transactions.coordinator import TransactionCoordinator
     from local_cluster.transactions.producer_ids import ProducerIds
@@ -124,6 +125,11 @@ class BrokerServices(Protocol):
     @property
     def acls(self) -> AclStore | None:
         """The ACLs; None without an authorizer."""
+        ...
+
+    @property
+    def mirror_producers(self) -> MirrorProducers | None:
+        """The producer ids that only mirrors may write with; None if none is reserved."""
         ...
 
     @property

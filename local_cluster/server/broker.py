@@ -168,6 +168,7 @@ class Broker:
         self._rights = BrokerRights(
             settings, self.clock, self.control_plane, on_change=self.fetch_sessions.read_all_again
         )
+        self.mirror_producers = self._rights.mirror_producers
         self._metadata_listeners = MetadataListeners(
             {
                 "groups": self.groups.on_metadata_changes,

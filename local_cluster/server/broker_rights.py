@@ -8,6 +8,7 @@ from local_cluster.clock import Clock
 from local_cluster.controller.member.control_plane import ControlPlane
 from local_cluster.security.authorization.acl_store import NO_LIMIT, AclStore
 from local_cluster.security.authorization.authorizer import Authorizer
+from local_cluster.security.authorization.mirror_producers import MirrorProducers
 from local_cluster.security.authorization.policy import is_authorizer_configured, policy_of
 from local_cluster.settings import BrokerSettings
 
@@ -26,6 +27,8 @@ class BrokerRights:
         """`on_change` is called after each change of the ACLs."""
         self.authorizer: Authorizer | None = None
         self.store: AclStore | None = None
+        self.mirror_producers: MirrorProducers | None = None
+        """None without an authorizer, or if it reserves nothing for mirrors."""
         if not is_authorizer_configured(settings.config):
             return
         self.authorizer = Authorizer(
@@ -40,12 +43,19 @@ class BrokerRights:
             age_ms_max=settings.config_int("heliograph.acl.image.max.age.ms", NO_LIMIT),
         )
         control_plane.follow_znodes(self.store)
+        if settings.internal_topic_writers is not None:
+            self.mirror_producers = MirrorProducers(control_plane.coordination, self.authorizer)
+            control_plane.follow_znodes(self.mirror_producers)
 
     async def start(self) -> None:
         """Read the ACLs, and follow them. Waits until ZooKeeper answers."""
         if self.store is not None:
             await self.store.start()
+        if self.mirror_producers is not None:
+            await self.mirror_producers.start()
 
     async def stop(self) -> None:
         if self.store is not None:
             await self.store.stop()
+        if self.mirror_producers is not None:
+            await self.mirror_producers.stop()

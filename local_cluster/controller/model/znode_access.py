@@ -37,6 +37,7 @@ SECURE_ROOTS: Final = (
     "/kafka-acl-extended",
     znode_paths.PREFIXED_ACL_CHANGES,
     znode_paths.DECLARED_RIGHTS,
+    znode_paths.MIRROR_PRODUCERS,
     znode_paths.TOPOLOGY_FILE,
     znode_paths.RESTART_TURN,
     znode_paths.UPGRADE_PLAN,

@@ -162,6 +162,7 @@ def _append(
             timestamp_before_ms_max=config.timestamp_before_ms_max,
             timestamp_after_ms_max=config.timestamp_after_ms_max,
         )
+        _check_producers(broker, context, headers)
         for header in headers:
             if header.is_transactional:
                 _check_transaction(broker, context, request, partition, header, verified)
@@ -197,6 +198,18 @@ def _append(
     if request.acks == ACKS_ALL and partition.high_watermark <= appended.last_offset:
         return result, (partition, appended.last_offset + 1)
     return result, None
+
+
+def _check_producers(
+    broker: BrokerServices, context: RequestContext, headers: Sequence[BatchHeader]
+) -> None:
+    """Raise KafkaError for batches with the producer id of a mirror, of anybody else."""
+    producers = broker.mirror_producers
+    if producers is None or not producers.ids:
+        return
+    for header in headers:
+        if not producers.may_write(context, header.producer_id):
+            raise KafkaError(ErrorCode.topic_authorization_failed)
 
 
 def _count_refused(broker: BrokerServices, partition: Partition | None, error: KafkaError) -> None:

@@ -39,7 +39,7 @@ def init_producer_id(
             broker.authorize_any(context, "WRITE", "TOPIC")
         ):
             return _refuse(ErrorCode.cluster_authorization_failed)
-        return _next_id(broker)
+        return _next_id(broker, context)
     if not broker.authorize(context, "WRITE", "TRANSACTIONAL_ID", transactional_id):
         return _refuse(ErrorCode.transactional_id_authorization_failed)
     producer_id = get(request, "producer_id", NO_PRODUCER_ID)
@@ -53,9 +53,11 @@ def init_producer_id(
     )
 
 
-async def _next_id(broker: BrokerServices) -> InitProducerIdResponse:
+async def _next_id(broker: BrokerServices, context: RequestContext) -> InitProducerIdResponse:
     try:
         producer_id = await broker.producer_ids.next()
+        if broker.mirror_producers is not None:
+            await broker.mirror_producers.claim(context, producer_id)
     except KafkaError as error:
         return _refuse(error.code)
     return {"error_code": ErrorCode.none, "producer_id": producer_id, "producer_epoch": 0}

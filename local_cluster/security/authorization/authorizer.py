@@ -15,17 +15,22 @@ from local_cluster.security.authorization.decision import (
     Asking,
     Decision,
     Policy,
+    Rule,
     decide,
     decide_by_resource_type,
 )
 from local_cluster.security.authorization.denials import Denials, Request
 from local_cluster.security.authorization.hosts import java_host
+from local_cluster.security.authorization.reserved_topics import MAPS
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import CLUSTER_NAME, AclOperation, ResourceType
 
 DECISIONS_MAX: Final = 100_000
 """Remembered decisions, of about 300 bytes each. All are forgotten when there are more."""
 ANY_NAME: Final = "(any)"
+PRODUCER_ID: Final = "PRODUCER_ID"
+"""In place of a resource type, where a producer id is denied."""
+_NO_MIRROR: Final = Decision(False, Rule.MIRROR_PRODUCER)
 
 _Key = tuple[str, str, str, str, str | None]
 """Principal, address, operation, resource type, and name, which is None for any of the type."""
@@ -99,6 +104,19 @@ class Authorizer:
         if self._policy.guards(context.principal, wanted, ResourceType.TOPIC, topic):
             return False
         return self.holds(context, operation, ResourceType.CLUSTER.name, CLUSTER_NAME)
+
+    def is_mirror(self, context: AskingContext) -> bool:
+        """Return whether a client is a mirror, and no super user: it may write offset maps."""
+        policy = self._policy
+        if policy.reserved is None or context.principal in policy.super_users:
+            return False
+        return self.holds(context, "WRITE", ResourceType.TOPIC.name, MAPS)
+
+    def authorize_producer(self, context: AskingContext, producer_id: int) -> bool:
+        """Return whether the client may write with the producer id of a mirror."""
+        if context.principal in self._policy.super_users or self.is_mirror(context):
+            return True
+        return self._deny(context, "WRITE", PRODUCER_ID, str(producer_id), _NO_MIRROR)
 
     def may(self, context: AskingContext, operation: str, resource_type: str, name: str) -> bool:
         """Return the same as `authorize`, for a response that lists what is allowed: no denial."""

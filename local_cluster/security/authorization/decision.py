@@ -65,6 +65,7 @@ class Rule(Enum):
     DEFAULT_ALLOW = "DefaultAllow"
     DEFAULT_DENY = "DefaultDeny"
     NO_IMAGE = "no complete image of the ACLs"
+    MIRROR_PRODUCER = "the rule that only mirrors write with producer ids of mirrors"
     RESERVED_TOPIC = f"the rule that only an ACL on {PREFIX}... allows changes of topics of mirrors"
 
 

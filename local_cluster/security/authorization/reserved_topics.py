@@ -19,6 +19,8 @@ from typing import Final
 from local_cluster.wire.constants import AclOperation
 
 PREFIX: Final = "heliograph-"
+MAPS: Final = f"{PREFIX}offset-map."
+"""The prefix of offset maps; who may write there is a mirror."""
 CHANGES: Final = frozenset(
     {
         AclOperation.WRITE,

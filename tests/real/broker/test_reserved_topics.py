@@ -10,18 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import RESOURCE_TOPIC, NewPartitions, NewTopic
 
 from local_cluster.client.admin.acls import create_acls
 from local_cluster.client.auth.security import ClientSecurity, Secret
 from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import NewTopic as NewTopicOfOurs
+from local_cluster.client.model import TopicPartition
+from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.security.authentication.listener_security import SaslSettings
 from local_cluster.settings import Listener
 from local_cluster.wire.constants import Acl, AclOperation, PatternType, Permission, ResourceType
+from local_cluster.wire.errors import ErrorCode
 from mirror_maker.formats import map_topic_name
 from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.producing import produce_once, produce_to
 from tests.support.quiet_ports import quiet_port
 
 pytestmark = pytest.mark.real
@@ -54,8 +60,14 @@ NAMED = acl(ResourceType.TOPIC, "heliograph-", "User:other-mirror", prefixed=Tru
 class Clients:
     """librdkafka as any of the users."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, secret: Secret) -> None:
         self._port = port
+        self._secret = secret
+
+    def _security(self, user: str) -> ClientSecurity:
+        return ClientSecurity(
+            protocol="SASL_PLAINTEXT", mechanism="PLAIN", username=user, password=self._secret
+        )
 
     def conf(self, user: str) -> dict[str, Any]:
         return {
@@ -65,6 +77,10 @@ class Clients:
             "sasl.username": user,
             "sasl.password": PASSWORD,
         }
+
+    def ours(self, user: str) -> KafkaClient:
+        """Return our own client as a user."""
+        return KafkaClient(f"127.0.0.1:{self._port}", security=self._security(user))
 
     def admin(self, user: str) -> AdminClient:
         return AdminClient(self.conf(user))
@@ -89,7 +105,7 @@ class Clients:
 
 @asynccontextmanager
 async def running(
-    zookeeper: str, directory: Path, **config: str
+    zookeeper: str, directory: Path, *, broker_id: int = 1, **config: str
 ) -> AsyncIterator[tuple[BrokerProcess, Clients]]:
     secret = Secret(file=str(directory / "password"))
     (directory / "password").write_text(PASSWORD)
@@ -100,20 +116,19 @@ async def running(
         security_protocol="SASL_PLAINTEXT",
         sasl=SaslSettings(mechanisms=("PLAIN",), users=dict.fromkeys(USERS, secret)),
     )
-    admin = ClientSecurity(
-        protocol="SASL_PLAINTEXT", mechanism="PLAIN", username="admin", password=secret
-    )
+    clients = Clients(listener.port, secret)
     async with running_broker(
         zookeeper,
         directory,
+        broker_id=broker_id,
         config={**CONFIG, **{name.replace("_", "."): value for name, value in config.items()}},
         listeners=[listener],
         settings={"internal_topic_writers": WRITERS},
     ) as broker:
-        async with KafkaClient(f"127.0.0.1:{listener.port}", security=admin) as client:
+        async with clients.ours("admin") as client:
             made = await create_acls(client, [*GENERAL, NAMED])
             assert set(made.values()) == {None}
-        yield broker, Clients(listener.port)
+        yield broker, clients
 
 
 def outcome(future: Any) -> int | None:
@@ -133,7 +148,7 @@ def changes(admin: AdminClient, topic: str) -> list[int | None]:
     (grown,) = admin.create_partitions([NewPartitions(topic, 2)]).values()
     resource = ConfigResource(RESOURCE_TOPIC, topic, set_config={"retention.ms": "1"})
     (configured,) = admin.alter_configs([resource]).values()
-    (trimmed,) = admin.delete_records([TopicPartition(topic, 0, 1)]).values()
+    (trimmed,) = admin.delete_records([Place(topic, 0, 1)]).values()
     outcomes = [outcome(each) for each in (grown, configured, trimmed)]
     (deleted,) = admin.delete_topics([topic]).values()
     return [*outcomes, outcome(deleted)]
@@ -189,6 +204,64 @@ async def test_an_outside_client_with_every_right_is_refused(
         assert f"{operation} on TOPIC '{MAP}' for {api}, {rule}" in log, (operation, api)
     assert f"ALTER_CONFIGS on TOPIC '{MAP}'" in log
     assert "Denied: principal 'User:mirror'" not in log
+
+
+async def write(client: KafkaClient, partition: int, producer_id: int, sequence: int) -> ErrorCode:
+    """Append one batch with a producer id; return the error."""
+    at = TopicPartition("orders", partition)
+    batch = encode_batch(
+        [NewRecord(1_000, b"k", b"v")],
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=sequence,
+    )
+    leader = (await client.metadata([at.topic])).topics[at.topic].partitions[partition].leader
+    return (await produce_once(client, leader, at, batch)).error
+
+
+async def test_only_mirrors_write_with_a_producer_id_that_a_mirror_got(
+    zookeeper: str, tmp_path: Path
+) -> None:
+    zookeeper += "/producers"
+    async with (
+        running(zookeeper, tmp_path) as (broker, clients),
+        running(zookeeper, tmp_path, broker_id=2) as (other, _),
+        clients.ours("admin") as admin,
+        clients.ours("mirror") as mirror,
+        clients.ours("outsider") as outsider,
+    ):
+        topic = NewTopicOfOurs(name="orders", assignments={0: (1,), 1: (2,)})
+        assert await admin.create_topics([topic]) == {"orders": None}
+        for partition in (0, 1):
+            await produce_to(
+                admin, TopicPartition("orders", partition), encode_batch([NewRecord(1, b"", b"")])
+            )
+        of_mirror, _ = await mirror.init_producer_id()
+        of_outsider, _ = await outsider.init_producer_id()
+        for partition in (0, 1):
+            async with asyncio.timeout(WAIT_S):
+                # The other broker follows the list: it may know the id a moment later.
+                while not await write(outsider, partition, of_mirror, 0):
+                    await asyncio.sleep(0.05)
+            refused = ErrorCode.topic_authorization_failed
+            assert await write(outsider, partition, of_mirror, 0) == refused
+            assert await write(outsider, partition, of_outsider, 0) == ErrorCode.none
+            assert await write(mirror, partition, of_outsider, 1) == ErrorCode.none
+            for client in (mirror, admin):
+                assert await write(client, partition, of_mirror, 0) == ErrorCode.none
+        rule = "by the rule that only mirrors write with producer ids of mirrors"
+        for each in (broker, other):
+            assert f"WRITE on PRODUCER_ID '{of_mirror}' for PRODUCE, {rule}" in each.log_text()
+            assert "principal 'User:mirror'" not in each.log_text()
+    async with (
+        running(zookeeper, tmp_path) as (_, clients),
+        clients.ours("outsider") as outsider,
+    ):
+        found = ErrorCode.not_leader_or_follower
+        async with asyncio.timeout(WAIT_S):
+            while found in (ErrorCode.not_leader_or_follower, ErrorCode.leader_not_available):
+                found = await write(outsider, 0, of_mirror, 1)
+        assert found == ErrorCode.topic_authorization_failed, "known after a restart"
 
 
 async def test_a_dry_run_only_notes_it(zookeeper: str, tmp_path: Path) -> None:

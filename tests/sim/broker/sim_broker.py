@@ -333,6 +333,7 @@ class SimBroker(SimProcess):
         return future
 
     acls = None
+    mirror_producers = None
     rights_version = 0
     quotas = ClientQuotas({})
 

@@ -21,6 +21,7 @@ from local_cluster.controller.model.znode_access import SECURE_ROOTS, ZnodeAcces
         ("/controller", ZnodeAccess.WORLD_READABLE),
         ("/delegation_token", ZnodeAccess.WORLD_READABLE),
         ("/heliograph-declared-rights", ZnodeAccess.WORLD_READABLE),
+        ("/heliograph-mirror-producer-ids", ZnodeAccess.WORLD_READABLE),
         ("/config/users", ZnodeAccess.CREATOR_ONLY),
         ("/config/users/alice/clients/c", ZnodeAccess.CREATOR_ONLY),
         ("/config/users-of-others", ZnodeAccess.WORLD_READABLE),
