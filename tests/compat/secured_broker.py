@@ -200,24 +200,33 @@ async def running_secured(zookeeper: str, directory: Path, **more: Any) -> Async
 
 
 async def new_topic(secured: Secured, name: str) -> None:
-    async with KafkaClient(secured.broker.bootstrap) as admin:
+    await create_topic(secured.broker.bootstrap, name)
+
+
+async def create_topic(bootstrap: str, name: str) -> None:
+    """Create a topic of one partition, as a super user."""
+    async with KafkaClient(bootstrap) as admin:
         assert await admin.create_topics([NewTopic(name=name, partitions=1)]) == {name: None}
 
 
-async def read_while_revoked(secured: Secured, topic: str, open_reader: OpenReader) -> None:
-    """A reader hears of a revocation in mid-stream, and continues when it is granted again."""
-    await new_topic(secured, topic)
-    security = secured.alice("SASL_SSL")
+async def read_while_revoked(
+    bootstrap: str, address: str, security: ClientSecurity, topic: str, open_reader: OpenReader
+) -> None:
+    """A reader hears of a revocation in mid-stream, and continues when it is granted again.
+
+    Super users connect to `bootstrap`; alice, who has all `rights`, to `address`.
+    """
+    await create_topic(bootstrap, topic)
     readable = [each for each in rights(AclOperation.READ) if each.resource_name == "orders"]
-    writer = confluent_kafka.Producer(librdkafka_options(secured.address(security), security))
+    writer = confluent_kafka.Producer(librdkafka_options(address, security))
 
     def write(value: bytes) -> None:
         writer.produce(topic, value)
         assert writer.flush(WAIT_SECONDS) == 0
 
     await asyncio.to_thread(write, b"before")
-    reader = await asyncio.to_thread(open_reader, secured.address(security), security, topic)
-    async with KafkaClient(secured.broker.bootstrap) as admin:
+    reader = await asyncio.to_thread(open_reader, address, security, topic)
+    async with KafkaClient(bootstrap) as admin:
         try:
             assert await asyncio.to_thread(reader.next) == b"before"
             assert set((await delete_acls(admin, readable)).values()) == {None}

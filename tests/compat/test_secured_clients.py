@@ -232,7 +232,14 @@ READERS: Final[dict[str, OpenReader]] = {
 
 @pytest.mark.parametrize("client", READERS)
 async def test_a_right_is_revoked_and_granted_in_mid_stream(secured: Secured, client: str) -> None:
-    await read_while_revoked(secured, f"orders-revoked-{client}", READERS[client])
+    security = secured.alice("SASL_SSL")
+    await read_while_revoked(
+        secured.broker.bootstrap,
+        secured.address(security),
+        security,
+        f"orders-revoked-{client}",
+        READERS[client],
+    )
 
 
 def confluent_transaction(address: str, security: ClientSecurity, topic: str) -> None:

@@ -19,8 +19,11 @@ import kafka.errors
 import pytest
 import pytest_asyncio
 
+from local_cluster.client.admin.acls import create_acls
 from local_cluster.client.auth.credentials import read_secret
 from local_cluster.client.auth.security import ClientSecurity, Secret
+from local_cluster.client.client import KafkaClient
+from local_cluster.wire.constants import AclOperation
 from tests.compat.client_programs import (
     DENIED,
     GO_CLIENTS,
@@ -36,10 +39,13 @@ from tests.compat.secured_broker import (
     WAIT_SECONDS,
     Secured,
     committed,
+    create_topic,
     new_topic,
     read_while_revoked,
+    rights,
     running_secured,
 )
+from tests.support.secure_kafka import running_secure_kafka
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
 
@@ -164,9 +170,14 @@ class ProgramReader:
 
 @pytest.mark.parametrize("client", PROGRAMS)
 async def test_a_right_is_revoked_and_granted_in_mid_stream(secured: Secured, client: str) -> None:
+    security = secured.alice("SASL_SSL")
     async with asyncio.timeout(WAIT_SECONDS):
         await read_while_revoked(
-            secured, f"orders-revoked-{client}", partial(ProgramReader, client)
+            secured.broker.bootstrap,
+            secured.address(security),
+            security,
+            f"orders-revoked-{client}",
+            partial(ProgramReader, client),
         )
 
 
@@ -183,6 +194,28 @@ async def test_a_session_ends_in_mid_transaction(secured: Secured) -> None:
     for topic in topics.values():
         found = await asyncio.to_thread(committed, secured.address(security), security, topic)
         assert found == [b"0", b"1"]
+
+
+@pytest.mark.long
+async def test_apache_kafka_does_the_same(tmp_path: Path) -> None:
+    """Revoked in mid-stream, and a session that ends in a transaction; of PLAIN it has no alice."""
+    async with running_secure_kafka(tmp_path, session_ms=SESSION_MS) as kafka_broker:
+        bootstrap, address = kafka_broker.plain_bootstrap, kafka_broker.bootstrap
+        security = kafka_broker.security("alice")
+        allowed = rights(AclOperation.READ, AclOperation.WRITE)
+        async with KafkaClient(bootstrap) as admin:
+            await kafka_broker.add_user(admin, "alice")
+            assert set((await create_acls(admin, allowed)).values()) == {None}
+        for client in (KAFKAJS, "franz"):
+            topic = f"orders-revoked-{client}"
+            reader = partial(ProgramReader, client)
+            await read_while_revoked(bootstrap, address, security, topic, reader)
+            topic = f"orders-transaction-{client}"
+            await create_topic(bootstrap, topic)
+            environment = environment_of(security)
+            pause_ms = str(SESSION_MS * 3 // 2)
+            await run_client(client, address, TRANSACTION, environment, topic, pause_ms)
+            assert await asyncio.to_thread(committed, address, security, topic) == [b"0", b"1"]
 
 
 async def kafka_python_lists(secured: Secured, security: ClientSecurity) -> str:

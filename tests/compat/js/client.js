@@ -146,12 +146,14 @@ async function administration(admin) {
   assert.ok(!(await admin.listTopics()).includes(topic));
 }
 
-// Prints each value, and "denied" whenever the right to read is missing. A consumer ends with that.
+// Prints each value, and "denied" whenever the right to read is missing. A consumer ends with that; after
+// what it may try again it restarts by itself.
 async function readOn(topic) {
   const seen = new Set();
   for (;;) {
     const consumer = kafka.consumer({ groupId: `alice-${topic}`, sessionTimeout: 6000, retry: { retries: 0 } });
-    const crashed = new Promise((resolve) => consumer.on(consumer.events.CRASH, (event) => resolve(event.payload.error)));
+    const crashed = new Promise((resolve) =>
+      consumer.on(consumer.events.CRASH, ({ payload }) => payload.restart || resolve(payload.error)));
     await consumer.connect();
     await consumer.subscribe({ topics: [topic], fromBeginning: true });
     const eachMessage = async ({ message }) => {
