@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from tests.nemesis.checkers.findings import measured
 from tests.nemesis.outcome import (
     ANOMALY,
     NO_PROGRESS,
@@ -11,6 +12,7 @@ from tests.nemesis.outcome import (
     OK,
     Outcome,
     from_json,
+    measured_table,
     merged,
     table,
 )
@@ -45,3 +47,14 @@ def test_the_table_shows_each_kind_of_outcome() -> None:
         "| `kill`: kill -9 | ok 1.2 | ok 12.0 (late) | **lost 2** |\n"
         "| `pause`: SIGSTOP | **no progress** | - |  |"
     )
+
+
+def test_the_table_of_what_was_measured() -> None:
+    times = measured([0.2, 0.1, 0.3])
+    assert times == (200, 300, 300, 3)
+    told = [outcome("rights", measured={"login": times}), outcome("set")]
+    outcomes = [from_json(json.loads(json.dumps(each.json()))) for each in told]
+    assert measured_table(outcomes, "ours") == (
+        "| fault | workload | login |\n|---|---|---|\n| `kill` | rights | 200 / 300 / 300 (3) |"
+    )
+    assert measured_table(outcomes, "kafka") == ""
