@@ -14,12 +14,8 @@ from typing import Any, Final, Protocol
 from local_cluster.client.auth.credentials import read_secret
 from local_cluster.client.auth.kerberos.security_context import GssError
 from local_cluster.client.auth.scram import ScramClient, ScramError
-from local_cluster.client.auth.security import (
-    ClientSecurity,
-    KerberosLogin,
-    OauthLogin,
-    SecurityError,
-)
+from local_cluster.client.auth.secret import ProofUnavailableError, SecurityError
+from local_cluster.client.auth.security import ClientSecurity, KerberosLogin, OauthLogin
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import Fields, get
@@ -27,10 +23,6 @@ from local_cluster.wire.messages import Fields, get
 _DISMISSAL: Final = b"\x01"
 """A client's answer to the broker's refusal of its token; the error follows (RFC 7628)."""
 _STATUS_CHARS_MAX: Final = 80
-
-
-class NoTicketError(Exception):
-    """No key distribution centre answers; the same may succeed later."""
 
 
 class SaslConnection(Protocol):
@@ -43,7 +35,7 @@ async def read_proof(security: ClientSecurity, host: str, wait_seconds: float) -
     """Return the password, or a valid token, for which this waits so long.
 
     Tickets stay where the library has them: the proof is empty then. Raises SecurityError, and
-    NoTicketError.
+    ProofUnavailableError.
     """
     if security.kerberos is not None:
         return await _fetch_ticket(security.kerberos, host, wait_seconds)
@@ -110,10 +102,10 @@ async def _fetch_ticket(login: KerberosLogin, host: str, wait_seconds: float) ->
         async with asyncio.timeout(wait_seconds):
             await ticket_login.run_beside(ticket_login.fetch_ticket, login, host)
     except TimeoutError as error:
-        raise NoTicketError(f"{why} within {wait_seconds:g} s") from error
+        raise ProofUnavailableError(f"{why} within {wait_seconds:g} s") from error
     except GssError as error:
         if error.is_without_centre:
-            raise NoTicketError(f"{why}: {error}") from error
+            raise ProofUnavailableError(f"{why}: {error}") from error
         raise SecurityError(f"{why}: {error}") from error
     return ""
 

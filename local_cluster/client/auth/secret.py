@@ -12,6 +12,10 @@ class SecurityError(Exception):
     """A secret, a token or a certificate cannot be read. The message does not contain it."""
 
 
+class ProofUnavailableError(SecurityError):
+    """There is no token or ticket now, because who gives them does not answer; a later one may."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secret:
     """Where a secret is: in a file or in an environment variable."""

@@ -13,8 +13,8 @@ import logging
 import random
 from typing import Any, Final, Protocol
 
-from local_cluster.client.auth.sasl import NoTicketError, authenticate, read_proof
-from local_cluster.client.auth.secret import SecurityError
+from local_cluster.client.auth.sasl import authenticate, read_proof
+from local_cluster.client.auth.secret import ProofUnavailableError, SecurityError
 from local_cluster.client.auth.security import ClientSecurity
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
@@ -85,16 +85,9 @@ class Session:
             connection.release()
 
     async def _proof(self) -> str:
-        if self._security.oauth is None:
-            try:
-                return await read_proof(self._security, self._host, self._timeout_s)
-            except NoTicketError as error:
-                raise NoProofError(ErrorCode.network_exception, str(error)) from error
-        from local_cluster.client.auth.oauth.token_request import TokenUnavailableError
-
         try:
             return await read_proof(self._security, self._host, self._timeout_s)
-        except TokenUnavailableError as error:
+        except ProofUnavailableError as error:
             raise NoProofError(ErrorCode.network_exception, str(error)) from error
 
     async def _patient_proof(self, peer: str) -> str:

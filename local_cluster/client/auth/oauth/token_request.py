@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from local_cluster.client.auth.oauth.settings import OauthLogin
-from local_cluster.client.auth.secret import SecurityError
+from local_cluster.client.auth.secret import ProofUnavailableError, SecurityError
 
 ANSWER_BYTES_MAX: Final = 256 * 1024
 """Of an answer; a token that is longer fits into no request of a login."""
@@ -36,7 +36,7 @@ class TokenRefusedError(SecurityError):
     """There is no token: the settings, the secret or the file are wrong."""
 
 
-class TokenUnavailableError(SecurityError):
+class TokenUnavailableError(ProofUnavailableError):
     """There is no token now: the endpoint does not answer, or says that it cannot."""
 
 

@@ -14,8 +14,9 @@ from local_cluster.client.auth.kerberos import ticket_login
 from local_cluster.client.auth.kerberos.gss_login import GssLogin
 from local_cluster.client.auth.kerberos.security_context import NO_CENTRE, GssError
 from local_cluster.client.auth.kerberos.settings import KerberosLogin
-from local_cluster.client.auth.sasl import NoTicketError, authenticate, read_proof
-from local_cluster.client.auth.security import ClientSecurity, SecurityError
+from local_cluster.client.auth.sasl import authenticate, read_proof
+from local_cluster.client.auth.secret import ProofUnavailableError, SecurityError
+from local_cluster.client.auth.security import ClientSecurity
 from local_cluster.client.auth.session import NoProofError, Session
 from local_cluster.security.authentication.exchanges import AuthenticationError
 from local_cluster.security.authentication.kerberos.gss_exchange import GssExchange
@@ -119,7 +120,7 @@ async def test_a_broker_that_signs_nothing_is_left(
 
 
 @pytest.mark.parametrize(
-    ("minor", "expected"), [(0, SecurityError), (min(NO_CENTRE), NoTicketError)]
+    ("minor", "expected"), [(0, SecurityError), (min(NO_CENTRE), ProofUnavailableError)]
 )
 async def test_why_there_is_no_ticket(
     monkeypatch: pytest.MonkeyPatch, minor: int, expected: type[Exception]
