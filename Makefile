@@ -17,6 +17,8 @@ STAMP := $(VENV)/.installed
 # The suite starts very many Python processes. Without bytecode on disk each compiles every
 # module that it imports, a CPU-second per broker.
 unexport PYTHONDONTWRITEBYTECODE
+# What a target needs is made side by side: mypy beside the C compiler.
+MAKEFLAGS += --jobs=2
 
 .DEFAULT_GOAL := help
 .PHONY: help compile demo test test-long test-pure lint types unit unit-every-python compat docs catalogue-page wheel \
