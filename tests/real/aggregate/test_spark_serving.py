@@ -189,6 +189,31 @@ def test_a_query_is_served_and_goes_on(
         start_serving(spark, aggregate_of(nyc.bootstrap), loop)
 
 
+@pytest.mark.long
+def test_windows_that_wait_for_datacenters_are_served(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path
+) -> None:
+    nyc.run(nyc.create("served-w"))
+    for source in SOURCES:
+        nyc.run(nyc.create(f"{source}.w"))
+    checkpoint = str(tmp_path / "checkpoint")
+    view = "w_strict_windows"
+    served = []
+    # The second source is dead at first. A window closes 600 s after its end.
+    for through in (899, 900):
+        for source in SOURCES:
+            records = 10 if through == 899 else 0
+            nyc.run(nyc.copy(f"{source}.w", range(records)))
+            nyc.run(nyc.publish_map(source, "w", 10))
+            at = 5_000 if source == SOURCES[0] else through
+            nyc.run(nyc.state_complete(source, "w", SHIFT + 10, at * 1_000))
+        wanted = serving(view, nyc.bootstrap, "served-w", checkpoint, 100, once=True)
+        start_serving(spark, aggregate_of(nyc.bootstrap), wanted).awaitTermination()
+        served.append([json.loads(value) for _, value in committed(nyc.bootstrap, "served-w")])
+    assert served[0] == []
+    assert [(row["records"], row["is_late"]) for row in served[1]] == [(20, False)]
+
+
 @pytest.fixture(params=["ours", "kafka"])
 def target(
     request: pytest.FixtureRequest, nyc: Aggregated, tmp_path_factory: pytest.TempPathFactory
