@@ -301,8 +301,9 @@ class MirrorSettings:
     target_security: ClientSecurity = PLAINTEXT
     links: tuple[LinkSettings, ...]
     ready_file: str
-    """A JSON file {"pid", "state", "http_host", "http_port"}, written when the worker is a member
-    of its group."""
+    """A JSON file {"pid", "state", "http_host", "http_port", "settings"}, written when the worker
+    is a member of its group, and after each reload. `settings` is the SHA-256 of the settings file.
+    """
     http_host: str = "127.0.0.1"
     http_port: int = 0
     """0 selects a free port, which the ready file names."""

@@ -67,6 +67,16 @@ class PositionPlacer:
             self._sources[link] = source
             self._at_source[link] = ClusterMaps(source)
 
+    async def remove(self, link: str) -> None:
+        """Forget a link that has stopped, once no positions are being placed.
+
+        What is known of groups at its source stays.
+        """
+        async with self._turn:
+            self._target.remove(link)
+            for known in (self._stores, self._sources, self._at_source):
+                known.pop(link, None)
+
     async def place(
         self,
         link: str,

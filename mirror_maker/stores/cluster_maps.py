@@ -97,6 +97,11 @@ class ClusterMaps:
         """Add a link of this worker, whose store reads its map topic."""
         self._stores[link] = store
 
+    def remove(self, link: str) -> None:
+        """Forget a link of this worker. It may be added again, with another store."""
+        self._stores.pop(link, None)
+        self._followed = {at: each for at, each in self._followed.items() if at[0] != link}
+
     async def read(self) -> None:
         """Read every known map topic to its end."""
 

@@ -1,4 +1,8 @@
-"""`python -m mirror_maker --settings FILE`: one mirror worker."""
+"""`python -m mirror_maker --settings FILE`: one mirror worker.
+
+SIGTERM and SIGINT stop it cleanly. SIGHUP reloads the links of FILE: those that differ are
+replaced, and the others go on.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +19,9 @@ from local_cluster.client.auth.security import SecurityError
 from local_cluster.client.group import GroupFencedError
 from local_cluster.process_log import add_log_options, configure_log
 from local_cluster.systemd import notifying
-from mirror_maker.settings import MirrorSettings, load_settings
+from mirror_maker.settings import MirrorSettings, parse_settings
 from mirror_maker.worker.service import MirrorService
+from mirror_maker.worker.settings_file import SettingsFile
 
 EXIT_FAILED = 1
 EXIT_BAD_SETTINGS = 2
@@ -24,11 +29,12 @@ FENCED_EXIT_CODE = 3
 """Another process runs with this worker's id. A restart would fence that process in turn."""
 
 
-async def _run(settings: MirrorSettings) -> None:
-    service = MirrorService(settings)
+async def _run(settings: MirrorSettings, file: SettingsFile) -> None:
+    service = MirrorService(settings, file)
     loop = asyncio.get_running_loop()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, service.stop)
+    loop.add_signal_handler(signal.SIGHUP, service.reload)
     async with notifying(settings.ready_file):
         await service.run()
 
@@ -39,13 +45,14 @@ def main() -> int:
     add_log_options(parser)
     arguments = parser.parse_args()
     try:
-        settings = load_settings(arguments.settings)
+        file = SettingsFile.read(arguments.settings)
+        settings = parse_settings(file.text)
     except (OSError, ValidationError) as error:
         print(f"{arguments.settings}: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_BAD_SETTINGS
     configure_log(arguments.log_level, arguments.log_format or settings.log_format)
     try:
-        asyncio.run(_run(settings))
+        asyncio.run(_run(settings, file))
     except SecurityError as error:
         logging.getLogger("mirror_maker").error("the worker cannot start: %s", error)
         return EXIT_FAILED

@@ -14,6 +14,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -30,21 +31,16 @@ from mirror_maker.flow.flow import Flow
 from mirror_maker.flow.sender import SenderPool
 from mirror_maker.formats.controls import Controls
 from mirror_maker.formats.workers import WorkerAddress
-from mirror_maker.group_sync.group_syncer import GroupSyncer
-from mirror_maker.group_sync.mm2_topics import Mm2Topics
 from mirror_maker.group_sync.position_placer import PositionPlacer
-from mirror_maker.group_sync.source_group import SourceGroupCommitter
 from mirror_maker.link.link import LinkWorker
-from mirror_maker.link.link_parts import AuditResources, LinkClients, LinkParts
+from mirror_maker.link.link_parts import AuditResources
 from mirror_maker.model import FlowState
 from mirror_maker.ports import Clock, SystemClock
 from mirror_maker.repair.plan import How
-from mirror_maker.rights_sync.rights_syncer import RightsSyncer
-from mirror_maker.settings import LinkSettings, MirrorSettings
-from mirror_maker.topic_sync.copy_deletion import CopyDeleter
-from mirror_maker.topic_sync.topic_syncer import TopicSyncer
+from mirror_maker.settings import MirrorSettings, parse_settings
 from mirror_maker.worker.late_imports import http_guard, http_server_type
-from mirror_maker.worker.status import link_status
+from mirror_maker.worker.link_run import LinkRun, SharedParts
+from mirror_maker.worker.settings_file import SettingsFile
 from mirror_maker.worker.worker_group import WorkerGroup
 
 if TYPE_CHECKING:
@@ -72,8 +68,11 @@ log = logging.getLogger(__name__)
 class MirrorService:
     """A mirror worker; `run` until `stop` is called or another process takes its place."""
 
-    def __init__(self, settings: MirrorSettings) -> None:
-        """Raises ValueError if the exporter of spans is not installed."""
+    def __init__(self, settings: MirrorSettings, settings_file: SettingsFile | None = None) -> None:
+        """`settings_file` has the settings; without it links cannot be reloaded.
+
+        Raises ValueError if the exporter of spans is not installed.
+        """
         self._settings = settings
         self._clock: Clock = SystemClock()
         self._random = Random()
@@ -87,23 +86,38 @@ class MirrorService:
         self._audit: AuditResources | None = None
         if budget.share:
             self._audit = AuditResources(self._target_client("audit"), budget, time.thread_time_ns)
-        self._mm2_topics: dict[str, Mm2Topics] = {}
-        self._group_syncs: dict[str, GroupSyncer] = {}
-        self._topic_syncs: dict[str, TopicSyncer] = {}
-        self._rights_syncs: dict[str, RightsSyncer] = {}
-        self._deletions: dict[str, CopyDeleter] = {}
-        self._source_positions: dict[str, SourceGroupCommitter] = {}
         self._tracing: TracerProvider | None = None
-        # Requests about groups may wait for a coordinator, so they have connections of their own.
-        self._position_placer = PositionPlacer(self._target_client("shared"), settings.target_alias)
-        self._links = [self._link(link) for link in settings.links]
+        self._shared = SharedParts(
+            settings=settings,
+            clock=self._clock,
+            random=self._random,
+            sink=self._sink,
+            group=self._group,
+            offer=self._senders.offer,
+            audit=self._audit,
+            # Requests about groups may wait for a coordinator, so they have their own connections.
+            placer=PositionPlacer(self._target_client("shared"), settings.target_alias),
+            new_client=self._new_client,
+            new_rights=self._rights,
+            missing_rights=self._missing_rights,
+            spans=self._spans,
+        )
+        self._runs = [LinkRun(link, self._shared) for link in settings.links]
         self._group.attach(self._links)
+        self._file = settings_file
+        self._reload = asyncio.Event()
+        self._port: int | None = None
+        """Of the HTTP, once the ready file is written."""
         self._stop = asyncio.Event()
         self._http: StatusServer | None = None
 
     def stop(self) -> None:
         """Begin the clean stop."""
         self._stop.set()
+
+    def reload(self) -> None:
+        """Begin to take over the links of the settings file as it is now."""
+        self._reload.set()
 
     async def run(self) -> None:
         """Work until stopped.
@@ -122,18 +136,15 @@ class MirrorService:
             async with asyncio.TaskGroup() as tasks:
                 background = [
                     tasks.create_task(self._take_part()),
-                    tasks.create_task(self._announce(ready_file, listener, guard)),
+                    tasks.create_task(self._announce(listener, guard)),
                     tasks.create_task(self._senders.run()),
-                    *(tasks.create_task(link.run()) for link in self._links),
-                    *(tasks.create_task(topics.run()) for topics in self._mm2_topics.values()),
-                    *(tasks.create_task(sync.run()) for sync in self._group_syncs.values()),
-                    *(tasks.create_task(sync.run()) for sync in self._topic_syncs.values()),
-                    *(tasks.create_task(sync.run()) for sync in self._rights_syncs.values()),
-                    *(tasks.create_task(each.run()) for each in self._deletions.values()),
-                    *(tasks.create_task(each.run()) for each in self._source_positions.values()),
+                    tasks.create_task(self._follow_reloads(tasks)),
                 ]
+                for run in self._runs:
+                    run.start(tasks)
                 await self._stop.wait()
                 log.info("stopping")
+                background.pop().cancel()  # no more links are replaced
                 await asyncio.gather(*(link.finish() for link in self._links))
                 background[0].cancel()
                 with suppress(asyncio.CancelledError):
@@ -141,6 +152,8 @@ class MirrorService:
                 await self._group.membership.leave()
                 for task in background[1:]:
                     task.cancel()
+                for run in self._runs:
+                    run.cancel()
         except* GroupFencedError as errors:
             raise GroupFencedError(str(errors.exceptions[0])) from None
         finally:
@@ -149,6 +162,7 @@ class MirrorService:
                 await self._http.stop()
             listener.close()
             await asyncio.gather(*(client.close() for client in self._clients))
+            await asyncio.gather(*(run.close() for run in self._runs))
             if self._tracing is not None:
                 await asyncio.to_thread(self._tracing.shutdown)
 
@@ -167,17 +181,7 @@ class MirrorService:
                 "failure": membership.failure,
                 "unknown_links": list(self._group.unknown_links),
             },
-            "links": [
-                link_status(
-                    link,
-                    self._group_syncs.get(link.name),
-                    self._topic_syncs.get(link.name),
-                    self._rights_syncs.get(link.name),
-                    self._deletions[link.name],
-                    self._source_positions.get(link.name),
-                )
-                for link in self._links
-            ],
+            "links": [run.status() for run in self._runs],
         }
 
     async def control(self, link: str, change: Callable[[Controls], Controls]) -> Controls:
@@ -223,20 +227,24 @@ class MirrorService:
 
     # -- parts ----------------------------------------------------------------------------------
 
+    @property
+    def _links(self) -> list[LinkWorker]:
+        return [run.worker for run in self._runs]
+
     def _target_client(self, role: str) -> MirrorClient:
         settings = self._settings
-        return self._client(
+        client = self._new_client(
             settings.target_bootstrap, settings.target_security, self._target_rights, role
-        )
-
-    def _client(
-        self, bootstrap: str, security: ClientSecurity, rights: MissingRights, role: str
-    ) -> MirrorClient:
-        client = MirrorClient(
-            bootstrap, client_id=self._client_id(role), security=security, rights=rights
         )
         self._clients.append(client)
         return client
+
+    def _new_client(
+        self, bootstrap: str, security: ClientSecurity, rights: MissingRights, role: str
+    ) -> MirrorClient:
+        return MirrorClient(
+            bootstrap, client_id=self._client_id(role), security=security, rights=rights
+        )
 
     def _rights(self, alias: str, security: ClientSecurity) -> MissingRights:
         forgotten_ms = RETRIES_BEFORE_FORGOTTEN * self._settings.limits.retry_ms_max
@@ -258,59 +266,6 @@ class MirrorService:
     def _client_id(self, role: str) -> str:
         return f"heliograph-mirror-{self._settings.worker_id}-{role}"
 
-    def _link(self, link: LinkSettings) -> LinkWorker:
-        settings = self._settings
-        source_rights = self._rights(link.source_alias, link.source_security)
-
-        def source_client(role: str) -> MirrorClient:
-            client_role = f"{link.name}-{role}"
-            return self._client(
-                link.source_bootstrap, link.source_security, source_rights, client_role
-            )
-
-        source = source_client("ask")
-        parts = LinkParts(
-            link,
-            settings.limits,
-            LinkClients(source, source_client("poll"), self._sink),
-            worker_id=settings.worker_id,
-            lease=self._group,
-            clock=self._clock,
-            random=self._random,
-            offer=self._senders.offer,
-            audit=self._audit,
-            tracer=self._spans(link.name) if link.trace_batches else None,
-        )
-        worker = LinkWorker(
-            parts,
-            settings.target_alias,
-            self._group.on_known_changed,
-            missing_rights=lambda: self._missing_rights(link.name, source_rights),
-        )
-        map_store = worker.map_store
-        if link.sync_configs or link.sync_acls:
-            self._topic_syncs[link.name] = TopicSyncer(worker, source, self._sink)
-        if link.syncs_rights:
-            self._rights_syncs[link.name] = RightsSyncer(worker, source, self._sink)
-        self._deletions[link.name] = CopyDeleter(worker, source, self._sink, settings.target_alias)
-        if link.source_group:
-            self._source_positions[link.name] = SourceGroupCommitter(
-                worker, source_client("positions"), link.source_group
-            )
-        if link.translates_groups:
-            groups = source_client("groups")
-            mm2_topics = None
-            if link.mm2_topics != "off":
-                mm2_topics = Mm2Topics(worker, groups, self._sink, settings.target_alias)
-                self._mm2_topics[link.name] = mm2_topics
-            self._position_placer.add(link.name, map_store, groups)
-            self._group_syncs[link.name] = GroupSyncer(
-                worker, groups, self._sink, mm2_topics, self._position_placer
-            )
-        else:
-            self._position_placer.add(link.name, map_store, None)
-        return worker
-
     def _spans(self, link: str) -> BatchSpans:
         """Return the spans of a link; only this method loads OpenTelemetry."""
         from mirror_maker.metrics.batch_spans import BatchSpans, open_provider
@@ -328,9 +283,7 @@ class MirrorService:
             waited_ms += FIRST_DISCOVERY_POLL_MS
         await self._group.membership.run()
 
-    async def _announce(
-        self, ready_file: Path, listener: socket.socket, guard: HttpGuard | None
-    ) -> None:
+    async def _announce(self, listener: socket.socket, guard: HttpGuard | None) -> None:
         """Serve HTTP, and write the ready file when this worker is a member of its group.
 
         The HTTP modules are nearly half of all that a worker imports. While a thread imports them,
@@ -347,18 +300,61 @@ class MirrorService:
             guard or http_guard(OPEN),
         )
         await self._http.start(listener)
-        port = listener.getsockname()[1]
         while not self._group.is_joined:
             await self._clock.sleep(FIRST_DISCOVERY_POLL_MS)
+        self._port = listener.getsockname()[1]
+        self._write_ready_file()
+        log.info("running, http on %s:%d", self._settings.http_host, self._port)
+
+    def _write_ready_file(self) -> None:
         document = {
             "pid": os.getpid(),
             "state": "running",
             "http_host": self._settings.http_host,
             "http_scheme": self._settings.http_security.scheme,
-            "http_port": port,
+            "http_port": self._port,
+            "settings": None if self._file is None else self._file.digest,
         }
-        _replace(ready_file, json.dumps(document))
-        log.info("running, http on %s:%d", self._settings.http_host, port)
+        _replace(Path(self._settings.ready_file), json.dumps(document))
+
+    async def _follow_reloads(self, tasks: asyncio.TaskGroup) -> None:
+        """Replace links when asked. A file that cannot be taken over stops the worker.
+
+        Whoever supervises it starts it again, with all of that file.
+        """
+        while True:
+            await self._reload.wait()
+            self._reload.clear()
+            try:
+                await self._take_over_links(tasks)
+            except (OSError, ValueError) as error:
+                log.error("the settings cannot be reloaded, so this worker stops: %s", error)
+                self.stop()
+
+    async def _take_over_links(self, tasks: asyncio.TaskGroup) -> None:
+        """Replace the links that differ, and no other ones. Raises OSError or ValueError."""
+        if self._file is None:
+            raise ValueError("they are in no file")
+        file = await asyncio.to_thread(self._file.read_again)
+        wanted = parse_settings(file.text)
+        if replace(wanted, links=self._settings.links) != self._settings:
+            raise ValueError("more than links has changed")
+        kept = {run.settings.name: run for run in self._runs if run.settings in wanted.links}
+        gone = [run for run in self._runs if run.settings.name not in kept]
+        await asyncio.gather(*(run.stop() for run in gone))
+        new = {
+            link.name: LinkRun(link, self._shared) for link in wanted.links if link.name not in kept
+        }
+        self._runs = [(kept | new)[link.name] for link in wanted.links]
+        self._group.attach(self._links)
+        for run in new.values():
+            run.start(tasks)
+        if any(run.settings.name not in new for run in gone):
+            self._group.on_known_changed()  # the flows of a changed link follow its discovery
+        self._settings, self._file = wanted, file
+        if self._port is not None:
+            self._write_ready_file()
+        log.info("reloaded links: %s", ", ".join(sorted({*new, *(r.worker.name for r in gone)})))
 
     async def _let_copying_begin(self) -> None:
         """Wait until every flow of this worker has begun, for at most `COPYING_FIRST_MS_MAX`."""

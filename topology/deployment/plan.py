@@ -1,13 +1,14 @@
 """The steps from the daemons that run to the daemons that the topology asks for. Pure.
 
 Guarantees: no step touches a running daemon whose digest is unchanged. The data of a daemon that
-is removed stays on disk.
+is removed stays on disk. An edit of links reloads these links in their workers; the other links of
+these workers go on.
 
 Mirror workers and aggregators keep running while their clusters grow. A client needs bootstrap
 addresses for its first contact only, and then follows the cluster's metadata. So a service that
 knows a part of the addresses works on, and comes back after a crash. It gets the others when
-something else restarts it. An address that leaves the file restarts it: the broker behind it goes
-away.
+something else restarts it. An address that leaves the file restarts it, as the broker behind it
+goes away; if it is the source of a link, the link is reloaded.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, Final, Literal
 
 from topology.deployment.deployment import Daemon, Deployment
 
-Action = Literal["start", "restart", "stop"]
+Action = Literal["start", "restart", "reload", "stop"]
 
 REASONS_MAX = 8
 """Most changed settings that are listed for one daemon."""
@@ -38,6 +39,8 @@ class Running:
     """The files it was started with; None if they are unknown."""
     version: str = ""
     """Of our package; empty if it is unknown."""
+    daemon: Daemon | None = None
+    """As it was started; None if that is unknown."""
 
     @staticmethod
     def of(daemon: Daemon) -> Running:
@@ -47,6 +50,7 @@ class Running:
             label=daemon.label,
             files=daemon.files,
             version=daemon.version,
+            daemon=daemon,
         )
 
 
@@ -81,11 +85,28 @@ def plan(desired: Sequence[Daemon], running: Mapping[str, Running]) -> list[Step
         if actual is None:
             steps.append(Step(action="start", key=daemon.key, label=daemon.label))
         elif actual.digest != daemon.digest:
+            action: Action = "reload" if is_link_edit(actual.daemon, daemon) else "restart"
             reasons = tuple(_reasons(daemon, actual))
-            steps.append(
-                Step(action="restart", key=daemon.key, label=daemon.label, reasons=reasons)
-            )
+            steps.append(Step(action=action, key=daemon.key, label=daemon.label, reasons=reasons))
     return steps
+
+
+def is_link_edit(running: Daemon | None, wanted: Daemon) -> bool:
+    """Return whether a mirror worker differs in its links alone, which it can reload."""
+    if running is None or wanted.role != "mirror" or running.role != "mirror":
+        return False
+    if replace(running, files=wanted.files).digest != wanted.digest:
+        return False
+    if len(wanted.files) != 1 or running.files.keys() != wanted.files.keys():
+        return False
+    (path,) = wanted.files
+    try:
+        before, after = json.loads(running.files[path]), json.loads(wanted.files[path])
+    except ValueError:
+        return False
+    if not (isinstance(before, dict) and isinstance(after, dict) and "links" in after):
+        return False
+    return {**before, "links": after["links"]} == after
 
 
 def _reasons(daemon: Daemon, actual: Running) -> list[str]:

@@ -81,6 +81,10 @@ class OwnProcess:
         """Send SIGTERM; no-op if it has exited."""
         self._signal(signal.SIGTERM)
 
+    def hang_up(self) -> None:
+        """Send SIGHUP, by which it reloads its settings; no-op if it has exited."""
+        self._signal(signal.SIGHUP)
+
     def kill(self) -> None:
         """Kill it and the other processes of its process group."""
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,6 +36,15 @@ def read_ready_file(path: Path, pid: int) -> dict[str, Any] | None:
     if not isinstance(report, dict) or report.get("pid") != pid:
         return None  # an earlier process wrote it
     return report
+
+
+def has_reloaded(daemon: Daemon, pid: int) -> bool:
+    """Return whether the mirror worker with this pid runs with the settings of this daemon."""
+    if daemon.ready_file is None:
+        return False
+    report = read_ready_file(Path(daemon.ready_file), pid) or {}
+    digests = [hashlib.sha256(text.encode()).hexdigest() for text in daemon.files.values()]
+    return [report.get("settings")] == digests
 
 
 def http_url(ready: Mapping[str, Any] | None) -> str | None:

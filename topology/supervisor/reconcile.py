@@ -10,7 +10,8 @@ Phases of a daemon:
     stopped     no process, and none wanted
 
 Guarantees: a process that runs as wanted is never touched. The backoff grows and is bounded. A
-daemon stops after all daemons that depend on it.
+daemon stops after all daemons that depend on it. A mirror worker whose links were edited reloads
+them, and restarts only if it does not confirm that.
 """
 
 from __future__ import annotations
@@ -20,14 +21,18 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from topology.deployment.deployment import STOP_GRACE_S, Daemon
+from topology.deployment.plan import is_link_edit
 
 RESTART_BACKOFF_FIRST_S = 0.5
 RESTART_BACKOFF_MAX_S = 30.0
+RELOAD_S_MAX = 60.0
+"""Seconds that a worker may take to reload its links; then it restarts. It waits for batches in
+flight, and for requests to clusters that do not answer."""
 STABLE_AFTER_S = 60.0
 """The backoff starts over for a daemon that ran for this long."""
 
 Phase = Literal["waiting", "starting", "running", "restarting", "stopping", "stopped"]
-Order = Literal["start", "terminate", "kill"]
+Order = Literal["start", "reload", "terminate", "kill"]
 
 
 def restart_backoff_s(failures: int) -> float:
@@ -56,6 +61,9 @@ class Row:
     start_after_s: float = 0.0
     stop_asked_s: float | None = None
     killed: bool = False
+    reloading: Daemon | None = None
+    """The daemon whose links its process was told to reload."""
+    reload_asked_s: float = 0.0
     exit_code: int | None = None
 
     @property
@@ -63,17 +71,30 @@ class Row:
         return self.running is not None
 
     @property
-    def must_stop(self) -> bool:
+    def differs(self) -> bool:
         """Whether its process differs from the wanted daemon."""
         if self.running is None:
             return False
         return self.wanted is None or self.wanted.digest != self.running.digest
+
+    @property
+    def must_reload(self) -> bool:
+        """Whether its process becomes the wanted daemon by a reload of its links."""
+        if not self.differs or self.wanted is None or self.phase != "running":
+            return False
+        return is_link_edit(self.running, self.wanted)
+
+    @property
+    def must_stop(self) -> bool:
+        """Whether its process differs from the wanted daemon, and a reload does not help."""
+        return self.differs and not self.must_reload
 
     def apply_started(self, now_s: float) -> None:
         """Record that a process was started for the wanted daemon."""
         assert self.wanted is not None and not self.has_process
         self.running, self.phase, self.since_s = self.wanted, "starting", now_s
         self.stop_asked_s, self.killed, self.exit_code = None, False, None
+        self.reloading = None
 
     def apply_found(self, daemon: Daemon, now_s: float) -> None:
         """Record that a process of an earlier supervisor still runs."""
@@ -83,6 +104,11 @@ class Row:
     def apply_ready(self) -> None:
         if self.phase == "starting":
             self.phase = "running"
+
+    def apply_reloaded(self) -> None:
+        """Record that its process has confirmed the reload."""
+        assert self.reloading is not None
+        self.running, self.reloading = self.reloading, None
 
     def apply_ended(self, now_s: float, exit_code: int | None) -> None:
         """Record that its process has exited."""
@@ -112,6 +138,8 @@ class Row:
         """Record that SIGTERM or SIGKILL was sent."""
         if order == "terminate":
             self.stop_asked_s, self.phase = now_s, "stopping"
+        elif order == "reload":
+            self.reloading, self.reload_asked_s = self.wanted, now_s
         elif order == "kill":
             self.killed = True
 
@@ -151,7 +179,7 @@ class Table:
     def is_settled(self) -> bool:
         """Whether every wanted daemon runs as wanted and no other daemon runs."""
         return all(
-            row.phase == "running" and not row.must_stop
+            row.phase == "running" and not row.differs
             if row.wanted is not None
             else not row.has_process
             for row in self.rows.values()
@@ -163,6 +191,8 @@ def decide_orders(rows: Mapping[str, Row], now_s: float) -> list[tuple[str, Orde
     orders: list[tuple[str, Order]] = []
     for key, row in rows.items():
         decide = _decide_stop if row.must_stop else _decide_start
+        if row.must_reload:
+            decide = _decide_reload
         order = decide(row, rows, now_s)
         if order is not None:
             orders.append((key, order))
@@ -192,6 +222,12 @@ def _has_lingering_port(wanted: Daemon, rows: Mapping[str, Row]) -> bool:
         and not ports.isdisjoint(other.running.ports)
         for other in rows.values()
     )
+
+
+def _decide_reload(row: Row, rows: Mapping[str, Row], now_s: float) -> Order | None:
+    if row.reloading is None:
+        return "reload"
+    return "terminate" if now_s - row.reload_asked_s >= RELOAD_S_MAX else None
 
 
 def _decide_stop(row: Row, rows: Mapping[str, Row], now_s: float) -> Order | None:

@@ -27,7 +27,7 @@ from topology.supervisor.bounded_logs import bound_logs
 from topology.supervisor.keeper import EXIT_NOTHING_TO_KEEP, EXIT_STOPPED, accept_signals
 from topology.supervisor.own_process import OwnProcess, adopt, start
 from topology.supervisor.process_journal import StartedProcess, read_processes, write_processes
-from topology.supervisor.readiness import is_ready, read_ready_file
+from topology.supervisor.readiness import has_reloaded, is_ready, read_ready_file
 from topology.supervisor.reconcile import Order, Row, Table, decide_orders
 
 TICK_BUSY_S = 0.05
@@ -126,11 +126,35 @@ class Supervisor:
                 log.info("%s ended (%s)", label, _exit_text(process.exit_code))
             elif row.phase == "starting":
                 starting.append((row, row.running, process))
+            elif row.reloading is not None and has_reloaded(row.reloading, process.pid):
+                self._take_reloaded(row, process)
         ready = await asyncio.gather(*(is_ready(daemon, p.pid) for _, daemon, p in starting))
         for (row, daemon, process), yes in zip(starting, ready, strict=True):
             if yes and self._processes.get(row.key) is process:
                 row.apply_ready()
                 log.info("%s runs as pid %d", daemon.label, process.pid)
+
+    def _take_reloaded(self, row: Row, process: OwnProcess) -> None:
+        """Record that a worker runs with edited links; else the next supervisor repeats it."""
+        assert row.reloading is not None
+        try:
+            self._record(row.key, StartedProcess(process.identity, row.reloading))
+        except OSError as error:
+            log.error("%s cannot be recorded: %s", row.key, error)
+            return
+        row.apply_reloaded()
+        log.info("%s has reloaded its links", row.key)
+
+    def _reload(self, row: Row, process: OwnProcess) -> None:
+        """Write the settings with the edited links, and tell the worker."""
+        assert row.wanted is not None
+        try:
+            for path, text in row.wanted.files.items():
+                write_atomically(Path(path), text)
+        except OSError as error:
+            log.error("%s: its settings cannot be written: %s", row.key, error)
+            return
+        process.hang_up()
 
     def _carry_out(self, row: Row, order: Order) -> None:
         if order == "start":
@@ -138,7 +162,9 @@ class Supervisor:
             return
         process = self._processes[row.key]
         row.apply_order(order, time.monotonic())
-        if order == "terminate":
+        if order == "reload":
+            self._reload(row, process)
+        elif order == "terminate":
             process.terminate()
         else:
             log.warning("%s did not stop in time; killing pid %d", row.key, process.pid)
@@ -213,7 +239,7 @@ class Supervisor:
             "label": daemon.label if daemon is not None else row.key,
             "host": daemon.host if daemon is not None else None,
             "version": row.running.version if row.running is not None else None,
-            "phase": "stopping" if row.must_stop else row.phase,
+            "phase": _shown_phase(row),
             "pid": process.pid if process is not None else None,
             "restarts": row.restarts,
             "failures": row.failures,
@@ -221,6 +247,13 @@ class Supervisor:
             "log": str(self.state.log_file(row.key)),
             "ready": ready,
         }
+
+
+def _shown_phase(row: Row) -> str:
+    """Return the phase as others see it: `up` waits for what differs."""
+    if row.must_stop:
+        return "stopping"
+    return "starting" if row.must_reload else row.phase
 
 
 def _exit_text(code: int | None) -> str:

@@ -295,7 +295,7 @@ def test_doctor_and_support_bundle(command: HeliographCommand, tmp_path: Path) -
     try:
         command.file.write_text(text.replace("topics: [flights, gates]", "topics: [flights]"))
         edited = command.run("doctor")["findings"]
-        assert any("restart mirror into nyc" in each["sentence"] for each in edited), edited
+        assert any("reload mirror into nyc" in each["sentence"] for each in edited), edited
         command.file.write_text(text.replace("links:", "lynks:"))
         broken = command.run("doctor", code=4)["findings"]
         assert broken[0]["code"] == "file_invalid"

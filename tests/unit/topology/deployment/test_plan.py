@@ -133,3 +133,27 @@ def test_an_older_version_reads_what_a_newer_one_wrote() -> None:
         each["field_of_a_later_version"] = 1
     document["clusters"][0]["brokers"][0]["field_of_a_later_version"] = 1
     assert decode_deployment(json.dumps(document)) == original
+
+
+def worker(*links: str, **settings: object) -> Daemon:
+    text = json.dumps({"links": [{"name": each} for each in links], **settings})
+    return replace(daemon("mirror-b"), role="mirror", files={"/m.json": text})
+
+
+def test_an_edit_of_links_reloads_a_worker_and_nothing_else_does() -> None:
+    before = worker("a-b", "c-b")
+    (step,) = plan([worker("a-b", "d-b")], running(before))
+    assert (step.action, step.reasons) == ("reload", ("links[1].name: c-b -> d-b",))
+    assert step.sentence() == "reload broker mirror-b (links[1].name: c-b -> d-b)"
+    moved = replace(worker("a-b"), files={"/n.json": worker("a-b").files["/m.json"]})
+    for after in (
+        worker("a-b", "d-b", http_port=1),
+        replace(worker("a-b"), version="2"),
+        replace(worker("a-b"), argv=("other",)),
+        replace(worker("a-b"), role="aggregator"),
+        replace(worker("a-b"), files={"/m.json": "no JSON"}),
+        replace(worker("a-b"), files={"/m.json": "{}"}),
+        moved,
+    ):
+        assert [each.action for each in plan([after], running(before))] == ["restart"]
+    assert plan([worker("a-b", "c-b")], running(before)) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from topology.deployment.deployment import Daemon
 from topology.supervisor.reconcile import (
+    RELOAD_S_MAX,
     RESTART_BACKOFF_FIRST_S,
     RESTART_BACKOFF_MAX_S,
     STABLE_AFTER_S,
@@ -264,3 +266,62 @@ def _check_order(world: World, key: str, order: Order) -> None:
                 assert world.table.rows[before].has_process
     else:
         assert row.wanted is None or row.wanted != row.running
+
+
+def worker(*links: str) -> Daemon:
+    text = json.dumps({"links": list(links)})
+    return replace(daemon("mirror"), role="mirror", files={"/m.json": text})
+
+
+def reloading() -> World:
+    world = World(worker("a"))
+    world.step()
+    world.ready("mirror")
+    world.want(worker("a", "b"))
+    assert world.step() == [("mirror", "reload")]
+    return world
+
+
+def test_edited_links_are_reloaded_once_and_the_process_stays() -> None:
+    world = reloading()
+    row = world.table.rows["mirror"]
+    assert (world.step(), world.table.is_settled, row.must_stop) == ([], False, False)
+    row.apply_reloaded()
+    assert (world.step(), world.table.is_settled) == ([], True)
+    assert row.running == worker("a", "b")
+
+
+def test_links_edited_during_a_reload_are_reloaded_after_it() -> None:
+    world = reloading()
+    row = world.table.rows["mirror"]
+    world.want(worker("c"))
+    assert world.step() == []
+    row.apply_reloaded()
+    assert row.running == worker("a", "b")
+    assert world.step() == [("mirror", "reload")]
+
+
+def test_a_reload_that_is_not_confirmed_becomes_a_restart() -> None:
+    world = reloading()
+    world.now_s += RELOAD_S_MAX
+    assert world.step() == [("mirror", "terminate")]
+    world.table.rows["mirror"].apply_ended(world.now_s, 0)
+    assert world.step() == [("mirror", "start")]
+    world.ready("mirror")
+    assert world.table.is_settled
+
+
+def test_a_worker_that_starts_is_restarted_as_it_may_not_listen_yet() -> None:
+    world = World(worker("a"))
+    world.step()
+    world.want(worker("a", "b"))
+    assert world.step() == [("mirror", "terminate")]
+
+
+def test_a_worker_that_ends_during_a_reload_starts_with_the_new_links() -> None:
+    world = reloading()
+    world.table.rows["mirror"].apply_ended(world.now_s, 1)
+    world.now_s += RESTART_BACKOFF_FIRST_S
+    assert world.step() == [("mirror", "start")]
+    assert world.table.rows["mirror"].running == worker("a", "b")
+    assert world.table.rows["mirror"].reloading is None

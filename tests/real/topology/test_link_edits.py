@@ -1,0 +1,172 @@
+"""An edit of one link, on real processes: the other links of its workers go on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import NewTopic, TopicPartition
+from local_cluster.client.reader import read_topic
+from local_cluster.records.batch import NewRecord, encode_batch
+from mirror_maker.formats import MapTopic, map_topic_name
+from tests.support.heliograph_command import HeliographCommand, pids
+from tests.support.producing import produce_to
+from tests.support.quiet_ports import quiet_ports
+from tests.support.replicas import eventually
+from topology.deployment.state_dir import StateDir
+
+pytestmark = pytest.mark.real
+
+TOPOLOGY = """\
+name: edited
+zookeepers: [{{name: zookeeper, port: {0}}}]
+clusters:
+  - {{name: jfk, brokers: [{{id: 1, port: {1}}}]}}
+  - {{name: ewr, brokers: [{{id: 1, port: {2}}}]}}
+  - name: nyc
+    kind: aggregate
+    mirror: {{workers: 2}}
+    config: {{group.initial.rebalance.delay.ms: 0}}
+    brokers: [{{id: 1, port: {3}}}]
+links:
+  - {{source: jfk, target: nyc, topics: [flights]}}
+  - {{source: ewr, target: nyc, topics: [flights]}}
+"""
+PARTITIONS = 4
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Iterator[HeliographCommand]:
+    command = HeliographCommand(tmp_path)
+    yield command
+    if command.state_dir.exists():
+        command.run("down", "--purge")
+
+
+def flows(command: HeliographCommand, link: str) -> dict[tuple[str, int], dict[str, Any]]:
+    """What the workers say of each partition of a link."""
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for file in StateDir(command.state_dir).ready_dir.glob("mirror-*.json"):
+        port = json.loads(file.read_text())["http_port"]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=20) as answer:
+            links = json.load(answer)["links"]
+        for flow in next(each for each in links if each["name"] == link)["flows"]:
+            if flow["topic"] == "flights":  # not the probe's
+                found[flow["topic"], flow["partition"]] = flow
+    return found
+
+
+async def epochs(target: KafkaClient, link: str) -> dict[tuple[str, int], int]:
+    """The producer epoch of the copy of each partition: every process that takes it over, and
+    every flow that starts, raises it."""
+    state = MapTopic()
+    async for record in read_topic(target, map_topic_name(link)):
+        state.replay(record.key, record.value)
+    opened = {flow: state.opening(flow) for flow in state.every_flow()}
+    return {
+        (flow.source_topic, flow.partition): opening.producer_epoch
+        for flow, opening in opened.items()
+        if opening is not None and flow.source_topic == "flights"
+    }
+
+
+class Feed:
+    """Writes into every partition of `flights` until it is stopped."""
+
+    def __init__(self, source: KafkaClient) -> None:
+        self._source = source
+        self.written = 0
+
+    async def run(self) -> None:
+        while True:
+            for partition in range(PARTITIONS):
+                value = b"%d" % self.written
+                batch = encode_batch([NewRecord(1, None, value)])
+                await produce_to(self._source, TopicPartition("flights", partition), batch)
+                self.written += 1
+            await asyncio.sleep(0.01)
+
+
+async def copied(target: KafkaClient, topic: str) -> int:
+    counts = [
+        len([1 async for _ in read_topic(target, topic, partition=each)])
+        for each in range(PARTITIONS)
+    ]
+    return sum(counts)
+
+
+async def test_an_edit_of_one_link_leaves_the_others_as_they_run(
+    command: HeliographCommand,
+) -> None:
+    ports = quiet_ports(4)
+    text = TOPOLOGY.format(*ports)
+    command.file.write_text(text)
+    await asyncio.to_thread(command.up)
+    async with (
+        KafkaClient(f"127.0.0.1:{ports[1]}") as jfk,
+        KafkaClient(f"127.0.0.1:{ports[2]}") as ewr,
+        KafkaClient(f"127.0.0.1:{ports[3]}") as nyc,
+    ):
+        for source in (jfk, ewr):
+            await source.create_topics(
+                [NewTopic(name=each, partitions=PARTITIONS) for each in ("flights", "gates")]
+            )
+        for source in (jfk, ewr):
+            for topic in ("flights", "gates"):
+                batch = encode_batch([NewRecord(1, None, b"first")])
+                await produce_to(source, TopicPartition(topic, 0), batch)
+        feed = Feed(ewr)
+        writing = asyncio.create_task(feed.run())
+
+        async def all_run() -> bool:
+            found = await asyncio.to_thread(flows, command, "ewr-nyc")
+            copies = [each["records_copied"] for each in found.values()]
+            return len(copies) == PARTITIONS and min(copies) > 0
+
+        await eventually(all_run)
+        before = await asyncio.to_thread(flows, command, "ewr-nyc")
+        epochs_before = await epochs(nyc, "ewr-nyc")
+        processes = pids(await asyncio.to_thread(command.document, "status"))
+
+        edit = "source: jfk, target: nyc, topics: [flights, gates]"
+        edited = text.replace("source: jfk, target: nyc, topics: [flights]", edit)
+        command.file.write_text(edited)
+        plan = await asyncio.to_thread(command.run, "plan", str(command.file))
+        steps = [(each["action"], each["key"]) for each in plan["steps"]]
+        assert steps == [("reload", "mirror-nyc"), ("reload", "mirror-nyc.w2")]
+        status = await asyncio.to_thread(command.up)
+        assert pids(status) == processes
+
+        async def gates_are_copied() -> bool:
+            return await copied(nyc, "jfk.gates") == 1
+
+        await eventually(gates_are_copied)
+        after = await asyncio.to_thread(flows, command, "ewr-nyc")
+        assert after.keys() == before.keys()
+        for at, flow in after.items():
+            # A flow that starts counts from 0, and raises the epoch of its copy.
+            assert flow["records_copied"] > before[at]["records_copied"], at
+            assert flow["restarts"] == before[at]["restarts"], at
+        assert await epochs(nyc, "ewr-nyc") == epochs_before
+
+        gone = text.replace("  - {source: jfk, target: nyc, topics: [flights]}\n", "")
+        command.file.write_text(gone)
+        status = await asyncio.to_thread(command.up)
+        assert [each["name"] for each in status["links"]] == ["ewr-nyc"]
+        mirrors = {key: pid for key, pid in processes.items() if key.startswith("mirror-")}
+        assert mirrors.items() <= pids(status).items()
+        writing.cancel()
+        expected = feed.written + 1  # and the first one
+
+        async def all_is_copied() -> bool:
+            return await copied(nyc, "ewr.flights") >= expected
+
+        # The workers share the flows that are left anew, so some of them may move.
+        await eventually(all_is_copied)
