@@ -127,6 +127,11 @@ class LinkView:
     is_probed: bool = False
     """Whether the target's aggregator probes the link."""
 
+    @property
+    def every_worker(self) -> tuple[str, ...]:
+        """Return `daemon` and the other workers. An older version's record names no others."""
+        return tuple(dict.fromkeys((self.daemon, *self.workers)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:

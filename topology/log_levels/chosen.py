@@ -43,7 +43,7 @@ def _keys_by_name(deployment: Deployment, everywhere: Iterable[Daemon]) -> dict[
     """Return the keys of processes by each name that means them; a process is its own name."""
     found: dict[str, set[str]] = {}
     for link in deployment.links:
-        workers = {link.daemon, *link.workers}
+        workers = set(link.every_worker)
         for name in (link.name, link.target):
             found[name] = found.get(name, set()) | workers
     for cluster in deployment.clusters:

@@ -100,7 +100,7 @@ def _workers(deployment: Deployment, link: str) -> Iterator[Daemon]:
     view = next((each for each in deployment.links if each.name == link), None)
     if view is None:
         raise CallFailed(unknown_name("link", link, [each.name for each in deployment.links]))
-    for key in dict.fromkeys((view.daemon, *view.workers)):
+    for key in view.every_worker:
         yield deployment.daemon(key)
 
 

@@ -328,10 +328,11 @@ def _mirrors(
     deployment: Deployment, rows: Rows, elsewhere: Mapping[str, str]
 ) -> Iterator[JsonObject]:
     """Yield the mirror workers of this host, each with its target cluster."""
-    for target, daemon in {link.target: link.daemon for link in deployment.links}.items():
-        if daemon not in elsewhere:
-            url = row_url(rows.get(daemon))
-            yield {"cluster": target, "url": url, "state": _state(rows, daemon)}
+    targets = {worker: link.target for link in deployment.links for worker in link.every_worker}
+    for worker, target in targets.items():
+        if worker not in elsewhere:
+            url = row_url(rows.get(worker))
+            yield {"cluster": target, "url": url, "state": _state(rows, worker)}
 
 
 def _aggregators(

@@ -172,6 +172,19 @@ def test_everything_runs() -> None:
     ]
 
 
+def test_every_worker_of_a_target_is_a_mirror() -> None:
+    shared = replace(DEPLOYMENT.links[0], workers=("m", "m.w2", "m.w3"))
+    third = Daemon(key="m.w3", role="mirror", label="m.w3", argv=("m",), host="far")
+    links = (shared, replace(shared, name="l2"))
+    deployment = replace(DEPLOYMENT, links=links, elsewhere=(third,))
+    second = row("m.w2", "mirror", ready={"http_host": "127.0.0.1", "http_port": 8084})
+    status = assemble_status(deployment, report(*ALL, second), {})
+    assert [each["url"] for each in status["mirrors"]] == [
+        "http://127.0.0.1:8083",
+        "http://127.0.0.1:8084",
+    ]
+
+
 def test_the_brokers_of_an_existing_cluster_are_unknown_until_it_answers() -> None:
     status = assemble_status(DEPLOYMENT, report(*ALL), {})
     assert status["clusters"][1]["brokers"] is None
