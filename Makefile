@@ -40,7 +40,7 @@ test: compile lint types  ## lint, types, every test but those marked long; unit
 	$(BIN)/python -m tests.support.make_class_archives
 	$(BIN)/python -m pytest $(SUITE_OPTIONS) $(PYTEST_OPTIONS)
 	@if $(BIN)/heliograph --version | grep -q "^compiled modules"; then \
-		$(PLAIN) $(BIN)/python -m pytest $(SUITE_OPTIONS) -m "not real" $(PLAIN_TESTS) $(PYTEST_OPTIONS); fi
+		$(PLAIN) $(BIN)/python -m pytest $(SUITE_OPTIONS) -n 2 -m "not real" $(PLAIN_TESTS) $(PYTEST_OPTIONS); fi
 
 test-long: compile  ## every test marked long, with short campaigns; hours
 	$(BIN)/python -m pytest -m long --long $(PYTEST_OPTIONS)

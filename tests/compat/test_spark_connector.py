@@ -92,6 +92,7 @@ async def publish_runs(
         await produce_to(client, at, encode_batch([record]))
 
 
+@pytest.mark.long
 def test_both_readers_have_the_same_rows(zookeeper: str, tmp_path: Path) -> None:
     jars = connector_jars()
     with asyncio.Runner() as runner:

@@ -191,6 +191,7 @@ def expected_carriers() -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.long
 def test_a_dropped_and_a_doubled_record_are_named(tmp_path: Path) -> None:
     run = run_demo_process("tamper", tmp_path)
     assert run.code == EXIT_BAD, run.said[-4000:]

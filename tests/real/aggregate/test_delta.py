@@ -56,6 +56,7 @@ def keep(spark: SparkSession, nyc: Aggregated, wanted: Materialization) -> None:
     start_keeping(spark, aggregate_of(nyc.bootstrap), wanted).awaitTermination()
 
 
+@pytest.mark.long
 def test_one_commit_per_batch_and_each_row_once(
     spark: SparkSession, nyc: Aggregated, tmp_path: Path
 ) -> None:

@@ -102,6 +102,7 @@ class Kept:
         return checkpoint / "windows" / question / str(last)
 
 
+@pytest.mark.long
 def test_windows_that_wait_for_datacenters(
     spark: SparkSession, nyc: Aggregated, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -166,6 +166,7 @@ class Questions:
         return sorted(map(tuple, found))
 
 
+@pytest.mark.long
 def test_questions_of_closed_windows_answer_as_the_batch_views(
     spark: SparkSession, nyc: Aggregated, tmp_path: Path
 ) -> None:
