@@ -146,7 +146,8 @@ class LogMachine(RuleBasedStateMachine):
         day_ms = self.log.config.producer_id_expiration_ms
         self.log.producers.expire(self.now_ms + day_ms + 1, day_ms)
         assert self.log.producers.get(PRODUCER_ID) is None
-        self.sequence = 0
+        # As clients do, the producer goes on with its next sequence. After a crash the log knows it
+        # again, and the same sequences twice would be repetitions.
         self.remembered_from = self.end_offset
         self.has_forgotten = True
 
@@ -252,7 +253,6 @@ class LogMachine(RuleBasedStateMachine):
         else:
             # A snapshot taken after the expiry may hide what an older one restored.
             assert not window or self.has_forgotten
-            self.sequence = 0
             self.remembered_from = self.end_offset
 
     @invariant()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +42,7 @@ links:
   - {{source: ewr, target: nyc, topics: [flights]}}
 """
 PARTITIONS = 4
+EDITS = 4
 
 
 @pytest.fixture
@@ -82,10 +85,15 @@ class Feed:
 
     def __init__(self, source: KafkaClient) -> None:
         self._source = source
+        self._is_stopped = False
         self.written = 0
 
+    def stop(self) -> None:
+        """`run` ends when what it writes is acknowledged."""
+        self._is_stopped = True
+
     async def run(self) -> None:
-        while True:
+        while not self._is_stopped:
             for partition in range(PARTITIONS):
                 value = b"%d" % self.written
                 batch = encode_batch([NewRecord(1, None, value)])
@@ -94,12 +102,13 @@ class Feed:
             await asyncio.sleep(0.01)
 
 
-async def copied(target: KafkaClient, topic: str) -> int:
-    counts = [
-        len([1 async for _ in read_topic(target, topic, partition=each)])
+async def copied(target: KafkaClient, topic: str) -> list[bytes | None]:
+    """The values of all partitions of a copy."""
+    return [
+        record.value
         for each in range(PARTITIONS)
+        async for record in read_topic(target, topic, partition=each)
     ]
-    return sum(counts)
 
 
 async def test_an_edit_of_one_link_leaves_the_others_as_they_run(
@@ -145,7 +154,7 @@ async def test_an_edit_of_one_link_leaves_the_others_as_they_run(
         assert pids(status) == processes
 
         async def gates_are_copied() -> bool:
-            return await copied(nyc, "jfk.gates") == 1
+            return await copied(nyc, "jfk.gates") == [b"first"]
 
         await eventually(gates_are_copied)
         after = await asyncio.to_thread(flows, command, "ewr-nyc")
@@ -162,11 +171,59 @@ async def test_an_edit_of_one_link_leaves_the_others_as_they_run(
         assert [each["name"] for each in status["links"]] == ["ewr-nyc"]
         mirrors = {key: pid for key, pid in processes.items() if key.startswith("mirror-")}
         assert mirrors.items() <= pids(status).items()
-        writing.cancel()
+        feed.stop()
+        await writing
         expected = feed.written + 1  # and the first one
 
         async def all_is_copied() -> bool:
-            return await copied(nyc, "ewr.flights") >= expected
+            return len(await copied(nyc, "ewr.flights")) >= expected
 
         # The workers share the flows that are left anew, so some of them may move.
         await eventually(all_is_copied)
+
+
+async def test_a_link_that_is_edited_under_load_loses_and_doubles_nothing(
+    command: HeliographCommand,
+) -> None:
+    """Each edit is of the link that copies; every second one has a worker killed in its midst."""
+    ports = quiet_ports(4)
+    text = TOPOLOGY.format(*ports)
+    command.file.write_text(text)
+    status = await asyncio.to_thread(command.up)
+    async with (
+        KafkaClient(f"127.0.0.1:{ports[1]}") as jfk,
+        KafkaClient(f"127.0.0.1:{ports[3]}") as nyc,
+    ):
+        await jfk.create_topics([NewTopic(name="flights", partitions=PARTITIONS)])
+        feed = Feed(jfk)
+        writing = asyncio.create_task(feed.run())
+        for edit in range(EDITS):
+            wanted = f"source: jfk, target: nyc, topics: [flights, gates-{edit}]"
+            command.file.write_text(
+                text.replace("source: jfk, target: nyc, topics: [flights]", wanted)
+            )
+            applying = asyncio.create_task(asyncio.to_thread(command.up))
+            if edit % 2:
+                worker = ("mirror-nyc", "mirror-nyc.w2")[edit // 2 % 2]
+                await reloading_or_done(command, worker, applying)
+                os.kill(pids(status)[worker], signal.SIGKILL)
+            status = await applying
+        feed.stop()
+        await writing
+        expected = sorted(b"%d" % each for each in range(feed.written))
+
+        async def all_is_copied() -> bool:
+            return len(await copied(nyc, "jfk.flights")) >= len(expected)
+
+        await eventually(all_is_copied)
+        assert sorted(each or b"" for each in await copied(nyc, "jfk.flights")) == expected
+
+
+async def reloading_or_done(
+    command: HeliographCommand, worker: str, applying: asyncio.Task[Any]
+) -> None:
+    """Return when the settings of a worker have been written anew, or all is applied."""
+    file = StateDir(command.state_dir).settings_dir / f"{worker}.json"
+    before = file.read_text()
+    while not applying.done() and file.read_text() == before:
+        await asyncio.sleep(0.005)
