@@ -139,6 +139,9 @@ class ClusterChoice:
             except ValueError as error:
                 fail(f"{OUTSIDE} {address.bootstrap!r}: {error}", code=EXIT_USAGE)
             async with client:
+                # A cluster that does not respond is named now, and not after a controller that
+                # may be moving was looked for again and again.
+                await client.metadata([])
                 return await work(client)
 
         try:
