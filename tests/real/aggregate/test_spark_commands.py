@@ -133,6 +133,7 @@ def duckdb(command: HeliographCommand, catalogue: Path, query: str) -> Any:
     return command.run("sql", query, "--engine", "duckdb", "--catalog", str(catalogue))
 
 
+@pytest.mark.long
 def test_sql_as_of_a_time(command: HeliographCommand) -> None:
     now = time_text(time.time_ns() // 1_000_000)
     query = "SELECT partition, count(*) AS n FROM global_flights WHERE `offset` < 7 GROUP BY 1"

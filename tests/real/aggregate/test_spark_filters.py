@@ -222,6 +222,7 @@ def test_only_a_time_that_passes_safely_bounds(
     assert " ".join(sorted(found)) == options
 
 
+@pytest.mark.long
 def test_decoded_views_are_narrowed_too(
     spark: SparkSession, aggregate: Aggregate, tmp_path: Path
 ) -> None:
