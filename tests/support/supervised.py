@@ -26,6 +26,7 @@ class Supervised:
     def report(self) -> dict[str, Any]:
         row = dict.fromkeys(SHOWN)
         row |= {"key": "b", "label": "broker", "host": self._host, "phase": "running", "pid": 7}
+        row |= {"role": "broker", "restarts": 3}
         rows = [{**row, "ready": {"hidden": "what other hosts do not need"}}]
         shown = {"pid": 1, "version": "1", "started_at_ms": 2, "stopping": False}
         return {**shown, "daemons": rows}

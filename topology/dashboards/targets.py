@@ -40,6 +40,7 @@ def _processes(status: Mapping[str, Any]) -> Iterator[tuple[str | None, dict[str
                     "container": "kafka",
                 },
             )
+    yield (status["supervisor"] or {}).get("url"), {"role": "supervisor"}
     numbers = Counter[str]()
     for key, role in (("mirrors", "mirror"), ("aggregators", "aggregator")):
         for each in status[key]:

@@ -103,7 +103,7 @@ def assemble_status(
         "name": deployment.name,
         "topology_file": deployment.topology_file,
         "state": "stopped",
-        "supervisor": _supervisor(report),
+        "supervisor": _supervisor(report, deployment),
         "clusters": clusters,
         "links": [
             _link_elsewhere(link, deployment)
@@ -130,12 +130,21 @@ def assemble_status(
     return document
 
 
-def _supervisor(report: Mapping[str, Any] | None) -> JsonObject | None:
-    """Return the supervisor; `problem` says why other hosts cannot ask it, if they should."""
+def _supervisor(report: Mapping[str, Any] | None, deployment: Deployment) -> JsonObject | None:
+    """Return the supervisor, with its URL if it has one.
+
+    `problem` says why other hosts cannot ask it, if they should.
+    """
     if report is None or report["pid"] is None:
         return None
     problem = report.get("port_problem")
-    return {"pid": report["pid"], **({"problem": problem} if problem else {})}
+    host = next((each.host for each in deployment.daemons), None)
+    url = deployment.supervisors.url(host) if deployment.supervisors and host else None
+    return {
+        "pid": report["pid"],
+        **({"url": url} if url else {}),
+        **({"problem": problem} if problem else {}),
+    }
 
 
 def _rows(

@@ -2,10 +2,12 @@
 
     GET  /host     what runs here: HostReport below
     POST /stop     body: {"deployment": NAME, "host": HOST}; stops all daemons, then the supervisor
+    GET  /metrics  processes that run, and restarts
     GET  /livez, /healthz, /readyz
 
-Everything else but health needs the token. No request starts a process, or changes what should run:
-only `up` on this host does, over the unix socket (control_server.py).
+Everything but health needs the token; for metrics that of metrics will do. No request starts a
+process, or changes what should run: only `up` on this host does, over the unix socket
+(control_server.py).
 
 The port follows the deployment: an applied one may open, move or close it. A port that cannot be
 opened stops no daemon; it is a problem in the report, and is tried again.
@@ -28,7 +30,9 @@ from local_cluster.foreign_json import parse_json
 from local_cluster.http_security.answers import answer_in_json
 from local_cluster.http_security.guard import HttpGuard
 from local_cluster.http_security.port import HttpPort
+from local_cluster.prometheus_text import CONTENT_TYPE
 from topology.deployment.deployment import Deployment
+from topology.supervisor.metrics_text import metrics_text
 
 REQUEST_BYTES_MAX: Final = 16 * 1024
 RETRY_S: Final = 5.0
@@ -71,7 +75,14 @@ class HostServer:
             middlewares=[answer_in_json, *guard.middlewares], client_max_size=REQUEST_BYTES_MAX
         )
         health = (web.get(path, self._health) for path in ("/livez", "/healthz", "/readyz"))
-        app.add_routes([web.get("/host", self._host), web.post("/stop", self._stop), *health])
+        app.add_routes(
+            [
+                web.get("/host", self._host),
+                web.post("/stop", self._stop),
+                web.get("/metrics", self._metrics),
+                *health,
+            ]
+        )
         return app
 
     async def follow(self) -> None:
@@ -119,6 +130,10 @@ class HostServer:
 
     async def _health(self, _: web.Request) -> web.Response:
         return web.json_response({"state": "alive"})
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        text = metrics_text(self._supervisor.report())
+        return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
     async def _host(self, _: web.Request) -> web.Response:
         deployment, report = self._supervisor.deployment, self._supervisor.report()

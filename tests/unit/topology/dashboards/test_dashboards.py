@@ -16,6 +16,7 @@ from topology.dashboards.files import DOCUMENTS, monitoring_files, write_files
 from topology.dashboards.panels import Board, board_json
 
 STATUS: dict[str, Any] = {
+    "supervisor": {"pid": 7, "url": "http://10.0.0.1:9990"},
     "name": "d",
     "clusters": [
         {
@@ -77,7 +78,7 @@ def test_each_alert_has_a_runbook_and_each_runbook_an_alert() -> None:
 
 def test_targets_carry_our_labels_and_those_that_strimzi_chooses_by() -> None:
     files = monitoring_files(STATUS, "https://docs.example/runbooks/", {})
-    broker, mirror, aggregator = json.loads(files["heliograph-targets.json"])
+    broker, supervisor, mirror, aggregator = json.loads(files["heliograph-targets.json"])
     assert broker == {
         "targets": ["127.0.0.1:9404"],
         "labels": {
@@ -91,6 +92,10 @@ def test_targets_carry_our_labels_and_those_that_strimzi_chooses_by() -> None:
             "kubernetes_pod_name": "ewr-kafka-1",
             "container": "kafka",
         },
+    }
+    assert supervisor == {
+        "targets": ["10.0.0.1:9990"],
+        "labels": {"deployment": "d", "role": "supervisor"},
     }
     assert mirror["targets"] == ["[::1]:8083"]
     chosen_by = {

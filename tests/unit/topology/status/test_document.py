@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from local_cluster.http_security.settings import OPEN
 from topology.deployment.deployment import BrokerView, ClusterView, Daemon, Deployment, LinkView
+from topology.deployment.supervisor_ports import SupervisorPorts
 from topology.status.document import Liveness, assemble_status, unsupervised_report
 from topology.supervisor.own_process import Identity
 from topology.supervisor.process_journal import StartedProcess
@@ -170,6 +172,14 @@ def test_everything_runs() -> None:
     assert status["mirrors"] == [
         {"cluster": "ewr", "url": "http://127.0.0.1:8083", "state": "running"}
     ]
+
+
+def test_a_supervisor_with_a_port_has_a_url() -> None:
+    daemons = tuple(replace(each, host="10.0.0.1") for each in DEPLOYMENT.daemons)
+    ports = SupervisorPorts(port=9990, security=OPEN)
+    deployment = replace(DEPLOYMENT, daemons=daemons, supervisors=ports)
+    status = assemble_status(deployment, report(*ALL), {})
+    assert status["supervisor"] == {"pid": 1, "url": "http://10.0.0.1:9990"}
 
 
 def test_every_worker_of_a_target_is_a_mirror() -> None:

@@ -145,6 +145,23 @@ async def test_only_the_token_reads_and_orders(
     assert TOKEN not in caplog.text and METRICS_TOKEN not in caplog.text
 
 
+async def test_metrics_need_a_token_and_that_of_metrics_will_do(security: HttpSecurity) -> None:
+    supervisor = Supervised(deployment(security, quiet_port()))
+    async with serving(supervisor) as session:
+        assert (await session.get("/metrics", headers={"Authorization": ""})).status == 401
+        scraper = {"Authorization": f"Bearer {METRICS_TOKEN}"}
+        async with session.get("/metrics", headers=scraper) as answer:
+            assert answer.status == 200
+            assert answer.content_type == "text/plain"
+            text = await answer.text()
+    samples = [line for line in text.splitlines() if not line.startswith("#")]
+    assert samples == [
+        'heliograph_supervisor_daemon_running{daemon="b",role="broker"} 1.0',
+        'heliograph_supervisor_daemon_restarts_total{daemon="b",role="broker"} 3.0',
+        "heliograph_supervisor_start_time_seconds 0.002",
+    ]
+
+
 async def test_an_order_names_this_host_and_deployment(
     security: HttpSecurity, caplog: pytest.LogCaptureFixture
 ) -> None:
