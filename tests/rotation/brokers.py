@@ -40,6 +40,11 @@ GROUP: Final = "readers"
 PARTITIONS: Final = 3
 CONNECT_TIMEOUT_MS: Final = 20_000
 IN_SYNC_SECONDS_MAX: Final = 120.0
+METADATA_AGE_MS: Final = 1_000
+"""After which clients ask for metadata again."""
+MOVED_SECONDS: Final = 4.0
+"""Between two brokers whose listeners move: several times as long, so that clients know where each
+is now before the next one goes. A client all of whose addresses are gone never comes back."""
 NAMES: Final = ("INTERNAL", "USERS", "CERTIFICATES")
 RULES: Final = "RULE:^CN=(.*)$/$1/"
 
@@ -159,6 +164,8 @@ class SecuredBrokers:
             broker.port = ports[NAMES[0]]
             await broker.start()
             await self.in_sync()
+            if moves:
+                await asyncio.sleep(MOVED_SECONDS)
 
     @property
     def idle_broker_user(self) -> str:
