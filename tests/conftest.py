@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
@@ -62,6 +63,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if item.get_closest_marker("long")]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+
+@pytest.fixture(autouse=True)
+def pandas_is_importable() -> Iterator[None]:
+    """A command that ran in this process may have done without pandas; later tests do not."""
+    yield
+    sys.meta_path[:] = [each for each in sys.meta_path if type(each).__name__ != "_NoPandas"]
 
 
 @pytest.fixture(scope="session")
