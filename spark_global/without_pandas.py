@@ -9,7 +9,7 @@ from typing import Final
 _PANDAS: Final = "pandas"
 
 
-class _NoPandas:
+class NoPandas:
     """Finds no pandas."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: object = None) -> None:
@@ -23,5 +23,5 @@ def without_pandas() -> None:
     PyArrow imports it to tell its frames from arrays, which takes a third of a second. PyArrow and
     DuckDB do without it where it is not installed.
     """
-    if not any(isinstance(each, _NoPandas) for each in sys.meta_path):
-        sys.meta_path.insert(0, _NoPandas())
+    if not any(isinstance(each, NoPandas) for each in sys.meta_path):
+        sys.meta_path.insert(0, NoPandas())

@@ -15,6 +15,7 @@ import hypothesis  # before kio, which gives it strategies only if it is loaded
 import pytest
 
 from local_cluster.compilation.finder import install
+from spark_global.without_pandas import NoPandas
 from tests.support.quiet_ports import quiet_port
 from topology.deployment.zookeeper import EmbeddedZooKeeper, ZooKeeperUnavailable
 
@@ -69,7 +70,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pandas_is_importable() -> Iterator[None]:
     """A command that ran in this process may have done without pandas; later tests do not."""
     yield
-    sys.meta_path[:] = [each for each in sys.meta_path if type(each).__name__ != "_NoPandas"]
+    sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, NoPandas)]
 
 
 @pytest.fixture(scope="session")

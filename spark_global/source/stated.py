@@ -43,11 +43,12 @@ def stated_rows(complete: Mapping[str, Any], options: ReadOptions) -> pa.RecordB
             "aggregate_topic": options.topic,
             "aggregate_offset": STATED_PARTITION,
             "timestamp": _EPOCH,
-            "key": json.dumps(each).encode(),
-            "value": json.dumps(each).encode(),
+            "key": said,
+            "value": said,
             "headers": [],
         }
         for name, each in sorted(complete.items())
+        for said in [json.dumps(each).encode()]
     ]
     whole = pa.RecordBatch.from_pylist(rows, schema=RECORDS)
     return whole.select(list(options.record_columns))

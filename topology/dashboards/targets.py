@@ -6,8 +6,8 @@ which Strimzi's dashboards choose; with them these show our brokers and mirrors 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import count
 from typing import Any
 
 
@@ -41,7 +41,7 @@ def _processes(status: Mapping[str, Any]) -> Iterator[tuple[str | None, dict[str
                 },
             )
     yield (status["supervisor"] or {}).get("url"), {"role": "supervisor"}
-    numbers = Counter[str]()
+    numbers = count()
     for key, role in (("mirrors", "mirror"), ("aggregators", "aggregator")):
         for each in status[key]:
             labels = {"role": role, "cluster": each["cluster"]}
@@ -50,6 +50,5 @@ def _processes(status: Mapping[str, Any]) -> Iterator[tuple[str | None, dict[str
                 labels["namespace"] = status["name"]
                 labels["strimzi_io_kind"] = "KafkaMirrorMaker2"
                 labels["strimzi_io_cluster"] = each["cluster"]
-                labels["kubernetes_pod_name"] = f"{each['cluster']}-mirrormaker2-{numbers[role]}"
-                numbers[role] += 1
+                labels["kubernetes_pod_name"] = f"{each['cluster']}-mirrormaker2-{next(numbers)}"
             yield each["url"], labels

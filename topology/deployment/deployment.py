@@ -110,7 +110,12 @@ class ClusterView:
     aggregator: str | None = None
     """Key of the aggregator's daemon, if the cluster has one."""
     rights: DeclaredRights | None = None
-    """Users and ACLs, if the cluster can have any."""
+    """Users, ACLs and quotas; None if there is nothing to compare."""
+
+    @property
+    def declares_rights(self) -> bool:
+        """Whether the file has users, ACLs or quotas of the cluster."""
+        return self.rights is not None and not self.rights.is_empty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

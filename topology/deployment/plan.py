@@ -33,25 +33,14 @@ _ROLES: Final = frozenset({"mirror", "aggregator"})
 class Running:
     """A daemon that runs, as far as it is known."""
 
-    digest: str
     label: str
-    files: Mapping[str, str] | None = None
-    """The files it was started with; None if they are unknown."""
-    version: str = ""
-    """Of our package; empty if it is unknown."""
     daemon: Daemon | None = None
-    """As it was started; None if that is unknown."""
+    """As it was started, with an empty version if that is unknown; None if all of it is."""
 
     @staticmethod
     def of(daemon: Daemon) -> Running:
         """Return a daemon that runs as it was rendered."""
-        return Running(
-            digest=daemon.digest,
-            label=daemon.label,
-            files=daemon.files,
-            version=daemon.version,
-            daemon=daemon,
-        )
+        return Running(label=daemon.label, daemon=daemon)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +73,9 @@ def plan(desired: Sequence[Daemon], running: Mapping[str, Running]) -> list[Step
         actual = running.get(daemon.key)
         if actual is None:
             steps.append(Step(action="start", key=daemon.key, label=daemon.label))
-        elif actual.digest != daemon.digest:
+        elif actual.daemon is None or actual.daemon.digest != daemon.digest:
             action: Action = "reload" if is_link_edit(actual.daemon, daemon) else "restart"
-            reasons = tuple(_reasons(daemon, actual))
+            reasons = tuple(_reasons(daemon, actual.daemon))
             steps.append(Step(action=action, key=daemon.key, label=daemon.label, reasons=reasons))
     return steps
 
@@ -109,8 +98,8 @@ def is_link_edit(running: Daemon | None, wanted: Daemon) -> bool:
     return {**before, "links": after["links"]} == after
 
 
-def _reasons(daemon: Daemon, actual: Running) -> list[str]:
-    if actual.files is None:
+def _reasons(daemon: Daemon, actual: Daemon | None) -> list[str]:
+    if actual is None:
         return ["settings changed"]
     changed: list[str] = []
     if daemon.version != actual.version:

@@ -45,7 +45,7 @@ class PlansOfHosts:
                 continue
             daemon = before.get(row["key"])
             running[row["key"]] = (
-                Running(digest="", label=row["label"])
+                Running(label=row["label"])
                 if daemon is None
                 else Running.of(replace(daemon, version=row["version"] or ""))
             )

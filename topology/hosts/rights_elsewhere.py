@@ -24,7 +24,7 @@ def planned_elsewhere(
     found = []
     for cluster in deployment.clusters:
         keys = {each.daemon for each in cluster.brokers}
-        if cluster.rights is None or cluster.rights.is_empty:
+        if not cluster.declares_rights:
             continue
         if not keys.isdisjoint(here):
             continue

@@ -58,7 +58,7 @@ class RightsRollout:
         """
         self._before_restarts()
         starting = [each for each in self._own_clusters() if not self._runs(each)]
-        if any(_declares(each) for each in starting):
+        if any(each.declares_rights for each in starting):
             apply_stage(staged(self._without_services(), self.before, self.running, later))
             deadline_s = time.monotonic() + timeout_s
             for cluster in starting:
@@ -146,10 +146,6 @@ def clusters_here(deployment: Deployment) -> list[ClusterView]:
         for each in deployment.clusters
         if each.rights is not None and any(broker.daemon in here for broker in each.brokers)
     ]
-
-
-def _declares(cluster: ClusterView) -> bool:
-    return cluster.rights is not None and not cluster.rights.is_empty
 
 
 def _find(deployment: Deployment, name: str) -> ClusterView | None:

@@ -146,7 +146,7 @@ def _container(daemon: Daemon, place: Place, names: Mapping[str, str]) -> Contai
 def _rights_jobs(deployment: Deployment, names: Mapping[str, str]) -> Iterator[Container]:
     """Yield a job for each cluster that declares users, ACLs or quotas."""
     for cluster in deployment.clusters:
-        if cluster.rights is None or cluster.rights.is_empty:
+        if not cluster.declares_rights:
             continue
         place = Place(RIGHTS, cluster.name, 1, cluster.datacenter)
         only = replace(deployment, daemons=(), links=(), clusters=(cluster,))
