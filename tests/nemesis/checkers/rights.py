@@ -1,8 +1,8 @@
 """What an admin was told to hold holds within the bound, on every broker with a live session. Pure.
 
 A switch is a right of a user, or one password of a user. An admin turns it on and off, and clients
-see brokers accept or refuse by it. Times are in monotonic seconds of one process, and the checker
-believes an observation only where no order of events could excuse it:
+see brokers accept or refuse by it. Times are in monotonic seconds of one process. The checker
+believes an observation only where no order of events could excuse it.
 
 - a turn holds from its acknowledgement and the bound on, until the next change is asked for;
 - an observation counts if the broker decided after the first time, and before the second;
