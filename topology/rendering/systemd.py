@@ -5,7 +5,8 @@
     HOST/var/lib/heliograph/NAME/settings/                its settings, as `up` writes them
 
 Brokers, mirror workers and aggregators notify systemd (Type=notify) when they are ready and while
-their event loop turns. ZooKeeper does not (Type=exec).
+their event loop turns. ZooKeeper does not (Type=exec). `systemctl reload` makes mirror workers take
+over edited links.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from topology.rendering.processes import (
 UNITS: Final = "etc/systemd/system"
 USER: Final = "heliograph"
 WATCHDOG_S: Final = 30
+RELOAD: Final = "/bin/kill -HUP $MAINPID"
+RELOADING_ROLES: Final = frozenset({"mirror"})
+"""Roles whose processes reload the links of their settings on SIGHUP."""
 FENCED_EXIT_CODE: Final = 3
 """A mirror worker whose id another process has; a restart would fence that one (process.py)."""
 
@@ -97,6 +101,7 @@ def _service_text(
     service = [
         *kind,
         ("ExecStart", " ".join(_quoted(each) for each in command_of(daemon, python))),
+        *([("ExecReload", RELOAD)] if daemon.role in RELOADING_ROLES else []),
         ("User", USER),
         ("Group", USER),
         ("StateDirectory", " ".join(f"heliograph/{name}{sub}" for sub in ("", "/ready", "/data"))),

@@ -65,6 +65,8 @@ class Row:
     """The daemon whose links its process was told to reload."""
     reload_asked_s: float = 0.0
     exit_code: int | None = None
+    _edit: tuple[Daemon, Daemon, bool] | None = None
+    """Of the running and the wanted daemon: whether they differ in links alone."""
 
     @property
     def has_process(self) -> bool:
@@ -82,7 +84,15 @@ class Row:
         """Whether its process becomes the wanted daemon by a reload of its links."""
         if not self.differs or self.wanted is None or self.phase != "running":
             return False
-        return is_link_edit(self.running, self.wanted)
+        return self._is_link_edit(self.running, self.wanted)
+
+    def _is_link_edit(self, running: Daemon | None, wanted: Daemon) -> bool:
+        """Return `is_link_edit`; it parses settings, and is asked several times per tick."""
+        if running is None:
+            return False
+        if self._edit is None or self._edit[0] is not running or self._edit[1] is not wanted:
+            self._edit = running, wanted, is_link_edit(running, wanted)
+        return self._edit[2]
 
     @property
     def must_stop(self) -> bool:

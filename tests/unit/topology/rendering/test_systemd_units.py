@@ -91,6 +91,13 @@ def test_a_unit_of_a_broker_word_by_word() -> None:
     assert unit == BROKER_UNIT
 
 
+def test_only_processes_that_reload_have_a_reload() -> None:
+    reloading = {name for name, text in files().items() if "ExecReload=" in text}
+    assert reloading == {f"10.0.0.3/{UNITS}/heliograph-flights-mirror-nyc.service"}
+    (unit,) = (files()[name] for name in reloading)
+    assert "ExecReload=/bin/kill -HUP $MAINPID\n" in unit
+
+
 def test_each_host_has_its_own_tree() -> None:
     units = {name for name in files() if name.endswith(".service")}
     prefix = f"{UNITS}/heliograph-flights"

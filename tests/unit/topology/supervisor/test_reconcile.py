@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology.deployment.deployment import Daemon
+from topology.deployment.plan import is_link_edit
+from topology.supervisor import reconcile
 from topology.supervisor.reconcile import (
     RELOAD_S_MAX,
     RESTART_BACKOFF_FIRST_S,
@@ -299,6 +301,25 @@ def test_links_edited_during_a_reload_are_reloaded_after_it() -> None:
     row.apply_reloaded()
     assert row.running == worker("a", "b")
     assert world.step() == [("mirror", "reload")]
+
+
+def test_a_reload_parses_the_settings_of_its_worker_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Daemon] = []
+
+    def counting(running: Daemon | None, wanted: Daemon) -> bool:
+        asked.append(wanted)
+        return is_link_edit(running, wanted)
+
+    monkeypatch.setattr(reconcile, "is_link_edit", counting)
+    world = reloading()
+    for _ in range(100):
+        assert world.step() == []
+    assert asked == [worker("a", "b")]
+    world.want(worker("c"))
+    world.step()
+    world.table.rows["mirror"].apply_reloaded()
+    world.step()
+    assert asked[1:] == [worker("c"), worker("c")]
 
 
 def test_a_reload_that_is_not_confirmed_becomes_a_restart() -> None:
