@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from confluent_kafka import Producer
 
 import local_cluster.handlers.all  # noqa: F401  (registers what is served)
 from local_cluster.client.admin.acls import create_acls
@@ -147,6 +148,42 @@ async def test_a_transactional_batch_needs_its_right(both: Both, version: int) -
             ]
         await peer.close()
     assert found == ["transactional_id_authorization_failed"] * 12
+
+
+def begin_transaction(side: Side, transactional_id: str, topics: Sequence[str]) -> Producer:
+    """Begin a transaction in topics, as an administrator. It lasts as long as its producer."""
+    producer = Producer(
+        {
+            "bootstrap.servers": f"{side.host}:{side.port}",
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": 300_000,
+        }
+    )
+    producer.init_transactions(READY_SECONDS_MAX)
+    producer.begin_transaction()
+    for topic in topics:
+        producer.produce(topic, b"v")
+    assert producer.flush(READY_SECONDS_MAX) == 0
+    return producer
+
+
+async def test_a_transaction_shows_only_topics_that_the_client_may_describe(both: Both) -> None:
+    host = next(asker.host for asker in ASKERS if asker.name == "mixed")
+    seen, unseen = "open", f"{cases_rights.MIXED}-open"
+    found = []
+    for side in both.sides:
+        async with KafkaClient(f"{side.host}:{side.port}") as client:
+            await client.create_topics([NewTopic(name=n, partitions=1) for n in (seen, unseen)])
+        producer = await asyncio.to_thread(begin_transaction, side, "open", [seen, unseen])
+        asking = Side(side.name, side.host, side.port, from_host=host)
+        for each in (side, asking):
+            peer = await each.connect()
+            ask = Ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, {"transactional_ids": ["open"]})
+            (state,) = (await peer.ask(ask))["transaction_states"]
+            found.append((state["transaction_state"], {each["topic"] for each in state["topics"]}))
+            await peer.close()
+        await asyncio.to_thread(producer.abort_transaction, READY_SECONDS_MAX)
+    assert found == [("Ongoing", {seen, unseen}), ("Ongoing", {seen})] * 2
 
 
 @pytest.mark.parametrize("number", range(len(ASKERS)), ids=lambda index: str(ASKERS[index]))

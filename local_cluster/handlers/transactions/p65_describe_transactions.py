@@ -1,7 +1,11 @@
-"""DescribeTransactions v0: state, producer and partitions of transactional ids (KIP-664)."""
+"""DescribeTransactions v0: state, producer and partitions of transactional ids (KIP-664).
+
+Topics that the client may not describe are left out, as in Kafka.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from local_cluster.handlers.registry import handles
@@ -36,7 +40,7 @@ def _describe(
     broker: BrokerServices, context: RequestContext, transactional_id: str
 ) -> DescribeTransactionsTransactionState:
     if not transactional_id:
-        return _state(ErrorCode.invalid_request, transactional_id, None)
+        return _state(ErrorCode.invalid_request, transactional_id)
     try:
         if not broker.authorize(context, "DESCRIBE", "TRANSACTIONAL_ID", transactional_id):
             raise KafkaError(ErrorCode.transactional_id_authorization_failed)
@@ -44,16 +48,24 @@ def _describe(
         if known is None:
             raise KafkaError(ErrorCode.transactional_id_not_found)
     except KafkaError as error:
-        return _state(error.code, transactional_id, None)
-    return _state(ErrorCode.none, transactional_id, known)
+        return _state(error.code, transactional_id)
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(known.partitions):
+        by_topic.setdefault(topic, []).append(partition)
+    seen = {
+        topic: indexes
+        for topic, indexes in by_topic.items()
+        if broker.may(context, "DESCRIBE", "TOPIC", topic)
+    }
+    return _state(ErrorCode.none, transactional_id, known, seen)
 
 
 def _state(
-    error: ErrorCode, transactional_id: str, known: Transaction | None
+    error: ErrorCode,
+    transactional_id: str,
+    known: Transaction | None = None,
+    partitions: Mapping[str, Sequence[int]] | None = None,
 ) -> DescribeTransactionsTransactionState:
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted(known.partitions) if known else ():
-        by_topic.setdefault(topic, []).append(partition)
     return {
         "error_code": error,
         "transactional_id": transactional_id,
@@ -65,6 +77,7 @@ def _state(
         "producer_id": known.producer_id if known else 0,
         "producer_epoch": known.producer_epoch if known else 0,
         "topics": [
-            {"topic": topic, "partitions": tuple(indexes)} for topic, indexes in by_topic.items()
+            {"topic": topic, "partitions": tuple(indexes)}
+            for topic, indexes in (partitions or {}).items()
         ],
     }

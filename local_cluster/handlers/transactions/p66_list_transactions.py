@@ -35,16 +35,23 @@ def list_transactions(
     producer_ids: set[int] = set(request.producer_id_filters)
     duration_ms = get(request, "duration_filter", -1)
     now_ms = broker.clock.now_ms()
-    matching: frozenset[str] | None = None
+    seen = [
+        known
+        for known in transactions
+        if (not states or known.state.value in states)
+        and (not producer_ids or known.producer_id in producer_ids)
+        and (duration_ms < 0 or (known.start_ms >= 0 and now_ms - known.start_ms > duration_ms))
+        and broker.may(context, "DESCRIBE", "TRANSACTIONAL_ID", known.transactional_id)
+    ]
     if pattern:
         try:
-            expression = TopicRegex(pattern)
-            matching = frozenset(
-                expression.select(known.transactional_id for known in transactions)
-            )
+            # Only ids that the client may see: a search takes time of the loop.
+            matching = TopicRegex(pattern).select(known.transactional_id for known in seen)
         except InvalidRegexError:
             code = ErrorCode.invalid_regular_expression
             return {"error_code": code, "transaction_states": ()}
+        names_seen = frozenset(matching)
+        seen = [known for known in seen if known.transactional_id in names_seen]
     return {
         "error_code": error,
         "unknown_state_filters": tuple(sorted(states - names)),
@@ -54,11 +61,6 @@ def list_transactions(
                 "producer_id": known.producer_id,
                 "transaction_state": known.state.value,
             }
-            for known in transactions
-            if (not states or known.state.value in states)
-            and (not producer_ids or known.producer_id in producer_ids)
-            and (matching is None or known.transactional_id in matching)
-            and (duration_ms < 0 or (known.start_ms >= 0 and now_ms - known.start_ms > duration_ms))
-            and broker.may(context, "DESCRIBE", "TRANSACTIONAL_ID", known.transactional_id)
+            for known in seen
         ],
     }
