@@ -7,6 +7,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -40,6 +41,7 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+@cache
 def imported() -> dict[str, set[str]]:
     """Distribution -> the folders of ours that import it."""
     distributions = packages_distributions()

@@ -123,6 +123,8 @@ class TestMembership:
     ) -> None:
         first, second = (Member(chroot, tmp_path / str(i), i) for i in (1, 2))
         async with running(first), running(second):
+            # The controller hears of a broker a moment after the broker has registered.
+            await eventually(lambda: len(first.cache.brokers) == 2)
             (created,) = await first.plane.create_topics(
                 [TopicSpec(name="a", assignments={0: (1,), 1: (2,)})]
             )

@@ -15,7 +15,7 @@ from tests.sim.cluster.broken_variants import VARIANTS
 from tests.sim.cluster.scenarios import MEMBER_SEEDS
 
 ONE = os.environ.get("SIM_SEED")
-SEEDS = 150
+SEEDS = 100
 """`make simulate` plays thousands."""
 SEEDS_PER_TEST = 50
 """Several pytest workers share the seeds."""

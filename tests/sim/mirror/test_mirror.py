@@ -30,7 +30,7 @@ from tests.sim.mirror.world import (
 )
 from tests.sim.virtual_time import run_virtually
 
-SEEDS = range(int(os.environ.get("SIM_SEEDS", "60")))
+SEEDS = range(int(os.environ.get("SIM_SEEDS", "30")))
 """`SIM_SEEDS=2000` plays a long run; `-k 'seed-17'` plays one failing seed."""
 
 

@@ -217,7 +217,7 @@ def test_retention_of_unmapped_copies(behind: int, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["nothing mapped", "mapped before"])
-@pytest.mark.parametrize("seed", range(int(os.environ.get("SIM_SEEDS", "60"))))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("SIM_SEEDS", "20"))))
 def test_any_loss_at_the_source_before_the_map_was_written(
     seed: int, is_first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
