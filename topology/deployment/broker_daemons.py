@@ -172,6 +172,10 @@ def internal_topic_writers(cluster: Cluster) -> dict[str, tuple[str, ...]] | Non
         for prefix, each in services.items()
         if each != Credentials()  # The principal of `security` is a super user.
     }
+    user = _principal(cluster.security)
+    if PREFIX not in principals and cluster.security.username is not None and user is not None:
+        # Brokers protect the producer ids of a mirror that is a super user only by its name.
+        principals[PREFIX] = user
     names_them = any(
         name.startswith(PREFIX) and not rule.deny for rule in cluster.acls for name in rule.topics
     )

@@ -205,7 +205,7 @@ def _check_producers(
 ) -> None:
     """Raise KafkaError for batches with the producer id of a mirror, of anybody else."""
     producers = broker.mirror_producers
-    if producers is None or not producers.ids:
+    if producers is None:
         return
     for header in headers:
         if not producers.may_write(context, header.producer_id):

@@ -1,6 +1,7 @@
 """InitProducerId v0-v5: ids for idempotent producers, epochs for transactional ones (KIP-98).
 
-Ids come from blocks that brokers reserve in ZooKeeper, so that no two brokers give the same id. v3:
+Ids come from blocks that brokers reserve in ZooKeeper, so that no two brokers give the same id.
+Where brokers know the mirrors, these get ids of their own range (mirror_producers.py). v3:
 a producer sends the id and epoch that it has, to continue after an error (KIP-360). v4:
 PRODUCER_FENCED, which older versions get as INVALID_PRODUCER_EPOCH. v5: TRANSACTION_ABORTABLE
 (KIP-890). v6 (two-phase commit, KIP-939) is unstable in Kafka 4.3 and not served.
@@ -55,9 +56,10 @@ def init_producer_id(
 
 async def _next_id(broker: BrokerServices, context: RequestContext) -> InitProducerIdResponse:
     try:
-        producer_id = await broker.producer_ids.next()
-        if broker.mirror_producers is not None:
-            await broker.mirror_producers.claim(context, producer_id)
+        mirrors = broker.mirror_producers
+        producer_id = None if mirrors is None else mirrors.new_id(context)
+        if producer_id is None:
+            producer_id = await broker.producer_ids.next()
     except KafkaError as error:
         return _refuse(error.code)
     return {"error_code": ErrorCode.none, "producer_id": producer_id, "producer_epoch": 0}

@@ -1,15 +1,19 @@
-"""SHELL: the producer ids that mirrors got on this cluster, which nobody else may write with.
+"""SHELL: the producer ids of mirrors on this cluster, which nobody else may write with.
 
-Links read by its producer id whether a mirror wrote a batch. So an id that a mirror gets is listed
-in ZooKeeper before the mirror knows it, and every broker follows the list. A mirror is whoever may
-write offset maps (`reserved_topics`), except super users: they may write anything anyway.
+Links read by its producer id whether a mirror wrote a batch. So mirrors get ids of a range of their
+own, at random, so that nobody knows one before its mirror writes with it. An id that a mirror has
+had from before is listed in ZooKeeper when the mirror writes with it, and every broker follows the
+list.
 
-Not here: ids from before this list, which are not in it.
+A mirror is whoever may write offset maps (`reserved_topics`). A super user is one only if the
+settings name it: ids from before of other administrators are not listed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import secrets
 from typing import Final
 
 from local_cluster.controller.model import znode_paths
@@ -32,11 +36,18 @@ from local_cluster.controller.zk.followed_znodes import FollowedZnodes
 from local_cluster.security.authorization.authorizer import AskingContext, Authorizer
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+MIRROR_IDS_FROM: Final = 1 << 52
+"""Ids from here on are those of mirrors. Blocks of ids do not get there, and 53 bits are exact in
+any JSON."""
 IDS_MAX: Final = 10_000
 """Listed ids: a mirror needs one per link, and a znode holds 1 MiB. Further ones are not listed."""
 ATTEMPTS_MAX: Final = 20
 """Writes of the list that may collide with those of other brokers, for one id."""
 VERSION: Final = 1
+LISTING_MAX: Final = 100
+"""Ids that are being listed at once; others wait for their next batch."""
+RETRY_SECONDS: Final = 5.0
+"""Before an id is tried again that could not be listed."""
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +61,8 @@ class MirrorProducers:
         self.ids: frozenset[int] = frozenset()
         """Those that are listed."""
         self._followed = FollowedZnodes("producer ids of mirrors", self._read)
+        self._listing: dict[int, asyncio.Task[None]] = {}
+        """The ids that are being listed."""
 
     async def start(self) -> None:
         """Read the list, and follow it. Waits until ZooKeeper answers."""
@@ -57,21 +70,46 @@ class MirrorProducers:
 
     async def stop(self) -> None:
         """Follow no more."""
+        for task in tuple(self._listing.values()):
+            task.cancel()
         await self._followed.stop()
 
     def may_write(self, context: AskingContext, producer_id: int) -> bool:
         """Return whether a client may write with this id. A denial is logged and counted."""
-        return producer_id not in self.ids or self._authorizer.authorize_producer(
-            context, producer_id
+        if producer_id >= MIRROR_IDS_FROM or producer_id in self.ids:
+            return self._authorizer.authorize_producer(context, producer_id)
+        if producer_id >= 0 and self._authorizer.is_mirror(context):
+            self._list_later(producer_id)
+        return True
+
+    def new_id(self, context: AskingContext) -> int | None:
+        """Return an id for a mirror; None for anybody else."""
+        if not self._authorizer.is_mirror(context):
+            return None
+        return MIRROR_IDS_FROM + secrets.randbelow(MIRROR_IDS_FROM)
+
+    # -- the list ---------------------------------------------------------------------------
+
+    def _list_later(self, producer_id: int) -> None:
+        """List an id that a mirror writes with, beside its batch."""
+        if producer_id in self._listing or len(self._listing) >= LISTING_MAX:
+            return
+        self._listing[producer_id] = asyncio.get_running_loop().create_task(
+            self._list_beside(producer_id)
         )
 
-    async def claim(self, context: AskingContext, producer_id: int) -> None:
-        """List an id that a client gets next, if it is a mirror.
+    async def _list_beside(self, producer_id: int) -> None:
+        try:
+            await self._list(producer_id)
+            log.info("only mirrors may write with producer id %d from now on", producer_id)
+        except KafkaError as error:
+            log.error("producer id %d of a mirror is not protected: %s", producer_id, error)
+            await asyncio.sleep(RETRY_SECONDS)
+        finally:
+            self._listing.pop(producer_id, None)
 
-        Raises KafkaError if ZooKeeper does not answer: then the client must not get it.
-        """
-        if not self._authorizer.is_mirror(context):
-            return
+    async def _list(self, producer_id: int) -> None:
+        """Raises KafkaError."""
         try:
             for _ in range(ATTEMPTS_MAX):
                 znode = await self._coordination.read(znode_paths.MIRROR_PRODUCERS)
@@ -86,9 +124,11 @@ class MirrorProducers:
     async def _added(self, znode: Znode | None, producer_id: int) -> bool:
         """Write the list with one id more; return False if another broker was faster."""
         ids = _ids(znode)
-        if len(ids) >= IDS_MAX:
-            log.error("producer id %d of a mirror is not protected: the list is full", producer_id)
+        if producer_id in ids:
+            self.ids |= ids
             return True
+        if len(ids) >= IDS_MAX:
+            raise KafkaError(ErrorCode.policy_violation, f"{IDS_MAX} ids are listed already")
         payload = _payload(ids | {producer_id})
         path = znode_paths.MIRROR_PRODUCERS
         op: ZkOp = Create(path, payload)

@@ -44,7 +44,11 @@ class ReservedTopics:
         """Return whether a principal needs an ACL that names these topics."""
         if operation not in CHANGES or not topic.startswith(PREFIX):
             return False
-        return not any(
+        return not self.names_writer(principal, topic)
+
+    def names_writer(self, principal: str, topic: str) -> bool:
+        """Return whether the settings name a principal as a writer of such topics."""
+        return any(
             principal in principals and topic.startswith(prefix)
             for prefix, principals in self.writers.items()
         )

@@ -56,8 +56,12 @@ def writers(text: str, directory: Path) -> dict[str, tuple[str, ...]] | None:
             "",
             {"heliograph-": ("User:mirror",), "heliograph-probe.": ("User:aggregator",)},
         ),
-        # The principal of `security` is a super user.
-        (f"      mirror: {BY_NAME}\n", "", {"heliograph-probe.": ("User:aggregator",)}),
+        # A mirror that connects as `security` says is a super user, and named all the same.
+        (
+            f"      mirror: {BY_NAME}\n",
+            "",
+            {"heliograph-": ("User:admin",), "heliograph-probe.": ("User:aggregator",)},
+        ),
         # Only the broker knows the principal of a token, so the mirror might be locked out.
         (BY_NAME, BY_TOKEN, None),
         (
