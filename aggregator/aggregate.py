@@ -60,7 +60,7 @@ class Aggregate:
         self.settings = settings
         self.probes = probes or {}
         """The probes, by link."""
-        self.maps = LinkMaps({link.name: link.datacenter for link in settings.links})
+        self.maps = LinkMaps(_datacenters(settings))
         self.audits = AuditTopics(self.maps, [link.name for link in settings.links])
         self.completeness = CompletenessTopics(settings.links)
         self.monotonic = monotonic
@@ -79,6 +79,18 @@ class Aggregate:
         self._workers: Sequence[WorkerStatus] = ()
         self._audit_shown: tuple[float, list[Document]] = (float("-inf"), [])
         self._group_slots = asyncio.Semaphore(GROUP_REQUESTS_MAX)
+
+    def set_links(self, settings: AggregatorSettings, probes: Mapping[str, LinkProbe]) -> None:
+        """Take over settings with edited links, and their probes.
+
+        What is known of links that stay goes on. Requests in flight end with what they began with.
+        """
+        self.settings, self.probes = settings, probes
+        names = [link.name for link in settings.links]
+        self.maps = LinkMaps(_datacenters(settings), self.maps)
+        self.audits = AuditTopics(self.maps, names, self.audits)
+        self.completeness = CompletenessTopics(settings.links, self.completeness)
+        self._audit_shown = (float("-inf"), [])
 
     @property
     def is_ready(self) -> bool:
@@ -230,3 +242,8 @@ class Aggregate:
                 yield client
             finally:
                 await client.close()
+
+
+def _datacenters(settings: AggregatorSettings) -> dict[str, str]:
+    """Return the datacenter of each link's source, by link name."""
+    return {link.name: link.datacenter for link in settings.links}

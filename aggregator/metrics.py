@@ -58,7 +58,6 @@ class AggregatorMetrics:
 
     def __init__(self, aggregate: Aggregate) -> None:
         self._aggregate = aggregate
-        self._datacenters = {link.name: link.datacenter for link in aggregate.settings.links}
         self._registry = CollectorRegistry()
         self._provider = MeterProvider(
             metric_readers=[
@@ -86,7 +85,7 @@ class AggregatorMetrics:
             "http.server.request.duration", unit="s", description="Duration of HTTP requests"
         )
         self._probes = ProbeInstruments(
-            meter, aggregate.probes, lambda: aggregate.monotonic() * 1000
+            meter, lambda: aggregate.probes, lambda: aggregate.monotonic() * 1000
         )
         self._copies_of_links: dict[str, list[PartCompleteness]] = {}
         """The completeness of each link's copies, put together once per scrape."""
@@ -104,6 +103,11 @@ class AggregatorMetrics:
             callbacks=[lambda _: [Observation(1, {"version": version()})]],
             description="The version that runs",
         )
+
+    @property
+    def _datacenters(self) -> dict[str, str]:
+        """The datacenter of each link, by its name."""
+        return {link.name: link.datacenter for link in self._aggregate.settings.links}
 
     def _observe_maps(self, meter: Meter) -> None:
         for name, unit, observe, description in (

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import ClassVar
 
 from pydantic import ConfigDict, TypeAdapter
@@ -86,7 +85,8 @@ class AggregatorSettings:
     workers_allowed: tuple[WorkerPlace, ...] = (WorkerPlace(host="127.0.0.1"),)
     """Where mirror workers may be. A member of their group that is elsewhere is not asked."""
     ready_file: str
-    """JSON {"pid", "state", "http_host", "http_port"}; a clean stop removes it."""
+    """JSON {"pid", "state", "http_host", "http_port", "settings"}; a clean stop removes it.
+    `settings` is the SHA-256 of the settings file, written anew after a reload."""
     log_format: LogFormat = "text"
     """Lines for people, or one JSON object per line."""
 
@@ -111,11 +111,6 @@ _ADAPTER = TypeAdapter(AggregatorSettings)
 def parse_settings(text: str | bytes) -> AggregatorSettings:
     """Read settings from JSON. Raises pydantic.ValidationError, which names every wrong key."""
     return _ADAPTER.validate_json(text)
-
-
-def load_settings(path: Path) -> AggregatorSettings:
-    """Read settings from a file. Raises OSError or pydantic.ValidationError."""
-    return parse_settings(path.read_bytes())
 
 
 def render_settings(settings: AggregatorSettings) -> str:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from aggregator.audit.link_audit import BuiltAudits, PartitionAudit, SourceEnds, link_audit
@@ -21,16 +21,23 @@ from mirror_maker.formats.verdicts import verdicts_topic_name
 class AuditTopics:
     """The verdicts topics and journals, by link name."""
 
-    def __init__(self, maps: LinkMaps, links: Iterable[str]) -> None:
+    def __init__(
+        self, maps: LinkMaps, links: Sequence[str], kept: AuditTopics | None = None
+    ) -> None:
+        """Links that `kept` has go on with its topics."""
         self._maps = maps
         self._built: dict[str, BuiltAudits] = {}
         """By link: the last audits, which are reused for partitions without changes."""
-        self._verdicts = {
-            link: Followed(verdicts_topic_name(link), VerdictTopic, _replay_verdict)
+        verdicts = {} if kept is None else kept._verdicts
+        journals = {} if kept is None else kept._journals
+        self._verdicts: dict[str, Followed[VerdictTopic]] = {
+            link: verdicts.get(link)
+            or Followed(verdicts_topic_name(link), VerdictTopic, _replay_verdict)
             for link in links
         }
-        self._journals = {
-            link: Followed(gaps_topic_name(link), GapJournal, _replay_gap) for link in links
+        self._journals: dict[str, Followed[GapJournal]] = {
+            link: journals.get(link) or Followed(gaps_topic_name(link), GapJournal, _replay_gap)
+            for link in links
         }
 
     def followed(self) -> Iterator[Followed[Any]]:

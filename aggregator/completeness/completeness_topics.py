@@ -24,10 +24,15 @@ READ_BACK_MS: Final = 11 * 60_000
 class CompletenessTopics:
     """What the links state about completeness, by link name."""
 
-    def __init__(self, links: Iterable[LinkSettings]) -> None:
+    def __init__(
+        self, links: Iterable[LinkSettings], kept: CompletenessTopics | None = None
+    ) -> None:
+        """Links that `kept` has go on with its topics."""
         self._links = tuple(links)
-        self._topics = {
-            link.name: Followed(
+        known = {} if kept is None else kept._topics
+        self._topics: dict[str, Followed[CompletenessTopic]] = {
+            link.name: known.get(link.name)
+            or Followed(
                 completeness_topic_name(link.name),
                 CompletenessTopic,
                 _replay,

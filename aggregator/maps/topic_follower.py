@@ -72,12 +72,18 @@ class TopicFollower:
         monotonic: Callable[[], float],
     ) -> None:
         self._client = client
-        self._followed = {each.topic: each for each in followed}
+        self._followed: dict[str, Followed[Any]] = {}
+        self._wanted = {each.topic: each for each in followed}
+        """The topics from the next step on."""
         self._monotonic = monotonic
         self._positions: dict[str, _Position] = {}
         """By topic, like the next attribute."""
         self._not_before: dict[str, float] = {}
         self._discover_at = float("-inf")
+
+    def follow(self, followed: Iterable[Followed[Any]]) -> None:
+        """Follow these topics, and no others; those that stay are read on where they are."""
+        self._wanted = {each.topic: each for each in followed}
 
     async def run(self) -> None:
         """Follow for ever; a failure of the aggregate is logged once and retried."""
@@ -99,6 +105,8 @@ class TopicFollower:
 
     async def step(self) -> None:
         """Discover topics when due, fetch once from each broker, apply. Raises KafkaError."""
+        if self._wanted is not self._followed:
+            self._take_over(self._wanted)
         now = self._monotonic()
         if now >= self._discover_at:
             await self._discover(now)
@@ -117,6 +125,12 @@ class TopicFollower:
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
+
+    def _take_over(self, wanted: dict[str, Followed[Any]]) -> None:
+        for topic in self._followed.keys() - wanted.keys():
+            self._positions.pop(topic, None)
+            self._not_before.pop(topic, None)
+        self._followed, self._discover_at = wanted, float("-inf")
 
     async def _discover(self, now: float) -> None:
         """Start reading new topics, and forget deleted and re-created ones."""

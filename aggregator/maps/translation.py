@@ -53,13 +53,18 @@ class TranslatedOffset:
 class LinkMaps:
     """The maps of all links of an aggregate, by link name."""
 
-    def __init__(self, datacenters: Mapping[str, str]) -> None:
-        """`datacenters` has the datacenter of each link's source, by link name."""
+    def __init__(self, datacenters: Mapping[str, str], kept: LinkMaps | None = None) -> None:
+        """`datacenters` has the datacenter of each link's source, by link name.
+
+        Links that `kept` has go on with its maps.
+        """
         self._datacenters = dict(datacenters)
-        self._topics = {
-            link: Followed(map_topic_name(link), LinkMap, LinkMap.apply) for link in datacenters
+        known = {} if kept is None else kept._topics
+        self._topics: dict[str, Followed[LinkMap]] = {
+            link: known.get(link) or Followed(map_topic_name(link), LinkMap, LinkMap.apply)
+            for link in datacenters
         }
-        self._target_ids: TopicIds = {}
+        self._target_ids: TopicIds = {} if kept is None else kept._target_ids
 
     # -- reads; KeyError for an unknown link, MapFormatError for a contradictory map ------------
 

@@ -20,8 +20,12 @@ class ProbeInstruments:
     """The instruments of all probes."""
 
     def __init__(
-        self, meter: Meter, probes: Mapping[str, LinkProbe], monotonic_ms: Callable[[], float]
+        self,
+        meter: Meter,
+        probes: Callable[[], Mapping[str, LinkProbe]],
+        monotonic_ms: Callable[[], float],
     ) -> None:
+        """`probes` returns those of the moment, by link."""
         self._probes = probes
         self._monotonic_ms = monotonic_ms
         self._latency = meter.create_histogram(
@@ -68,13 +72,13 @@ class ProbeInstruments:
         self._latency.record(latency_ms / 1000, self._labels(link))
 
     def _labels(self, link: str) -> dict[str, str]:
-        return {"link": link, "datacenter": self._probes[link].link.datacenter}
+        return {"link": link, "datacenter": self._probes()[link].link.datacenter}
 
     def _per_link(self, value_of: ValueOf) -> Callable[[CallbackOptions], list[Observation]]:
         def observe(_: CallbackOptions) -> list[Observation]:
             return [
                 Observation(value, self._labels(link))
-                for link, probe in self._probes.items()
+                for link, probe in self._probes().items()
                 if (value := value_of(probe)) is not None
             ]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from aggregator.probe.latencies import Latencies
@@ -134,14 +135,24 @@ class LinkProbe:
 
 
 def link_probes(
-    settings: AggregatorSettings, *, run_id: str, now_ms: float
+    settings: AggregatorSettings,
+    *,
+    run_id: str,
+    now_ms: float,
+    kept: Mapping[str, LinkProbe] = MappingProxyType({}),
 ) -> dict[str, LinkProbe]:
-    """Return a probe for each probed link, by link name."""
-    return {
-        link.name: LinkProbe(link, settings.probe, run_id=run_id, now_ms=now_ms)
-        for link in settings.links
-        if link.probe
-    }
+    """Return a probe for each probed link, by link name.
+
+    Links that are as they were go on with their probe in `kept`. `run_id` is of the new probes.
+    """
+    found: dict[str, LinkProbe] = {}
+    for link in settings.links:
+        if link.probe:
+            probe = kept.get(link.name)
+            if probe is None or probe.link != link:
+                probe = LinkProbe(link, settings.probe, run_id=run_id, now_ms=now_ms)
+            found[link.name] = probe
+    return found
 
 
 def take_in(

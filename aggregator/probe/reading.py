@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import aiokafka
@@ -42,7 +42,6 @@ class ProbeReader:
         self,
         bootstrap: str,
         security: ClientSecurity,
-        probes: Mapping[str, LinkProbe],
         settings: ProbeSettings,
         *,
         why_unreadable: Callable[[TopicPartition], str | None],
@@ -58,11 +57,15 @@ class ProbeReader:
         self._on_latency = on_latency
         self._monotonic_ms = monotonic_ms
         self._by_copy: dict[TopicPartition, list[LinkProbe]] = {}
-        for probe in probes.values():
-            copy = TopicPartition(probe.copy, PROBE_PARTITION)
-            self._by_copy.setdefault(copy, []).append(probe)
         self._positions: dict[TopicPartition, int] = {}
         """The next offset of each copy that was read."""
+
+    def follow(self, probes: Iterable[LinkProbe]) -> None:
+        """Read the copies of these probes, and no others, from the next wait for records on."""
+        self._by_copy = {}
+        for probe in probes:
+            copy = TopicPartition(probe.copy, PROBE_PARTITION)
+            self._by_copy.setdefault(copy, []).append(probe)
 
     async def run(self) -> None:
         """Read for ever; a failure becomes the probes' problem and is retried."""
@@ -131,7 +134,7 @@ class ProbeReader:
 
     def _take(self, at: TopicPartition, records: list[ConsumerRecord]) -> None:
         now_ms = self._monotonic_ms()
-        probes = self._by_copy[at]
+        probes = self._by_copy.get(at, [])
         for record in records:
             latencies = take_in(
                 probes,
@@ -151,7 +154,8 @@ class ProbeReader:
     def _check_that_something_arrives(self, opened_ms: float) -> None:
         """Raise NothingArrivesError if records are under way and none arrives, on any link."""
         probes = [probe for probes in self._by_copy.values() for probe in probes]
-        last_ms = max(probe.ledger.last_arrival_ms or opened_ms for probe in probes)
+        arrivals = (probe.ledger.last_arrival_ms or opened_ms for probe in probes)
+        last_ms = max(arrivals, default=opened_ms)
         quiet_ms = self._monotonic_ms() - max(last_ms, opened_ms)
         if quiet_ms > self._settings.reopen_ms and any(each.ledger.under_way for each in probes):
             raise NothingArrivesError(f"nothing has arrived for {quiet_ms / 1000:.0f} s")

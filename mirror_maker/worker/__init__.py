@@ -5,7 +5,6 @@
 - `process`: the command line, signals, the exit code.
 - `service`: composes clients, links and syncs; runs and stops them.
 - `link_run`: one link with its tasks, which is replaced while the others copy.
-- `settings_file`: the file that is read again for that.
 - `status`, `http`: the JSON status, and the port that serves it and takes an operator's orders.
 - `late_imports`: imports them when copying has begun.
 """

@@ -18,10 +18,10 @@ from pydantic import ValidationError
 from local_cluster.client.auth.security import SecurityError
 from local_cluster.client.group import GroupFencedError
 from local_cluster.process_log import add_log_options, configure_log
+from local_cluster.starting import SettingsFile
 from local_cluster.systemd import notifying
 from mirror_maker.settings import MirrorSettings, parse_settings
 from mirror_maker.worker.service import MirrorService
-from mirror_maker.worker.settings_file import SettingsFile
 
 EXIT_FAILED = 1
 EXIT_BAD_SETTINGS = 2

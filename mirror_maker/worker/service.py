@@ -23,6 +23,7 @@ from local_cluster.client.auth.security import ClientSecurity
 from local_cluster.client.group import GroupFencedError
 from local_cluster.client.model import TopicPartition
 from local_cluster.http_security.settings import OPEN
+from local_cluster.starting import SettingsFile
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.audit.cpu_budget import CpuBudget
 from mirror_maker.clusters.cluster_client import MirrorClient
@@ -40,7 +41,6 @@ from mirror_maker.repair.plan import How
 from mirror_maker.settings import MirrorSettings, parse_settings
 from mirror_maker.worker.late_imports import http_guard, http_server_type
 from mirror_maker.worker.link_run import LinkRun, SharedParts
-from mirror_maker.worker.settings_file import SettingsFile
 from mirror_maker.worker.worker_group import WorkerGroup
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """The steps from the daemons that run to the daemons that the topology asks for. Pure.
 
 Guarantees: no step touches a running daemon whose digest is unchanged. The data of a daemon that
-is removed stays on disk. An edit of links reloads these links in their workers; the other links of
-these workers go on.
+is removed stays on disk. An edit of links reloads these links in their workers and aggregators; the
+other links there go on.
 
 Mirror workers and aggregators keep running while their clusters grow. A client needs bootstrap
 addresses for its first contact only, and then follows the cluster's metadata. So a service that
@@ -81,8 +81,11 @@ def plan(desired: Sequence[Daemon], running: Mapping[str, Running]) -> list[Step
 
 
 def is_link_edit(running: Daemon | None, wanted: Daemon) -> bool:
-    """Return whether a mirror worker differs in its links alone, which it can reload."""
-    if running is None or wanted.role != "mirror" or running.role != "mirror":
+    """Return whether a mirror worker or an aggregator differs in its links alone.
+
+    It can reload them.
+    """
+    if running is None or wanted.role not in _ROLES or running.role != wanted.role:
         return False
     if replace(running, files=wanted.files).digest != wanted.digest:
         return False

@@ -5,8 +5,8 @@
     HOST/var/lib/heliograph/NAME/settings/                its settings, as `up` writes them
 
 Brokers, mirror workers and aggregators notify systemd (Type=notify) when they are ready and while
-their event loop turns. ZooKeeper does not (Type=exec). `systemctl reload` makes mirror workers take
-over edited links.
+their event loop turns. ZooKeeper does not (Type=exec). `systemctl reload` makes mirror workers and
+aggregators take over edited links.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UNITS: Final = "etc/systemd/system"
 USER: Final = "heliograph"
 WATCHDOG_S: Final = 30
 RELOAD: Final = "/bin/kill -HUP $MAINPID"
-RELOADING_ROLES: Final = frozenset({"mirror"})
+RELOADING_ROLES: Final = frozenset({"mirror", "aggregator"})
 """Roles whose processes reload the links of their settings on SIGHUP."""
 FENCED_EXIT_CODE: Final = 3
 """A mirror worker whose id another process has; a restart would fence that one (process.py)."""

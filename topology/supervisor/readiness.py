@@ -39,7 +39,7 @@ def read_ready_file(path: Path, pid: int) -> dict[str, Any] | None:
 
 
 def has_reloaded(daemon: Daemon, pid: int) -> bool:
-    """Return whether the mirror worker with this pid runs with the settings of this daemon."""
+    """Return whether the process with this pid runs with the settings of this daemon."""
     if daemon.ready_file is None:
         return False
     report = read_ready_file(Path(daemon.ready_file), pid) or {}

@@ -10,8 +10,8 @@ Phases of a daemon:
     stopped     no process, and none wanted
 
 Guarantees: a process that runs as wanted is never touched. The backoff grows and is bounded. A
-daemon stops after all daemons that depend on it. A mirror worker whose links were edited reloads
-them, and restarts only if it does not confirm that.
+daemon stops after all daemons that depend on it. A mirror worker or an aggregator whose links were
+edited reloads them, and restarts only if it does not confirm that.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from topology.deployment.plan import is_link_edit
 RESTART_BACKOFF_FIRST_S = 0.5
 RESTART_BACKOFF_MAX_S = 30.0
 RELOAD_S_MAX = 60.0
-"""Seconds that a worker may take to reload its links; then it restarts. It waits for batches in
-flight, and for requests to clusters that do not answer."""
+"""Seconds that a process may take to reload its links; then it restarts. A worker waits for batches
+in flight, and for requests to clusters that do not answer."""
 STABLE_AFTER_S = 60.0
 """The backoff starts over for a daemon that ran for this long."""
 

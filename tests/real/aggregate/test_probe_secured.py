@@ -75,11 +75,11 @@ async def test_a_probe_with_the_rights_of_the_readme_and_no_others(tmp_path: Pat
         def start() -> asyncio.Task[None]:
             prober = Prober(
                 settings,
-                probes,
                 why_unreadable=lambda at: None,
                 on_latency=lambda link, latency_ms: None,
                 monotonic_ms=monotonic_ms,
             )
+            prober.follow(probes)
             return asyncio.create_task(prober.run())
 
         # Where the aggregator's principal does not even see the copy, nobody tries to read it.

@@ -53,6 +53,16 @@ def command(tmp_path: Path) -> Iterator[HeliographCommand]:
         command.run("down", "--purge")
 
 
+def probe(command: HeliographCommand, link: str) -> dict[str, Any]:
+    """What the aggregator says of the probe of a link."""
+    file = StateDir(command.state_dir).ready_dir / "aggregator-nyc.json"
+    port = json.loads(file.read_text())["http_port"]
+    url = f"http://127.0.0.1:{port}/api/v1/probe?link={link}"
+    with urllib.request.urlopen(url, timeout=20) as answer:
+        found: dict[str, Any] = json.load(answer)["links"][0]
+    return found
+
+
 def flows(command: HeliographCommand, link: str) -> dict[tuple[str, int], dict[str, Any]]:
     """What the workers say of each partition of a link."""
     found: dict[tuple[str, int], dict[str, Any]] = {}
@@ -165,12 +175,29 @@ async def test_an_edit_of_one_link_leaves_the_others_as_they_run(
             assert flow["restarts"] == before[at]["restarts"], at
         assert await epochs(nyc, "ewr-nyc") == epochs_before
 
+        async def ewr_is_probed() -> bool:
+            found = await asyncio.to_thread(probe, command, "ewr-nyc")
+            return int(found["received"]) > 0
+
+        await eventually(ewr_is_probed)
+        probed = await asyncio.to_thread(probe, command, "ewr-nyc")
         gone = text.replace("  - {source: jfk, target: nyc, topics: [flights]}\n", "")
         command.file.write_text(gone)
+        plan = await asyncio.to_thread(command.run, "plan", str(command.file))
+        steps = [(each["action"], each["key"]) for each in plan["steps"]]
+        reloading = ("mirror-nyc", "mirror-nyc.w2", "aggregator-nyc")
+        assert steps == [("reload", key) for key in reloading]
         status = await asyncio.to_thread(command.up)
         assert [each["name"] for each in status["links"]] == ["ewr-nyc"]
-        mirrors = {key: pid for key, pid in processes.items() if key.startswith("mirror-")}
-        assert mirrors.items() <= pids(status).items()
+        assert pids(status) == processes
+
+        async def ewr_is_probed_on() -> bool:
+            found = await asyncio.to_thread(probe, command, "ewr-nyc")
+            return int(found["received"]) > int(probed["received"]) + 1
+
+        await eventually(ewr_is_probed_on)
+        now = await asyncio.to_thread(probe, command, "ewr-nyc")
+        assert (now["run_id"], now["state"]) == (probed["run_id"], "ok")
         feed.stop()
         await writing
         expected = feed.written + 1  # and the first one

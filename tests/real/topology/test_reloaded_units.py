@@ -130,18 +130,21 @@ def clusters(tmp_path: Path) -> Iterator[str]:
 async def test_a_reload_takes_over_edited_links(clusters: str, tmp_path: Path) -> None:
     units = Units(tmp_path / "host")
     units.render(clusters + LINKS)
-    with units.started("mirror-nyc") as mirror:
+    with units.started("mirror-nyc") as mirror, units.started("aggregator-nyc") as aggregator:
 
-        def links() -> list[str]:
-            return [each["name"] for each in units.ask("mirror-nyc", "/status")["links"]]
+        def links() -> list[list[str]]:
+            at_worker = units.ask("mirror-nyc", "/status")["links"]
+            at_aggregator = units.ask("aggregator-nyc", "/api/v1/links")["links"]
+            return [[each["name"] for each in links] for links in (at_worker, at_aggregator)]
 
-        assert links() == ["jfk-nyc"]
+        assert links() == [["jfk-nyc"]] * 2
         units.render(clusters + EDITED)
         units.reload("mirror-nyc", mirror)
+        units.reload("aggregator-nyc", aggregator)
 
         async def links_are_edited() -> bool:
-            return await asyncio.to_thread(links) == ["jfk-nyc", "ewr-nyc"]
+            return await asyncio.to_thread(links) == [["jfk-nyc", "ewr-nyc"]] * 2
 
         await eventually(links_are_edited)
-        assert mirror.poll() is None
+        assert (mirror.poll(), aggregator.poll()) == (None, None)
         assert units.ask("mirror-nyc", "/status")["group"]["joined"]

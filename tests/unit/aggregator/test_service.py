@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
@@ -15,6 +16,8 @@ from aggregator import watchers
 from aggregator.maps import topic_follower
 from aggregator.maps.topic_follower import TopicFollower
 from aggregator.service import AggregatorService
+from aggregator.settings import parse_settings, render_settings
+from local_cluster.starting import SettingsFile
 from mirror_maker.formats import map_topic_name
 from tests.unit.aggregator.fakes import FakeCluster, FakeTopic, settings_of
 
@@ -49,6 +52,7 @@ async def test_ready_file_comes_with_readiness_and_goes_with_the_stop(
         "http_host": "127.0.0.1",
         "http_scheme": "http",
         "http_port": service.http_port,
+        "settings": None,
     }
     assert content == {"pid": os.getpid(), "state": "running", **served}
     assert list(ready_file.parent.iterdir()) == [ready_file]
@@ -96,6 +100,78 @@ async def test_failed_follower_ends_the_service(
     with pytest.raises(ExceptionGroup, match="unhandled errors"):
         await service.run(asyncio.Event())
     assert cluster.closed
+
+
+def file_of(path: Path, *sources: str) -> SettingsFile:
+    """Write the settings of these links."""
+    path.write_text(
+        render_settings(settings_of(*sources, ready_file=str(path.with_name("ready.json"))))
+    )
+    return SettingsFile.read(path)
+
+
+async def test_a_reload_replaces_links_and_keeps_what_is_known_of_others(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    for link in ("jfk-nyc", "ewr-nyc"):
+        cluster.topics[map_topic_name(link)] = FakeTopic()
+    file = file_of(tmp_path / "aggregator.json", "jfk", "lga")
+    service = AggregatorService(parse_settings(file.text), file)
+    stop = asyncio.Event()
+    running = asyncio.create_task(service.run(stop))
+    ready_file = tmp_path / "ready.json"
+    await _until(ready_file, exists=True)
+    kept = service.aggregate.maps.topic("jfk-nyc")
+    assert json.loads(ready_file.read_text())["settings"] == file.digest
+
+    edited = file_of(file.path, "ewr", "jfk")
+    service.reload()
+    async with asyncio.timeout(10):
+        while json.loads(ready_file.read_text())["settings"] != edited.digest:
+            await asyncio.sleep(0.001)
+        while service.aggregate.links_loading:
+            await asyncio.sleep(0.001)
+    assert service.aggregate.maps.topic("jfk-nyc") is kept
+    assert [name for name, _ in service.aggregate.maps.topics()] == ["ewr-nyc", "jfk-nyc"]
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{service.http_port}") as session:
+        async with session.get("/api/v1/links") as response:
+            names = [each["name"] for each in (await response.json())["links"]]
+        assert names == ["ewr-nyc", "jfk-nyc"]
+        async with session.get("/metrics") as response:
+            assert 'heliograph_offset_map_ready{datacenter="ewr"' in await response.text()
+    stop.set()
+    await running
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "No such file"),
+        ("{}", "validation errors"),
+        ("another", "more than links has changed"),
+    ],
+)
+async def test_a_file_that_cannot_be_taken_over_stops_the_service(
+    text: str | None,
+    message: str,
+    cluster: FakeCluster,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    file = file_of(tmp_path / "aggregator.json", "jfk")
+    service = AggregatorService(parse_settings(file.text), file)
+    running = asyncio.create_task(service.run(asyncio.Event()))
+    await _until(tmp_path / "ready.json", exists=True)
+    if text is None:
+        file.path.unlink()
+    elif text == "another":
+        another = replace(parse_settings(file.text), bootstrap="elsewhere:1")
+        file.path.write_text(render_settings(another))
+    else:
+        file.path.write_text(text)
+    service.reload()
+    await asyncio.wait_for(running, 10)
+    assert message in caplog.text
 
 
 async def test_taken_port_is_an_error(cluster: FakeCluster, tmp_path: Path) -> None:

@@ -222,3 +222,26 @@ async def test_partition_without_leader_is_waited_for() -> None:
     world.cluster.topics[_TOPIC].error = ErrorCode.none
     await world.steps()
     assert world.state() is TopicState.READY
+
+
+async def test_a_topic_that_stays_is_read_on_and_one_that_leaves_is_not() -> None:
+    world = World("jfk-nyc", "lga-nyc")
+    lga = "heliograph-offset-map.lga-nyc.internal"
+    world.publish((0, 100, 50))
+    world.publish((0, 100, 50), topic=lga)
+    await world.steps()
+    kept, gone = world.maps.topic("jfk-nyc"), world.maps.topic("lga-nyc")
+    value = kept.value
+
+    world.maps = LinkMaps({"jfk-nyc": "jfk", "ewr-nyc": "ewr"}, world.maps)
+    world.follower.follow(followed for _, followed in world.maps.topics())
+    world.publish((50, 200, 50))
+    world.publish((50, 200, 50), topic=lga)
+    world.publish((0, 7, 50), topic="heliograph-offset-map.ewr-nyc.internal")
+    await world.steps()
+    assert world.maps.topic("jfk-nyc") is kept
+    assert kept.value is value, "it was not read from its start"
+    assert world.target(60) == (TranslationState.EXACT, 210)
+    assert world.target(3, "ewr-nyc") == (TranslationState.EXACT, 10)
+    read, end = gone.next_offset, world.cluster.topics[lga].next_offset
+    assert read is not None and read < end

@@ -84,3 +84,15 @@ def test_only_links_that_say_so_are_probed() -> None:
     )
     assert list(probes) == ["east-nyc"]
     assert probes["east-nyc"].copy == "east.heliograph-probe.east-nyc.internal"
+
+
+def test_a_link_that_stays_as_it_is_keeps_its_probe_and_a_changed_one_begins_another() -> None:
+    settings = settings_of("east", "west")
+    east, west = (replace(link, probe=True) for link in settings.links)
+    settings = replace(settings, links=(east, west))
+    before = link_probes(settings, run_id="1", now_ms=0.0)
+    changed = replace(west, names=TopicNames(merge=("orders",)))
+    settings = replace(settings, links=(east, changed))
+    after = link_probes(settings, run_id="2", now_ms=0.0, kept=before)
+    assert after["east-nyc"] is before["east-nyc"]
+    assert (after["west-nyc"].run_id, after["west-nyc"].copy) == ("2", MERGED_PROBE_COPY)

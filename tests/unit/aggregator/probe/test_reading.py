@@ -44,12 +44,12 @@ def reader_of(
     reader = ProbeReader(
         "-",
         PLAINTEXT,
-        probes,
         ProbeSettings(),
         why_unreadable=lambda at: problems.get(at, "the aggregate has no such topic yet"),
         on_latency=latencies.__setitem__,
         monotonic_ms=lambda: 5.0,
     )
+    reader.follow(probes.values())
     return reader, latencies
 
 
@@ -109,3 +109,23 @@ def test_a_copy_that_links_share_is_assigned_once_and_read_for_each() -> None:
     reader._take(copy, [fetched(east, 0), fetched(west, 1), fetched(east, 2)])
     assert (east.ledger.received, west.ledger.received) == (2, 1)
     assert latencies.keys() == {"east-nyc", "west-nyc"}
+
+
+def test_a_copy_that_stays_is_gone_on_with_and_one_that_leaves_is_not_read_any_more() -> None:
+    east, west = prefixed_probes().values()
+    at_east, at_west = TopicPartition(east.copy, 0), TopicPartition(west.copy, 0)
+    reader, _ = reader_of({"west-nyc": west}, {at_east: None, at_west: None})
+    consumer = FakeConsumer()
+    reader._assign(consumer)
+    reader._take(at_west, [fetched(west, 4)])
+
+    reader.follow([east, west])
+    reader._assign(consumer)
+    assert consumer.assigned == {aiokafka.TopicPartition(*each) for each in (at_east, at_west)}
+    assert consumer.sought == {aiokafka.TopicPartition(west.copy, 0): 5}
+
+    reader.follow([east])
+    reader._take(at_west, [fetched(west, 5)])  # it was under way
+    assert west.ledger.received == 1
+    reader._assign(consumer)
+    assert consumer.assigned == {aiokafka.TopicPartition(*at_east)}

@@ -145,6 +145,9 @@ def test_an_edit_of_links_reloads_a_worker_and_nothing_else_does() -> None:
     (step,) = plan([worker("a-b", "d-b")], running(before))
     assert (step.action, step.reasons) == ("reload", ("links[1].name: c-b -> d-b",))
     assert step.sentence() == "reload broker mirror-b (links[1].name: c-b -> d-b)"
+    aggregators = [replace(each, role="aggregator") for each in (before, worker("a-b", "d-b"))]
+    (step,) = plan(aggregators[1:], running(aggregators[0]))
+    assert step.action == "reload"
     moved = replace(worker("a-b"), files={"/n.json": worker("a-b").files["/m.json"]})
     for after in (
         worker("a-b", "d-b", http_port=1),

@@ -9,7 +9,7 @@ import pytest
 import aggregator.settings
 import local_cluster.settings
 import mirror_maker.settings
-from aggregator.settings import load_settings as load_aggregator
+from aggregator.settings import parse_settings as parse_aggregator
 from topology.deployment.deployment import Daemon, Deployment, decode_deployment, encode_deployment
 from topology.deployment.render import render
 from topology.deployment.state_dir import StateDir
@@ -91,7 +91,7 @@ def test_a_mirror_worker_reads_its_settings(state: StateDir) -> None:
 
 def test_an_aggregator_reads_its_settings(state: StateDir) -> None:
     daemon = quickstart(state).daemon("aggregator-nyc")
-    settings = aggregator.settings.load_settings(settings_file(daemon))
+    settings = aggregator.settings.parse_settings(settings_file(daemon).read_bytes())
     assert (settings.aggregate, settings.http_port) == ("nyc", 19097)
     assert [(each.name, each.datacenter) for each in settings.links] == [
         ("ewr-nyc", "ewr"),
@@ -140,7 +140,7 @@ def test_who_is_probed_is_told_alike_to_mirror_aggregator_and_status(
             mirrors = mirror_maker.settings.load_settings(settings_file(daemon)).links
             told["mirror"] |= {each.name for each in mirrors if each.probe}
         elif daemon.role == "aggregator":
-            links = load_aggregator(settings_file(daemon)).links
+            links = parse_aggregator(settings_file(daemon).read_bytes()).links
             told["aggregator"] |= {each.name for each in links if each.probe}
     assert told == {"mirror": expected, "aggregator": expected}
     assert decode_deployment(encode_deployment(deployment)) == deployment

@@ -97,7 +97,7 @@ def test_each_process_finds_the_others_and_binds_every_address(tmp_path: Path) -
         "broker-ewr-1:9092,broker-ewr-2:9092,broker-ewr-3:9092",
         "kafka1:9093",
     ]
-    answers = aggregator.settings.load_settings(path("aggregator-nyc-1"))
+    answers = aggregator.settings.parse_settings(path("aggregator-nyc-1").read_bytes())
     assert answers.bootstrap == "broker-nyc-7:9092"
     config = containers["zookeeper-main-2"].settings["zookeeper-main-2.cfg"]
     assert "server.3=zookeeper-main-3:2182:2183" in config

@@ -93,9 +93,9 @@ def test_a_unit_of_a_broker_word_by_word() -> None:
 
 def test_only_processes_that_reload_have_a_reload() -> None:
     reloading = {name for name, text in files().items() if "ExecReload=" in text}
-    assert reloading == {f"10.0.0.3/{UNITS}/heliograph-flights-mirror-nyc.service"}
-    (unit,) = (files()[name] for name in reloading)
-    assert "ExecReload=/bin/kill -HUP $MAINPID\n" in unit
+    prefix = f"10.0.0.3/{UNITS}/heliograph-flights"
+    assert reloading == {f"{prefix}-mirror-nyc.service", f"{prefix}-aggregator-nyc.service"}
+    assert all("ExecReload=/bin/kill -HUP $MAINPID\n" in files()[name] for name in reloading)
 
 
 def test_each_host_has_its_own_tree() -> None:
