@@ -16,18 +16,31 @@ PlainBody = Fields | bytes | list[bytes | memoryview | RecordsPart]
 """The body of a response: fields to encode, or encoded already, as bytes or as parts in order."""
 
 
+class RecordsBody:
+    """A body with records, which leaves only while its client may read them.
+
+    Responses leave in order, so one that is ready can wait for another one while rights change.
+    """
+
+    __slots__ = ("body", "may_leave")
+
+    def __init__(self, body: PlainBody, may_leave: Callable[[], bool]) -> None:
+        self.body = body
+        self.may_leave = may_leave
+
+
 class ThrottledBody:
     """A body whose connection is not read for some time after it was sent."""
 
     __slots__ = ("body", "throttle_ms")
 
-    def __init__(self, body: PlainBody | None, throttle_ms: int) -> None:
+    def __init__(self, body: PlainBody | RecordsBody | None, throttle_ms: int) -> None:
         """`body` says `throttle_ms` itself. None: the request gets no response."""
         self.body = body
         self.throttle_ms = throttle_ms
 
 
-Body = PlainBody | ThrottledBody
+Body = PlainBody | RecordsBody | ThrottledBody
 
 
 class Deferred:

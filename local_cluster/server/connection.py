@@ -20,22 +20,22 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from local_cluster.client.connection import frame_buffers
 from local_cluster.counters.requests import ApiMeter
 from local_cluster.handlers.awaited_reply import settle
-from local_cluster.handlers.deferred import Deferred, ThrottledBody
+from local_cluster.handlers.deferred import Deferred, RecordsBody, ThrottledBody
 from local_cluster.handlers.registry import Reply
 from local_cluster.handlers.services import RequestContext
 from local_cluster.log.disk.cold_reads import ColdReads
 from local_cluster.log.partition.partition_log import LogSlice
+from local_cluster.server.accept.limits import ConnectionSettings
 from local_cluster.server.keep_alive import keep_alive
 from local_cluster.server.mute import Mute
 from local_cluster.server.outbox import Outbox, Part
 from local_cluster.server.request_dispatch import ANONYMOUS, Dispatcher
 from local_cluster.server.secure.tls_outbox import TlsOutbox
-from local_cluster.settings import BrokerSettings
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import KafkaError, PeerError
@@ -54,32 +54,22 @@ log = logging.getLogger(__name__)
 _connection_ids = itertools.count(1)
 
 
-class ConnectionSettings(NamedTuple):
-    """The configurable limits of a connection."""
-
-    frame_bytes_max: int = 100 * 1024 * 1024
-    """Kafka's default of socket.request.max.bytes."""
-    send_buffer_bytes: int = 256 * 1024
-    """Default of socket.send.buffer.bytes; Kafka's is 100 KiB. Beyond some 512 KiB the pages on
-    their way fall out of the processor's cache and cost twice as much. -1 leaves it to the system,
-    which is better for consumers far away."""
-
-    @staticmethod
-    def of(settings: BrokerSettings) -> ConnectionSettings:
-        """Take the limits from a broker's settings."""
-        default = ConnectionSettings()
-        return ConnectionSettings(
-            settings.config_int("socket.request.max.bytes", default.frame_bytes_max),
-            settings.config_int("socket.send.buffer.bytes", default.send_buffer_bytes),
-        )
-
-
 class _Slot:
     """The place of one request in the queue of responses."""
 
-    __slots__ = ("began_ns", "memory_bytes", "meter", "parts", "queue_ns", "ready", "returned_ns")
+    __slots__ = (
+        "began_ns",
+        "may_leave",
+        "memory_bytes",
+        "meter",
+        "parts",
+        "queue_ns",
+        "ready",
+        "returned_ns",
+    )
 
     def __init__(self) -> None:
+        self.may_leave: Callable[[], bool] | None = None
         self.meter: ApiMeter | None = None
         self.queue_ns = 0
         self.began_ns = 0
@@ -249,7 +239,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             frame, self._client_host, self.id, self._principal
         )
         meter = slot.meter = self._counters.meters.of(context.api_key, context.api_version)
-        if type(reply) is bytes or type(reply) is list:
+        if type(reply) is bytes or type(reply) is list or type(reply) is RecordsBody:
             self._finish(slot, context, reply)
         elif isinstance(reply, Deferred):
             reply.then(partial(self._finish, slot, context), partial(self._failed, slot, context))
@@ -288,6 +278,9 @@ class ClientConnection(asyncio.BufferedProtocol):
             reply = self._request_time.count(context, reply, returned_ns - slot.began_ns)
         if type(reply) is ThrottledBody:
             self._silence(reply.throttle_ms)
+            reply = reply.body
+        if type(reply) is RecordsBody:
+            slot.may_leave = reply.may_leave
             reply = reply.body
         if reply is not None:
             self._encode(slot, context, reply)
@@ -351,9 +344,16 @@ class ClientConnection(asyncio.BufferedProtocol):
             responses = 0
             while self._slots and self._slots[0].ready and responses < RESPONSES_PER_TURN_MAX:
                 slot = self._slots.popleft()
+                if slot.may_leave is not None and not slot.may_leave():
+                    outbox.flush()
+                    self._close("the right to read records that waited was revoked")
+                    return
                 self._sending_bytes += slot.memory_bytes
                 outbox.add(slot.parts)
                 responses += 1
+                if slot.may_leave is not None:
+                    # The next ones are checked again if the peer is slow to take this one.
+                    break
             outbox.flush()
         has_room = (
             len(self._slots) < IN_FLIGHT_MAX // 2 and self._response_bytes < RESPONSE_BYTES_MAX // 2

@@ -23,8 +23,8 @@ from local_cluster.security.authentication.principal_rules import PrincipalRules
 from local_cluster.security.authentication.tls_contexts import TlsContexts
 from local_cluster.server.accept.acceptor import Acceptor
 from local_cluster.server.accept.admission import Admission
-from local_cluster.server.accept.limits import ConnectionLimits
-from local_cluster.server.connection import ClientConnection, ConnectionSettings
+from local_cluster.server.accept.limits import ConnectionLimits, ConnectionSettings
+from local_cluster.server.connection import ClientConnection
 from local_cluster.server.request_dispatch import ANONYMOUS, RequestDispatcher
 from local_cluster.server.secure.credentials import Credentials
 from local_cluster.server.secure.gss_acceptor import GssAcceptor

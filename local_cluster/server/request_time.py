@@ -15,7 +15,7 @@ from struct import Struct
 from typing import Any, Final
 
 from local_cluster.handlers.data.throttles import PERCENT_PER_NS
-from local_cluster.handlers.deferred import PlainBody, ThrottledBody
+from local_cluster.handlers.deferred import PlainBody, RecordsBody, ThrottledBody
 from local_cluster.handlers.registry import Reply
 from local_cluster.handlers.services import RequestContext
 from local_cluster.quotas.client_rates import ClientRates
@@ -68,7 +68,9 @@ class RequestTime:
         return ThrottledBody(_throttled(context, body, throttle_ms), throttle_ms)
 
 
-def _throttled(context: RequestContext, body: Any, throttle_ms: int) -> PlainBody | None:
+def _throttled(
+    context: RequestContext, body: Any, throttle_ms: int
+) -> PlainBody | RecordsBody | None:
     """Return a response with its throttle time, if its version has one."""
     if isinstance(body, Mapping):
         if _has_throttle_time(context.api_key, context.api_version):
@@ -77,7 +79,7 @@ def _throttled(context: RequestContext, body: Any, throttle_ms: int) -> PlainBod
     since = THROTTLE_TIME_FIRST_SINCE.get(ApiKey(context.api_key))
     if isinstance(body, bytes) and since is not None and context.api_version >= since:
         return _INT32.pack(throttle_ms) + body[_INT32.size :]
-    plain: PlainBody | None = body
+    plain: PlainBody | RecordsBody | None = body
     return plain
 
 

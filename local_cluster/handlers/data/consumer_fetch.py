@@ -23,7 +23,7 @@ from local_cluster.handlers.data.throttles import (
     fetch_is_limited,
     fetch_throttle_ms,
 )
-from local_cluster.handlers.deferred import Body, Deferred, ThrottledBody
+from local_cluster.handlers.deferred import Body, Deferred, RecordsBody, ThrottledBody
 from local_cluster.handlers.registry import Reply
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.log.disk.page_cache import ColdReadError, warm_only
@@ -225,12 +225,25 @@ class ConsumerFetch:
         if error_code != ErrorCode.invalid_fetch_session_epoch:
             self._settle()
         leaders = [entry.current_leader for entry in included if entry.current_leader is not None]
-        return codec.encode_response(
+        body = codec.encode_response(
             self._context.api_version,
             included,
             error_code=error_code,
             session_id=session_id,
             node_endpoints=node_endpoints(self._broker, self._context, leaders) if leaders else (),
+        )
+        # Without an authorizer there is no version.
+        is_guarded = self._rights_version and self._bytes_found
+        return RecordsBody(body, self._may_leave) if is_guarded else body
+
+    def _may_leave(self) -> bool:
+        """Return whether the client may read what was read for it, if rights have changed since."""
+        if self._rights_version == self._broker.rights_version:
+            return True
+        return all(
+            self._broker.authorize(self._context, "READ", "TOPIC", read.partition.topic)
+            for read in self._reads.values()
+            if read.partition is not None and read.size_bytes
         )
 
     def _throttle_ms(self) -> int:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from local_cluster.broker_configs import listener_config
 from local_cluster.kafka_configs.address_limits import parse_overrides
 from local_cluster.quotas.windowed_rate import WINDOW_MS_DEFAULT, WINDOWS_DEFAULT
+from local_cluster.settings import BrokerSettings
 
 UNLIMITED: Final = (1 << 31) - 1
 IDLE_MS_MAX_DEFAULT: Final = 600_000
@@ -29,6 +30,26 @@ class ListenerLimits:
 
 
 NO_LIMITS: Final = ListenerLimits()
+
+
+class ConnectionSettings(NamedTuple):
+    """The configurable limits of a connection."""
+
+    frame_bytes_max: int = 100 * 1024 * 1024
+    """Kafka's default of socket.request.max.bytes."""
+    send_buffer_bytes: int = 256 * 1024
+    """Default of socket.send.buffer.bytes; Kafka's is 100 KiB. Beyond some 512 KiB the pages on
+    their way fall out of the processor's cache and cost twice as much. -1 leaves it to the system,
+    which is better for consumers far away."""
+
+    @staticmethod
+    def of(settings: BrokerSettings) -> ConnectionSettings:
+        """Take the limits from a broker's settings."""
+        default = ConnectionSettings()
+        return ConnectionSettings(
+            settings.config_int("socket.request.max.bytes", default.frame_bytes_max),
+            settings.config_int("socket.send.buffer.bytes", default.send_buffer_bytes),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

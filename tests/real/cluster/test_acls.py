@@ -174,6 +174,29 @@ async def test_a_parked_fetch_gives_no_records_after_a_revocation(two: Two) -> N
 
 
 @pytest.mark.asyncio(loop_scope="module")
+async def test_records_behind_a_parked_fetch_do_not_leave_after_a_revocation(two: Two) -> None:
+    """Responses leave in order, so records that are read already can wait for a parked fetch."""
+    admin = two.admins[0]
+    await create_acls(admin, [READ_ORDERS])
+    index = await leader(admin) - 1
+    await until_metadata(two, index, ErrorCode.none)
+    await produce(admin, b"not for the revoked")
+    peer = await two.guest(index).connect()
+    for wait_ms in (4_000, 0):
+        ask = Ask(ApiKey.FETCH, 12, fetch_fields(wait_ms=wait_ms))
+        peer.send_frame(ask.frame(peer.side, wait_ms))
+    await delete_acls(admin, [READ_ORDERS])
+    await until_metadata(two, index, ErrorCode.topic_authorization_failed)
+    async with asyncio.timeout(30):
+        frames = [bytes(await peer.receive() or b"") for _ in range(2)]
+    await peer.close()
+    assert frames[0], "the parked fetch is answered"
+    assert b"not for the revoked" not in b"".join(frames)
+    line = f"from {GUEST_HOST} closed: the right to read records that waited was revoked"
+    assert line in two.brokers[index].log_text()
+
+
+@pytest.mark.asyncio(loop_scope="module")
 async def test_acls_that_an_outside_tool_writes(two: Two) -> None:
     """A tool writes the znode and a notification, as Kafka's AclAuthorizer does."""
     zookeeper = KazooClient(two.chroot)

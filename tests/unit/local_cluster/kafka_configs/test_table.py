@@ -17,7 +17,7 @@ from local_cluster.log.config.log_config import PRODUCER_ID_EXPIRATION_MS
 from local_cluster.replication import rate_quota, replica_set
 from local_cluster.replication.follower import fetch_session, replica_fetcher
 from local_cluster.server import housekeeping, log_cleaner
-from local_cluster.server.connection import ConnectionSettings
+from local_cluster.server.accept.limits import ConnectionSettings
 
 GROUPS, CONSUMERS = GroupLimits(), ConsumerGroupLimits()
 USED = {

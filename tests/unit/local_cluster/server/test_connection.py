@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from local_cluster.clock import SystemClock
-from local_cluster.handlers.deferred import Deferred, ThrottledBody
+from local_cluster.handlers.deferred import Deferred, RecordsBody, ThrottledBody
 from local_cluster.handlers.registry import Handler, Reply
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.log.disk.cold_reads import ColdReads
 from local_cluster.quotas.client_quotas import ClientQuotas
+from local_cluster.quotas.entity import USER, entity
+from local_cluster.server.accept.limits import ConnectionSettings
 from local_cluster.server.connection import (
     IN_FLIGHT_MAX,
     RESPONSE_BYTES_MAX,
     ClientConnection,
-    ConnectionSettings,
 )
 from local_cluster.server.request_dispatch import RequestDispatcher
 from local_cluster.wire.api import ApiKey
@@ -48,7 +51,7 @@ class Peer:
     def __init__(self) -> None:
         self.requested: list[int] = []
         self.waiting: list[Deferred] = []
-        self.response: bytes | ThrottledBody | None = None
+        self.response: bytes | RecordsBody | ThrottledBody | None = None
         """None: the test responds later."""
         self.reader: asyncio.StreamReader
         self.quotas = ClientQuotas({})
@@ -163,6 +166,53 @@ async def test_a_throttled_request_without_a_response_mutes_too(peer: Peer) -> N
         await peer.until_requested()
         await turns(50)
         assert peer.requested == [0]
+
+
+async def test_records_that_waited_leave_only_with_the_right_to_read_them(
+    peer: Peer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with requesting(peer):
+        await peer.until_requested()
+        first, *others = peer.waiting
+        asked: list[int] = []
+
+        def may_leave(number: int) -> bool:
+            asked.append(number)
+            return number < 3
+
+        for number, each in enumerate(others, start=1):
+            each.resolve(RecordsBody(b"", partial(may_leave, number)))
+        await turns(5)
+        assert not asked, "they wait for the first response"
+        first.resolve(b"")
+        async with asyncio.timeout(20):
+            received = await peer.reader.read()
+        ids = [struct.unpack_from(">i", received, at)[0] for at in range(4, len(received), 8)]
+        assert ids == [0, 1, 2]
+        assert asked == [1, 2, 3]
+    assert "closed: the right to read records that waited was revoked" in caplog.text
+
+
+@pytest.mark.parametrize("percentage", [None, 0.01])
+async def test_records_leave_with_the_right_also_above_a_quota(
+    peer: Peer, percentage: float | None
+) -> None:
+    if percentage is not None:
+        peer.quotas.set_quotas({entity({USER: "ANONYMOUS"}): {"request_percentage": percentage}})
+    asked = 0
+
+    def may_leave() -> bool:
+        nonlocal asked
+        asked += 1
+        return True
+
+    peer.response = RecordsBody(b"", may_leave)
+    async with requesting(peer):
+        await peer.until_requested()
+        async with asyncio.timeout(20):
+            assert await peer.reader.readexactly(8) == struct.pack(">ii", 4, 0)
+    assert asked
 
 
 async def turns(count: int) -> None:

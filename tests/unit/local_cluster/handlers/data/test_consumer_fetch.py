@@ -11,7 +11,7 @@ from typing import Any, cast
 from local_cluster.counters.traffic import TopicsTraffic, TopicTraffic
 from local_cluster.fetch_sessions.session_cache import FetchSessionCache
 from local_cluster.handlers.data.consumer_fetch import ConsumerFetch
-from local_cluster.handlers.deferred import Deferred, ThrottledBody
+from local_cluster.handlers.deferred import Deferred, RecordsBody, ThrottledBody
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.log.disk.cold_reads import ColdReads
 from local_cluster.log.disk.page_cache import ColdReadError, is_warm_only
@@ -30,6 +30,7 @@ class FakePartition:
 
     def __init__(self, index: int) -> None:
         self.index = index
+        self.topic = "t"
         self.topic_id = uuid.UUID(int=1)
         self.log = SimpleNamespace(log_start_offset=0)
         self.high_watermark = 0
@@ -97,8 +98,11 @@ class FakeBroker:
         self.now_ms: int = 0
         self.quotas = ClientQuotas({})
         self.may_read = True
+        self.asked: list[tuple[str, str, str]] = []
 
-    def authorize(self, *arguments: object) -> bool:
+    def authorize(self, context: RequestContext, operation: str, kind: str, name: str) -> bool:
+        if not self.may_read:
+            self.asked.append((operation, kind, name))
         return self.may_read
 
     def get_readable(self, topic: str, index: int) -> FakePartition:
@@ -270,6 +274,23 @@ async def test_records_read_before_a_revocation_do_not_leave_after_it() -> None:
     broker.may_read = False
     broker.rights_version += 1
     assert await soon(waiting) == {0: 0}
+
+
+async def test_records_that_wait_for_another_response_leave_only_with_the_right() -> None:
+    broker = FakeBroker(2)
+    broker.rights_version = 1
+    broker.partitions[0].append(5)
+    assert records_by_partition(broker.fetch((1, 0), wait_ms=0)) == {1: 0}, "nothing to guard"
+    body = broker.fetch((0, 0), (1, 0))
+    assert isinstance(body, RecordsBody)
+    assert records_by_partition(body.body) == {0: 5, 1: 0}
+    broker.may_read = False
+    assert body.may_leave(), "nothing has changed"
+    broker.rights_version = 2
+    assert not body.may_leave()
+    assert broker.asked == [("READ", "TOPIC", "t")], "where nothing was read nothing is asked"
+    broker.may_read = True
+    assert body.may_leave(), "rights of others have changed"
 
 
 async def test_a_session_is_told_of_a_revocation_without_new_records() -> None:
