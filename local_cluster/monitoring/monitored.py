@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from local_cluster.client_metrics.receiver import ClientMetrics
 from local_cluster.clock import Clock
@@ -18,11 +19,13 @@ from local_cluster.log.disk.cold_reads import ColdReads
 from local_cluster.quotas.client_quotas import ClientQuotas
 from local_cluster.replication.isr_proposer import IsrProposer
 from local_cluster.replication.replica_set import ReplicaSet
-from local_cluster.security.authentication.tls_contexts import TlsContexts
 from local_cluster.server.broker_rights import BrokerRights
 from local_cluster.server.log_cleaner import LogCleaner
 from local_cluster.settings import BrokerSettings
 from local_cluster.transactions.coordinator import TransactionCoordinator
+
+if TYPE_CHECKING:
+    from local_cluster.security.authentication.tls_contexts import TlsContexts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from local_cluster.client_metrics.receiver import ClientMetrics
 from local_cluster.controller.model.metadata_cache import Changes
@@ -16,11 +15,7 @@ from local_cluster.counters.listener import ListenerCounters
 from local_cluster.counters.requests import RequestMeters
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.log.disk.cold_reads import ColdReads
-from local_cluster.security.authentication.distinguished_name import subject_of
 from local_cluster.security.authentication.listener_security import SaslSettings
-from local_cluster.security.authentication.oauth.signing_keys import SigningKeys
-from local_cluster.security.authentication.principal_rules import PrincipalRules
-from local_cluster.security.authentication.tls_contexts import TlsContexts
 from local_cluster.server.accept.acceptor import Acceptor
 from local_cluster.server.accept.admission import Admission
 from local_cluster.server.accept.limits import ConnectionLimits, ConnectionSettings
@@ -28,9 +23,13 @@ from local_cluster.server.connection import ClientConnection
 from local_cluster.server.request_dispatch import ANONYMOUS, RequestDispatcher
 from local_cluster.server.secure.credentials import Credentials
 from local_cluster.server.secure.gss_acceptor import GssAcceptor
+from local_cluster.server.secure.late_imports import tls_acceptor, token_acceptor
 from local_cluster.server.secure.sasl_session import FRAME_BYTES_MAX, SaslSession, SharedSasl
 from local_cluster.server.secure.tls_connection import TlsConnection
 from local_cluster.settings import BrokerSettings, Listener
+
+if TYPE_CHECKING:
+    from local_cluster.security.authentication.tls_contexts import TlsContexts
 
 IDLE_SWEEP_MS_MAX: Final = 10_000
 """Time between two searches for idle connections."""
@@ -60,12 +59,12 @@ class Listeners:
         self._session_ms_max = settings.config_int("connections.max.reauth.ms", 0)
         self._listeners = {item.name: item for item in settings.listeners}
         self._tls = {
-            item.name: TlsContexts(item.name, item.tls)
+            item.name: tls_acceptor(item.name, item.tls)
             for item in settings.listeners
             if item.tls is not None
         }
-        self._signing_keys = {
-            item.name: SigningKeys(item.name, item.sasl.oauth)
+        self._tokens = {
+            item.name: token_acceptor(item.name, item.sasl.oauth)
             for item in settings.listeners
             if item.sasl is not None and item.sasl.oauth is not None
         }
@@ -97,7 +96,7 @@ class Listeners:
     @property
     def certificates(self) -> Mapping[str, TlsContexts]:
         """The certificates of each listener with TLS."""
-        return self._tls
+        return {name: each.contexts for name, each in self._tls.items()}
 
     @property
     def are_open(self) -> bool:
@@ -107,8 +106,8 @@ class Listeners:
     def open(self, services: BrokerServices, cold_reads: ColdReads) -> None:
         """Accept connections, and hand their requests to the handlers."""
         self._client_metrics = services.client_metrics
-        for keys in self._signing_keys.values():
-            keys.start()
+        for tokens in self._tokens.values():
+            tokens.keys.start()
         for name, bound in self._sockets.items():
             connect = self._connections_of(self._listeners[name], services, cold_reads)
             make = self._over_tls(name, connect, cold_reads) if name in self._tls else connect
@@ -176,8 +175,8 @@ class Listeners:
             Credentials(
                 sasl,
                 services.scram_users,
-                self._signing_keys.get(listener.name),
                 services.clock,
+                self._tokens.get(listener.name),
                 kerberos,
             ),
             self._failure_delay_ms,
@@ -214,16 +213,13 @@ class Listeners:
     def _over_tls(
         self, name: str, connect: Connect, cold_reads: ColdReads
     ) -> Callable[[], TlsConnection]:
-        contexts = self._tls[name]
-        settings = self._listeners[name].tls
-        assert settings is not None
-        rules = PrincipalRules(settings.principal_mapping_rules)
+        acceptor = self._tls[name]
 
         def accept() -> TlsConnection:
             return TlsConnection(
-                contexts.newest(),
+                acceptor.contexts.newest(),
                 cold_reads,
-                lambda session: connect(_principal_of(session, rules)),
+                lambda session: connect(acceptor.principal_of(session)),
                 failure_delay_ms=self._failure_delay_ms,
                 on_open=self._connections.add,
                 on_close=self._closed,
@@ -235,8 +231,8 @@ class Listeners:
         """Accept no more connections, and close the open ones."""
         if self._idle_sweep is not None:
             self._idle_sweep.cancel()
-        for keys in self._signing_keys.values():
-            keys.stop()
+        for tokens in self._tokens.values():
+            tokens.keys.stop()
         for kerberos in self._kerberos.values():
             kerberos.close()
         for acceptor in self._acceptors:
@@ -302,18 +298,6 @@ class Listeners:
                     connection.shut_down(f"idle for {idle_ms} ms (connections.max.idle.ms)")
         loop = asyncio.get_running_loop()
         self._idle_sweep = loop.call_later(sweep_ms / 1000, self._close_idle)
-
-
-def _principal_of(session: ssl.SSLObject, rules: PrincipalRules) -> str:
-    """Return the principal of the client's certificate. Raises ValueError if no rule has one."""
-    certificate = session.getpeercert(binary_form=True)
-    if certificate is None:
-        return ANONYMOUS
-    subject = subject_of(certificate)
-    name = rules.name_of(subject)
-    if name is None:
-        raise ValueError(f"no rule of ssl.principal.mapping.rules matches {subject!r}")
-    return f"User:{name}"
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -33,7 +33,7 @@ HEAP_MIB: Final = 768
 of an ensemble, and cannot be configured to keep fewer (ZKDatabase.java raises `commitLogCount` to
 500). A commit of the controller may hold 500 states, each of them in memory three times: 200 MB in
 all with topic names of 30 bytes, 350 MB with the longest names. Kafka's own script sets 512."""
-HEAP_MIB_AT_FIRST: Final = 32
+HEAP_MIB_AT_FIRST: Final = 8
 TRANSACTION_LOG_KIB: Final = 1_024
 """Preallocated per transaction log file; the server's own default is 64 MiB."""
 SNAPSHOTS_KEPT: Final = 3
@@ -228,6 +228,7 @@ def server_command(
         f"-Dzookeeper.preAllocSize={TRANSACTION_LOG_KIB}",
         f"-Dzookeeper.forceSync={'yes' if fsync else 'no'}",
         "-Dzookeeper.jmx.log4j.disable=true",
+        "-Dlog4j2.disableJmx=true",
         "-cp",
         os.pathsep.join(str(path) for path in find_jars()),
         NODE_MAIN_CLASS if is_node else MAIN_CLASS,

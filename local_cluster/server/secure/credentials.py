@@ -11,7 +11,7 @@ import hashlib
 import logging
 import secrets
 from itertools import islice
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from local_cluster.client.auth.credentials import read_secret
 from local_cluster.client.auth.file_states import FileState, file_states
@@ -24,14 +24,6 @@ from local_cluster.security.authentication.listener_security import (
     OAUTHBEARER,
     SaslSettings,
 )
-from local_cluster.security.authentication.oauth.bearer_exchange import BearerExchange
-from local_cluster.security.authentication.oauth.signing_keys import SigningKeys
-from local_cluster.security.authentication.oauth.token_rules import (
-    Bearer,
-    TokenError,
-    UnknownKeyError,
-    verify_token,
-)
 from local_cluster.security.authentication.scram_credentials import (
     SALT_BYTES,
     ScramCredential,
@@ -39,6 +31,9 @@ from local_cluster.security.authentication.scram_credentials import (
     decoy,
 )
 from local_cluster.server.secure.gss_acceptor import GssAcceptor
+
+if TYPE_CHECKING:
+    from local_cluster.server.secure.token_acceptor import TokenAcceptor
 
 _PROCESS_SECRET: Final = secrets.token_bytes(32)
 """Decoys of one process stay the same, so that asking twice does not show that a user is absent."""
@@ -59,16 +54,15 @@ class Credentials:
         self,
         sasl: SaslSettings,
         shared: ScramUsers,
-        keys: SigningKeys | None,
         clock: Clock,
+        tokens: TokenAcceptor | None = None,
         kerberos: GssAcceptor | None = None,
     ) -> None:
-        """`keys` are those of the issuer of tokens, for OAUTHBEARER; `kerberos` is for GSSAPI."""
+        """`tokens` is for OAUTHBEARER, `kerberos` for GSSAPI."""
         self._own = sasl.users
         self._shared = shared
-        self._oauth = sasl.oauth
-        self._keys = keys
         self._clock = clock
+        self._tokens = tokens
         self._kerberos = kerberos
         self._derived: dict[tuple[str, str], tuple[FileState | bytes, ScramCredential]] = {}
         """By mechanism and own user: what the password was read from, and what was derived of it.
@@ -83,25 +77,14 @@ class Credentials:
         if mechanism == "PLAIN":
             return PlainExchange(self._password)
         if mechanism == OAUTHBEARER:
-            return BearerExchange(self._verify)
+            assert self._tokens is not None
+            return self._tokens.exchange(self._clock)
         if mechanism == GSSAPI:
             assert self._kerberos is not None
             return self._kerberos.exchange()
         return ScramExchange(
             mechanism, secrets.token_urlsafe(24), lambda name: self._credential(mechanism, name)
         )
-
-    def _verify(self, token: str) -> Bearer:
-        assert self._oauth is not None
-        assert self._keys is not None
-        keys = self._keys.newest()
-        if keys is None:
-            raise TokenError("the broker has no keys of the issuer yet")
-        try:
-            return verify_token(token, keys, self._oauth, self._clock.now_ms())
-        except UnknownKeyError:
-            self._keys.ask()
-            raise
 
     def _password(self, username: str) -> str | None:
         secret = self._own.get(username)

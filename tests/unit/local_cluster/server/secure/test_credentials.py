@@ -25,7 +25,7 @@ class NoUsers:
 
 
 def credentials(secret: Secret) -> Credentials:
-    return Credentials(SaslSettings(users={"broker": secret}), NoUsers(), None, SystemClock())
+    return Credentials(SaslSettings(users={"broker": secret}), NoUsers(), SystemClock())
 
 
 def log_in(to: Credentials, password: str, username: str = "broker") -> str:
