@@ -33,6 +33,22 @@ class MirrorLink:
         return self.source + "."
 
 
+def former_names(links: Iterable[MirrorLink]) -> dict[str, str]:
+    """Return the datacenters of links by the names that a running query gives them. Pure.
+
+    A link that joins a query has its alias or its own name as datacenter. The options of the next
+    run say which one it is.
+    """
+    every = list(links)
+    present = {link.datacenter for link in every}
+    return {
+        name: link.datacenter
+        for link in every
+        for name in (link.source, link.name)
+        if name is not None and name not in present
+    }
+
+
 def encode_links(links: Iterable[MirrorLink]) -> str:
     """Return the text of the option `links`."""
     return json.dumps(

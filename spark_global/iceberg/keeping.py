@@ -38,6 +38,7 @@ from spark_global.iceberg.upserts.keys import RECORDS_MAX, TOMBSTONE_HOURS, Upse
 from spark_global.kept.batches import BatchRefusedError
 from spark_global.kept.completeness import Completeness
 from spark_global.kept.folders import FolderRefusedError
+from spark_global.kept.said import with_news
 from spark_global.kept.upkeep import Compacting, beside
 from spark_global.materialize import Materialization
 from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
@@ -303,7 +304,7 @@ class _Keeper:
     def _commit_news(self, held: StreamPositions) -> None:
         """Commit new times of a table that gets no records."""
         before = self._writer.state.complete
-        if before != {**before, **self._completeness.reached(held)}:
+        if before != with_news(before, self._completeness.reached(held)):
             self._commit(held, held)
         self._state_since = time.monotonic()
 

@@ -7,21 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Final
+from collections.abc import Mapping, Sequence
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import KafkaError
 from spark_global.cut.statements import StatementReader, Statements
 from spark_global.kept.origins import read_offsets
 from spark_global.kept.said import SourceRange, Through
-from spark_global.kept.sightings import Sighting, Sightings, sightings_of
+from spark_global.kept.sightings import (
+    Sighting,
+    Sightings,
+    datacenters_of,
+    sightings_of,
+    sightings_without_copies,
+    with_more_links,
+)
+from spark_global.links import MirrorLink, former_names
 from spark_global.source.options import ReadOptions
 from spark_global.streaming.planner import StreamPlanner
 from spark_global.streaming.positions import StreamPositions
-
-NO_SIGHTINGS: Final[Mapping[str, Sighting]] = MappingProxyType({})
 
 
 class Completeness:
@@ -37,9 +41,8 @@ class Completeness:
 
     async def poll(self) -> Statements:
         """Read what is stated; the planner must read the ends of partitions after it."""
-        survey = self._planner.survey
-        links = () if survey is None else survey.options.links
-        return await self._statements.poll([link.name for link in links if link.name is not None])
+        names = [link.name for link in self.links if link.name is not None]
+        return await self._statements.poll(names)
 
     async def look(self) -> Mapping[TopicPartition, int]:
         """Read the statements and then the ends; note both, and return the ends.
@@ -53,22 +56,67 @@ class Completeness:
         self.note(statements)
         return ends
 
-    def note(self, statements: Statements, also: Mapping[str, Sighting] = NO_SIGHTINGS) -> None:
-        """Note statements together with the ends that the planner has read after them.
-
-        `also` are sightings of other datacenters.
-        """
+    def note(self, statements: Statements) -> None:
+        """Note statements together with the ends that the planner has read after them."""
         survey = self._planner.survey
         assert survey is not None, "the planner has just looked"
+        stated = of_options(statements, survey.options)
+        wanted = set(survey.options.partitions)
         partitions = {
-            name: sorted(survey.metadata.topics[name].partitions) for name in survey.topics
+            name: sorted(every & wanted if wanted else every)
+            for name in survey.topics
+            for every in [survey.metadata.topics[name].partitions.keys()]
         }
-        found = sightings_of(survey.topics, partitions, survey.stable_ends, statements, survey.maps)
-        self._sightings.add({**found, **also})
+        found = sightings_of(survey.topics, partitions, survey.stable_ends, stated, survey.maps)
+        more = self.without_copies(statements)
+        self._sightings.add(with_more_links(found, more, datacenters_of(survey.topics)))
+
+    def without_copies(self, statements: Statements) -> Mapping[str, Sighting]:
+        """Return a sighting of each datacenter whose links state a topic without a copy of it."""
+        survey = self._planner.survey
+        assert survey is not None, "the planner has just looked"
+        asked = survey.options
+        stated = of_options(statements, asked)
+        return sightings_without_copies(survey.topics, asked.links, stated, asked.topic)
+
+    @property
+    def links(self) -> Sequence[MirrorLink]:
+        """The links of the last look."""
+        survey = self._planner.survey
+        return () if survey is None else survey.options.links
+
+    def datacenters(self) -> set[str]:
+        """Return the datacenters with copies that the options ask for."""
+        survey = self._planner.survey
+        assert survey is not None, "the planner has just looked"
+        asked = survey.options.datacenters
+        found = datacenters_of(survey.topics)
+        return found & set(asked) if asked else found
 
     def reached(self, positions: StreamPositions) -> Mapping[str, Through]:
         """Return the newest statement about each datacenter that holds at these positions."""
-        return self._sightings.reached(positions)
+        names: dict[str, list[str]] = {}
+        for former, datacenter in former_names(self.links).items():
+            names.setdefault(datacenter, []).append(former)
+        return {
+            name: each._replace(formerly=tuple(names.get(name, ())))
+            for name, each in self._sightings.reached(positions).items()
+        }
+
+
+def of_options(statements: Statements, options: ReadOptions) -> Statements:
+    """Return the statements about what is read. Pure."""
+    asked, partitions = options.datacenters, options.partitions
+    links = {link.name for link in options.links if not asked or link.datacenter in asked}
+    return {
+        link: {
+            at: each
+            for at, each in stated.items()
+            if not partitions or each.partition in partitions
+        }
+        for link, stated in statements.items()
+        if link in links
+    }
 
 
 class BatchesOfQuery:

@@ -37,6 +37,8 @@ class Through(NamedTuple):
     """The same, and no later leader epoch can withdraw it."""
     gaps: int
     """Entries of the journals of its links: records that were left out."""
+    formerly: tuple[str, ...] = ()
+    """Names of the datacenter in earlier runs. They are not written."""
 
 
 class SourceRange(NamedTuple):
@@ -124,11 +126,12 @@ def with_news(complete: Mapping[str, Through], news: Mapping[str, Through]) -> d
 
     What is proved stays proved, and a gap stays one, also if another link says so no more.
     """
-    newer = {
-        name: each if (before := complete.get(name)) is None else _later(before, each)
-        for name, each in news.items()
-    }
-    return {**complete, **newer}
+    found = dict(complete)
+    for name, each in news.items():
+        for known in [found.pop(former, None) for former in each.formerly] + [found.get(name)]:
+            each = each if known is None else _later(known, each)
+        found[name] = each._replace(formerly=())
+    return found
 
 
 def _later(before: Through, after: Through) -> Through:

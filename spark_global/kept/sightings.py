@@ -11,14 +11,15 @@ A sighting is such a statement with the ends to reach.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from local_cluster.client.model import TopicPartition
 from mirror_maker.formats.completeness.replayed_topic import PartitionCompleteness
 from spark_global.cut.statements import Statements
 from spark_global.kept.said import Through
+from spark_global.links import MirrorLink
 from spark_global.source.coverage import ReadTopic
 from spark_global.source.maps import MappedPartition, Maps
 from spark_global.source.provenance import MapRuns
@@ -95,8 +96,9 @@ def sightings_of(
                 for (name, partition), found in statements.get(link or "", {}).items()
                 if name == each.origin.topic
             }
-            # Where links merge, only what its own link states belongs to a datacenter.
-            expected = set(known) if len(origins) > 1 else set(known) | set(partitions[topic])
+            # Where links merge, a datacenter has the partitions that its own link states or maps.
+            mapped = _mapped(partitions[topic], topic, maps, link, each.origin.topic)
+            expected = set(known) | (mapped if len(origins) > 1 else set(partitions[topic]))
             places = [TopicPartition(topic, partition) for partition in sorted(expected)]
             whole = bool(expected) and expected == set(known) and all(at in ends for at in places)
             if not whole:
@@ -115,6 +117,70 @@ def sightings_of(
     }
 
 
+def sightings_without_copies(
+    copies: Mapping[str, Sequence[ReadTopic]],
+    links: Iterable[MirrorLink],
+    statements: Statements,
+    topic: str | None,
+) -> dict[str, Sighting]:
+    """Return a sighting of each datacenter whose links state a topic that they have no copy of.
+
+    A copy would have been there before its records were stated, so there is nothing to reach. With
+    topic None any topic counts.
+    """
+    with_copies = {each.link.name for origins in copies.values() for each in origins if each.link}
+    found: dict[str, list[Through]] = {}
+    for link in links:
+        own = {
+            partition: each
+            for (name, partition), each in statements.get(link.name or "", {}).items()
+            if topic in (None, name)
+        }
+        if own and link.name not in with_copies:
+            found.setdefault(link.datacenter, []).append(_through(own))
+    return {name: Sighting(stated=_least(each), ends={}) for name, each in sorted(found.items())}
+
+
+def with_more_links(
+    found: Mapping[str, Sighting],
+    more: Mapping[str, Sighting],
+    with_copies: Collection[str],
+) -> dict[str, Sighting]:
+    """Return sightings of datacenters, some links of which have no copies yet.
+
+    `found` is of the links with copies, `more` of the others. A datacenter of `with_copies` about
+    which nothing was found stays unknown.
+    """
+    united = {
+        name: replace(each, stated=_least([each.stated, more[name].stated]))
+        if name in more
+        else each
+        for name, each in found.items()
+    }
+    return united | {name: each for name, each in more.items() if name not in with_copies}
+
+
+def datacenters_of(copies: Mapping[str, Sequence[ReadTopic]]) -> set[str]:
+    """Return the datacenters that have copies."""
+    return {
+        each.origin.datacenter
+        for origins in copies.values()
+        for each in origins
+        if each.origin.datacenter is not None
+    }
+
+
+def _mapped(
+    partitions: Iterable[int], topic: str, maps: Maps, link: str | None, source_topic: str
+) -> set[int]:
+    """Return the partitions of a copy that the map of a link has."""
+    return {
+        partition
+        for partition in partitions
+        if _runs(maps.get(TopicPartition(topic, partition), ()), link, source_topic) is not None
+    }
+
+
 def _runs(maps: Sequence[MappedPartition], link: str | None, topic: str) -> MapRuns | None:
     found = (each.runs for each in maps if (each.link, each.source_topic) == (link, topic))
     return next(found, None)
@@ -124,7 +190,9 @@ def _end(found: PartitionCompleteness, runs: MapRuns | None, stable_end: int) ->
     """Return the end of the copies that a statement is about."""
     if runs is None or runs.source_next < found.position:
         return stable_end
-    return runs.targets_before(found.position)
+    # What lies below the first run may be copies of a source topic that was re-created since.
+    first = int(runs.targets[0]) if len(runs) else runs.target_next
+    return max(first, runs.targets_before(found.position))
 
 
 def _has_reached(positions: StreamPositions, ends: Mapping[TopicPartition, int]) -> bool:

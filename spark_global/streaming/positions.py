@@ -28,6 +28,8 @@ GROUP: Final = "group"
 """In reported ends only: the consumer group of the query."""
 COMPLETE: Final = "complete"
 """With option `carry_completeness` only: until when the positions are complete."""
+FORMERLY: Final = "formerly"
+"""In `COMPLETE`, of a datacenter that had other names before: the names."""
 NOTHING_JOINED: Final[Mapping[str, Any]] = {}
 """The position before the first batch: no partition has entered yet."""
 

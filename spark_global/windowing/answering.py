@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -19,7 +20,13 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 from spark_global.catalogue.question import Question
 from spark_global.source.tables import RECORDS_TABLE, spark_schema
 from spark_global.windowing.closed_questions import CLOSED_QUESTIONS, ClosedQuestion
-from spark_global.windowing.closing import Closing, Counted, WindowKind, close_windows
+from spark_global.windowing.closing import (
+    Closing,
+    Counted,
+    WindowKind,
+    close_windows,
+    former_names,
+)
 from spark_global.windowing.files import SmallFiles
 from spark_global.windowing.keeping import (
     STATE_FOLDER,
@@ -45,6 +52,7 @@ from spark_global.windowing.parts import (
 OPEN_RECORDS_MAX: Final = 50_000_000
 """Default of the records with a key that may wait in the checkpoint for their windows to close."""
 
+NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 _LATE_COLUMNS: Final = StructType(
     [
         StructField("window_start", TimestampType()),
@@ -109,10 +117,10 @@ def answer_rows(wanted: Asking) -> Callable[[DataFrame, int], DataFrame]:
         session = records.sparkSession
         states = SmallFiles(session, wanted.folder)
         stored = states.read(str(batch))
+        complete = read_complete(session, wanted.checkpoint, batch)
         if stored is None:
             text = read_before(states, batch)
             before = AskedState() if text is None else decode_asked(text)
-            complete = read_complete(session, wanted.checkpoint, batch)
             counted, earlier = _keep_records(records, wanted, batch)
             how = Closing(WindowKind.STRICT, wanted.lateness_ms + wanted.reach_ms)
             windows, rows = close_windows(before.windows, counted, complete, how)
@@ -123,7 +131,7 @@ def answer_rows(wanted: Asking) -> Callable[[DataFrame, int], DataFrame]:
             _forget(states, batch - STATES_KEPT)
         else:
             state = decode_asked(stored)
-        answers = _with_late_rows(session, wanted, state)
+        answers = _with_late_rows(session, wanted, state, former_names(complete))
         # Nothing is closed: no rows without asking, and the same columns as ever.
         return answers if state.rows else small_frame(session, [], answers.schema)
 
@@ -135,9 +143,11 @@ def answer_schema(session: SparkSession, wanted: Asking) -> StructType:
     return _with_late_rows(session, wanted, AskedState()).schema
 
 
-def _with_late_rows(session: SparkSession, wanted: Asking, state: AskedState) -> DataFrame:
+def _with_late_rows(
+    session: SparkSession, wanted: Asking, state: AskedState, names: Mapping[str, str] = NO_NAMES
+) -> DataFrame:
     late = _late_rows(session, wanted, state)
-    return _answers(session, wanted, state).unionByName(late, allowMissingColumns=True)
+    return _answers(session, wanted, state, names).unionByName(late, allowMissingColumns=True)
 
 
 def _keep_records(
@@ -173,7 +183,10 @@ def _kept_schema(wanted: Asking) -> StructType:
     return StructType([schema[name] for name in wanted.asked[1].columns])
 
 
-def _answers(session: SparkSession, wanted: Asking, state: AskedState) -> DataFrame:
+def _answers(
+    session: SparkSession, wanted: Asking, state: AskedState, names: Mapping[str, str]
+) -> DataFrame:
+    """Ask the question; records that are kept under a former name of a datacenter get today's."""
     question, how = wanted.asked
     schema = _kept_schema(wanted)
     paths = [
@@ -184,6 +197,9 @@ def _answers(session: SparkSession, wanted: Asking, state: AskedState) -> DataFr
         records = session.read.schema(schema).parquet(*paths)
     else:
         records = session.createDataFrame([], schema)
+    if names:
+        former: dict[Any, Any] = dict(names)
+        records = records.replace(former, subset=["datacenter"])
     answers = question(records, **wanted.parameters)
     if how.time != "window_start":
         answers = answers.withColumn("window_start", _window_start(how.time, wanted))

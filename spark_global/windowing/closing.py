@@ -67,6 +67,8 @@ class Complete(NamedTuple):
     """The same, and no later leader epoch can withdraw it."""
     gaps: int = 0
     """Entries of the journals of its links: records that were left out."""
+    formerly: tuple[str, ...] = ()
+    """Its names before. A link that joins a running query has its alias until the next run."""
 
 
 UNKNOWN: Final = Complete(None, None)
@@ -96,8 +98,9 @@ class WindowState:
     """Windows that are not closed, by datacenter."""
     complete: Mapping[str, Complete] = field(default_factory=dict)
     """By member."""
-    closed_ms: Mapping[str, int] = field(default_factory=dict)
-    """By datacenter, and for `ALL`: windows that end by then are closed. It never goes back."""
+    closed_end_ms: Mapping[str, int] = field(default_factory=dict)
+    """By datacenter, and for `ALL`: windows that end by then are closed. It never goes back, also
+    if the next batch waits longer."""
 
 
 class Closing(NamedTuple):
@@ -118,6 +121,7 @@ def close_windows(
 
     `complete` names every datacenter that the batch knows, `UNKNOWN` without news.
     """
+    state = _renamed(state, former_names(complete))
     opened = {span: dict(counts) for span, counts in state.opened.items()}
     late: dict[Span, dict[str, Count]] = {}
     touched: set[Span] = set()
@@ -133,7 +137,7 @@ def close_windows(
     for name, news in complete.items():
         members[name] = _newer(members.get(name, UNKNOWN), news)
     after = WindowState(
-        opened=opened, complete=members, closed_ms=_closed(state.closed_ms, members)
+        opened=opened, complete=members, closed_end_ms=_closed(state.closed_end_ms, members, how)
     )
     rows = [
         _row(span, counts, how, members, is_late=True)
@@ -155,7 +159,7 @@ def close_windows(
             continue
         for counts in _by_row(opened[span], how):
             whose = _whose(next(iter(counts)), how)
-            if span.end_ms + how.lateness_ms <= after.closed_ms.get(whose, _BEFORE_ALL):
+            if span.end_ms <= after.closed_end_ms.get(whose, _BEFORE_ALL):
                 rows.append(_row(span, counts, how, members))
                 for name in counts:
                     del opened[span][name]
@@ -164,10 +168,35 @@ def close_windows(
     return after, rows
 
 
+def former_names(complete: Mapping[str, Complete]) -> dict[str, str]:
+    """Return the names of today by those of before."""
+    return {former: name for name, each in complete.items() for former in each.formerly}
+
+
+def _renamed(state: WindowState, names: Mapping[str, str]) -> WindowState:
+    if not names.keys() & {*state.complete, *state.closed_end_ms}:
+        return state
+    opened: dict[Span, dict[str, Count]] = {}
+    for span, counts in state.opened.items():
+        found = opened.setdefault(span, {})
+        for name, count in counts.items():
+            now = names.get(name, name)
+            found[now] = found.get(now, NOTHING).plus(count)
+    complete = {name: each for name, each in state.complete.items() if name not in names}
+    for former in sorted(state.complete.keys() & names.keys()):
+        now = names[former]
+        complete[now] = _newer(state.complete[former], complete.get(now, UNKNOWN))
+    closed: dict[str, int] = {}
+    for name, end_ms in state.closed_end_ms.items():
+        now = names.get(name, name)
+        closed[now] = max(end_ms, closed.get(now, _BEFORE_ALL))
+    return WindowState(opened=opened, complete=complete, closed_end_ms=closed)
+
+
 def is_closed(state: WindowState, counted: Counted, how: Closing) -> bool:
     """Return whether the window was closed when the records came."""
-    closed = state.closed_ms.get(_whose(counted.datacenter, how), _BEFORE_ALL)
-    return counted.span.end_ms + how.lateness_ms <= closed
+    closed = state.closed_end_ms.get(_whose(counted.datacenter, how), _BEFORE_ALL)
+    return counted.span.end_ms <= closed
 
 
 _BEFORE_ALL: Final = -(2**63)
@@ -234,8 +263,14 @@ def _newer(before: Complete, news: Complete) -> Complete:
     return Complete(max(through, default=None), max(proved, default=None), gaps)
 
 
-def _closed(before: Mapping[str, int], members: Mapping[str, Complete]) -> dict[str, int]:
-    found = {name: each.through_ms for name, each in members.items() if each.through_ms is not None}
+def _closed(
+    before: Mapping[str, int], members: Mapping[str, Complete], how: Closing
+) -> dict[str, int]:
+    found = {
+        name: each.through_ms - how.lateness_ms
+        for name, each in members.items()
+        if each.through_ms is not None
+    }
     if found and len(found) == len(members):
         found[ALL] = min(found.values())
     return {name: max(before.get(name, _BEFORE_ALL), ms) for name, ms in found.items()} | {

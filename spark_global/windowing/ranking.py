@@ -23,6 +23,7 @@ from spark_global.windowing.closing import (
     WindowKind,
     WindowState,
     close_windows,
+    former_names,
     is_closed,
 )
 from spark_global.windowing.stored import decode_state, encode_state
@@ -79,8 +80,10 @@ def rank_keys(
 ) -> tuple[RankingState, list[RankedKey]]:
     """Return the state after a batch, and the rows to write. Raises OpenKeysError."""
     how = Closing(WindowKind.STRICT, lateness_ms)
+    names = former_names(complete)
     opened = {
-        span: {key: dict(each) for key, each in keys.items()} for span, keys in state.keys.items()
+        span: {key: _renamed(each, names) for key, each in keys.items()}
+        for span, keys in state.keys.items()
     }
     of_windows = []
     for each in counted:
@@ -99,6 +102,14 @@ def rank_keys(
             rows += _ranked(row.start_ms, opened.pop(spans[row.start_ms]), limit)
     _check_open(opened, windows, open_keys_max)
     return RankingState(windows=windows, keys=opened), rows
+
+
+def _renamed(counts: Mapping[str, int], names: Mapping[str, str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name, n in counts.items():
+        now = names.get(name, name)
+        found[now] = found.get(now, 0) + n
+    return found
 
 
 def _ranked(start_ms: int, keys: Keys, limit: int) -> list[RankedKey]:

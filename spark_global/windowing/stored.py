@@ -1,16 +1,17 @@
 """The state of windows after a batch as JSON, with the rows of the batch. Pure.
 
 A batch that runs again takes its rows from here, also if its options are others by then. A state
-that an older version wrote has no gaps: they are taken as unknown, and none is named.
+that an older version wrote has no gaps: they are taken as unknown, and none is named. It has the
+times of completeness in `closed_ms`, so windows that it holds open are not closed by them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from spark_global.streaming.positions import COMPLETE, CheckpointError
+from spark_global.streaming.positions import COMPLETE, FORMERLY, CheckpointError
 from spark_global.windowing.closing import (
     Complete,
     Count,
@@ -29,8 +30,8 @@ def encode_state(kind: WindowKind, state: WindowState, rows: list[WindowRow]) ->
         "version": _VERSION,
         "kind": kind,
         "opened": [[*span, counts] for span, counts in sorted(state.opened.items())],
-        "complete": state.complete,
-        "closed_ms": state.closed_ms,
+        "complete": {name: each[:3] for name, each in state.complete.items()},
+        "closed_end_ms": state.closed_end_ms,
         "rows": rows,
     }
     return json.dumps(document, separators=(",", ":")).encode()
@@ -46,19 +47,28 @@ def decode_state(text: bytes, kind: WindowKind) -> tuple[WindowState, list[Windo
                 f"the checkpoint has {kept} of version {version}, not {kind} of {_VERSION}; give "
                 "a new path"
             )
+        opened = {
+            Span(start, end): {name: Count(*count) for name, count in counts.items()}
+            for start, end, counts in document["opened"]
+        }
+        older = document.get("closed_ms")
         state = WindowState(
-            opened={
-                Span(start, end): {name: Count(*count) for name, count in counts.items()}
-                for start, end, counts in document["opened"]
-            },
+            opened=opened,
             complete={name: Complete(*each) for name, each in document["complete"].items()},
-            closed_ms=document["closed_ms"],
+            closed_end_ms=document["closed_end_ms"] if older is None else _below(older, opened),
         )
         return state, [_decode_row(row) for row in document["rows"]]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(f"the state of windows is broken: {error!r}") from error
+
+
+def _below(times: Mapping[str, int], opened: Iterable[Span]) -> dict[str, int]:
+    first_open = min((span.end_ms for span in opened), default=None)
+    return {
+        name: ms if first_open is None else min(ms, first_open - 1) for name, ms in times.items()
+    }
 
 
 def _decode_row(fields: list[Any]) -> WindowRow:
@@ -71,7 +81,10 @@ def complete_of_batch(offsets: str) -> Mapping[str, Complete]:
     """Return how complete a batch is, by the text of its file in the checkpoint's `offsets`."""
     document: Any = json.loads(offsets.splitlines()[-1])
     found: Mapping[str, Any] = document.get(COMPLETE, {})
-    return {
-        name: Complete(each["through"], each["proved"], each.get("gaps", 0))
-        for name, each in found.items()
-    }
+    return {name: decode_complete(each) for name, each in found.items()}
+
+
+def decode_complete(said: Mapping[str, Any]) -> Complete:
+    """Read what the positions of a stream say of one datacenter."""
+    former = tuple(said.get(FORMERLY, ()))
+    return Complete(said["through"], said["proved"], said.get("gaps", 0), former)

@@ -50,7 +50,7 @@ from spark_global.windowing.ranking import (
     encode_ranking,
     rank_keys,
 )
-from spark_global.windowing.stored import decode_state, encode_state
+from spark_global.windowing.stored import decode_complete, decode_state, encode_state
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -261,6 +261,5 @@ def complete_of(parts: Iterable[Row]) -> dict[str, Complete]:
     found = {}
     for each in parts:
         if each[_STATED] is not None:
-            said = json.loads(each[_STATED])
-            found[each["datacenter"]] = Complete(said["through"], said["proved"], said["gaps"])
+            found[each["datacenter"]] = decode_complete(json.loads(each[_STATED]))
     return found

@@ -14,6 +14,8 @@ from spark_global.kept.sightings import (
     Sighting,
     Sightings,
     sightings_of,
+    sightings_without_copies,
+    with_more_links,
 )
 from spark_global.links import MirrorLink
 from spark_global.source.coverage import ReadTopic
@@ -95,6 +97,50 @@ def test_where_links_merge_each_datacenter_has_the_partitions_of_its_link() -> N
     assert found["jfk"].ends == at("a", 10)
 
 
+def test_where_links_merge_a_partition_that_is_mapped_and_not_stated_is_unknown() -> None:
+    """Its worker is dead, and what the others state must not speak for it."""
+    copies = {"a": [copy("jfk", "a"), copy("lga", "a")]}
+    place = TopicPartition("a", 1)
+    mapped = MappedPartition(
+        link="lga-nyc", source_topic="a", aggregate_topic="a", partition=1, runs=MapRuns.of([])
+    )
+    statements = {**of_link("jfk-nyc", stated(0, 7)), **of_link("lga-nyc", stated(0, 9))}
+    ends = at("a", 10, 20)
+    found = sightings_of(copies, {"a": [0, 1]}, ends, statements, {place: [mapped]})
+    assert list(found) == ["jfk"]
+    whole = {**statements, **of_link("lga-nyc", stated(0, 9), stated(1, 8, position=5))}
+    found = sightings_of(copies, {"a": [0, 1]}, ends, whole, {place: [mapped]})
+    assert found["lga"] == Sighting(stated=Through(8, None, 0), ends=ends)
+
+
+def test_a_datacenter_is_as_complete_as_the_least_of_its_links() -> None:
+    """Also if a link has no copy of the topic yet: it may be far behind its source."""
+    copies = {"jfk.a": [copy("jfk", "jfk.a")]}
+    links = [
+        MirrorLink(source=source, datacenter=datacenter, name=f"{source}-nyc")
+        for source, datacenter in (("jfk", "jfk"), ("jfk2", "jfk"), ("lga", "lga"), ("ewr", "ewr"))
+    ]
+    statements = {
+        **of_link("jfk-nyc", stated(0, 700)),
+        **of_link("jfk2-nyc", stated(0, 500, gaps=1), stated(1, 600)),
+        **of_link("lga-nyc", stated(0, 900)),
+    }
+    ends = at("jfk.a", 10)
+    found = sightings_of(copies, {"jfk.a": [0]}, ends, statements, {})
+    more = sightings_without_copies(copies, links, statements, "a")
+    assert more == {
+        "jfk": Sighting(stated=Through(500, None, 1), ends={}),
+        "lga": Sighting(stated=Through(900, None, 0), ends={}),
+    }
+    assert sightings_without_copies(copies, links, statements, "other") == {}
+    assert with_more_links(found, more, {"jfk"}) == {
+        "jfk": Sighting(stated=Through(500, None, 1), ends=ends),
+        "lga": more["lga"],
+    }
+    # What is unknown of its copies stays unknown.
+    assert list(with_more_links({}, more, {"jfk"})) == ["lga"]
+
+
 def test_the_map_says_where_the_copies_of_a_statement_end() -> None:
     """The last stable offset may come from a leader that was cut off."""
     place = TopicPartition("jfk.a", 0)
@@ -118,6 +164,27 @@ def test_the_map_says_where_the_copies_of_a_statement_end() -> None:
     ]
     assert end(141) == 7, "the map is behind"
     assert end(140, link="other") == 7, "the map of another link says nothing"
+
+
+def test_copies_of_a_source_topic_that_was_re_created_are_reached_first() -> None:
+    """The map has the new topic only; the copies of the old one lie below its first run."""
+    place = TopicPartition("jfk.a", 0)
+
+    def end(position: int, runs: MapRuns) -> int:
+        mapped = MappedPartition(
+            link="jfk-nyc", source_topic="a", aggregate_topic="jfk.a", partition=0, runs=runs
+        )
+        found = sightings_of(
+            {"jfk.a": [copy("jfk", "jfk.a")]},
+            {"jfk.a": [0]},
+            {place: 90},
+            of_link("jfk-nyc", stated(0, 500, position=position)),
+            {place: [mapped]},
+        )
+        return found["jfk"].ends[place]
+
+    assert end(0, MapRuns.of([], target_next=80)) == 80
+    assert [end(position, MapRuns.of([(0, 80, 5)])) for position in (0, 3, 5)] == [80, 83, 85]
 
 
 def test_only_what_the_positions_have_reached_is_complete() -> None:

@@ -203,6 +203,59 @@ def test_a_state_of_an_older_version_has_no_gaps() -> None:
     }
 
 
+def test_a_state_of_an_older_version_keeps_its_windows_open() -> None:
+    """It has no lateness: a window that waits is not closed by the time alone."""
+    old = (
+        b'{"version":1,"kind":"strict_windows","opened":[[0,10,{"jfk":[2,20]}]],'
+        b'"complete":{"jfk":[12,null]},"closed_ms":{"jfk":12,"":12},"rows":[]}'
+    )
+    state, _ = decode_state(old, STRICT)
+    how = Closing(STRICT, 5)
+    more = Counted(Span(0, 10), "jfk", Count(1, 1))
+    state, rows = close_windows(state, [more], {"jfk": Complete(14, None)}, how)
+    assert rows == []
+    _, rows = close_windows(state, [], {"jfk": Complete(15, None)}, how)
+    assert rows == [WindowRow(0, ["jfk"], 3, 21, [], False, [])]
+
+
+@pytest.mark.parametrize("kind", WindowKind)
+def test_a_window_stays_closed_if_the_next_run_waits_longer(kind: WindowKind) -> None:
+    window = Span(0, 10)
+    counted = [Counted(window, "jfk", Count(2, 2))]
+    complete = {"jfk": Complete(10, None)}
+    state, rows = close_windows(WindowState(), counted, complete, Closing(kind, 0))
+    assert rows == [row(0, ["jfk"], 2)]
+    more = [Counted(window, "jfk", Count(1, 1)), Counted(Span(10, 20), "jfk", Count(1, 1))]
+    state, rows = close_windows(state, more, {"jfk": Complete(24, None)}, Closing(kind, 5))
+    assert [each for each in rows if not each.missing] == [row(0, ["jfk"], 1, late=True)]
+    _, rows = close_windows(state, [], {"jfk": Complete(25, None)}, Closing(kind, 5))
+    assert rows == [row(10, ["jfk"], 1)]
+
+
+@pytest.mark.parametrize("kind", [STRICT, DATACENTER])
+def test_a_datacenter_with_a_new_name_is_not_waited_for_under_its_old_one(
+    kind: WindowKind,
+) -> None:
+    how, window = Closing(kind, 0), Span(0, 10)
+    state, _ = close_windows(
+        WindowState(),
+        [Counted(window, "ewr", Count(2, 2)), Counted(Span(-10, 0), "ewr", Count(1, 1))],
+        {"jfk": Complete(30, None), "ewr": Complete(5, None, 1)},
+        how,
+    )
+    state, _ = decode_state(encode_state(kind, state, []), kind)
+    news = {"jfk": Complete(30, None), "Newark": Complete(5, None, formerly=("ewr",))}
+    late = Counted(Span(-10, 0), "Newark", Count(1, 1))
+    more = [Counted(window, "Newark", Count(3, 3)), late]
+    gaps = ["Newark"]
+    state, rows = close_windows(state, more, news, how)
+    assert rows == [row(-10, ["Newark"], 1, late=True, gaps=gaps)]
+    assert state.complete.keys() == {"jfk", "Newark"}
+    news["Newark"] = Complete(10, None, formerly=("ewr",))
+    state, rows = close_windows(state, [], news, how)
+    assert rows == [row(0, ["Newark"], 5, gaps=gaps)]
+
+
 def test_a_state_of_another_question_is_refused() -> None:
     with pytest.raises(CheckpointError, match="strict_windows of version 1, not fast_windows"):
         decode_state(encode_state(STRICT, WindowState(), []), FAST)

@@ -49,6 +49,15 @@ def test_a_window_is_ranked_once_when_every_datacenter_is_complete() -> None:
     assert state.keys == {}
 
 
+def test_a_datacenter_with_a_new_name_is_one_datacenter() -> None:
+    counted = [CountedKey(FIRST, "ewr", b"a", 2)]
+    state, _ = play(RankingState(), counted, ewr=5)
+    more = [CountedKey(FIRST, "Newark", b"a", 1)]
+    news = {"Newark": Complete(10, None, formerly=("ewr",))}
+    _, rows = rank_keys(state, more, news, lateness_ms=0, limit=10)
+    assert rows == [RankedKey(0, b"a", 3, 1, 1)]
+
+
 RECORDS = st.lists(
     st.tuples(st.sampled_from([0, 10, 20]), st.sampled_from("jl"), st.sampled_from([b"x", b"y"])),
     max_size=12,

@@ -1,0 +1,38 @@
+"""What the positions of a stream say of completeness, run after run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spark_global.links import MirrorLink
+from spark_global.streaming.completeness import with_new_names
+
+
+def said(through: int | None, **more: Any) -> dict[str, Any]:
+    return {"through": through, "proved": None, "gaps": 0, **more}
+
+
+def test_a_link_that_joined_under_its_alias_gets_the_name_of_its_datacenter() -> None:
+    links = (
+        MirrorLink(source="ewr", datacenter="Newark", name="ewr-nyc"),
+        MirrorLink(source="jfk", datacenter="Kennedy", name="jfk-nyc"),
+    )
+    before = {"ewr": said(5), "jfk-nyc": said(7), "other": said(9)}
+    found = with_new_names(before, links)
+    assert found == {
+        "other": said(9),
+        "Newark": said(5, formerly=["ewr"]),
+        "Kennedy": said(7, formerly=["jfk-nyc"]),
+    }
+    assert with_new_names(found, links) == found, "the next batch says the same"
+    # Two links of one datacenter joined; the newer statement holds, as it would later.
+    both = {"ewr": said(None), "ewr-nyc": said(6), "Newark": said(5, formerly=["x"])}
+    assert with_new_names(both, links) == {"Newark": said(6, formerly=["ewr", "ewr-nyc", "x"])}
+
+
+def test_a_name_that_a_datacenter_has_now_is_no_former_name() -> None:
+    links = (
+        MirrorLink(source="a", datacenter="b", name="a-nyc"),
+        MirrorLink(source="b", datacenter="a", name="b-nyc"),
+    )
+    assert with_new_names({"a": said(1), "b": said(2)}, links) == {"a": said(1), "b": said(2)}
