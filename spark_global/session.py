@@ -36,6 +36,7 @@ _ERROR_LINES_MAX: Final = 2
 """Of a Java exception; a stack follows."""
 _LOG_CONFIG: Final = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_EXECUTOR_JAVA_OPTIONS: Final = "spark.executor.extraJavaOptions"
 _MASTER: Final = "spark.master"
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """Variable that `spark-submit` sets for the driver that it starts."""
@@ -54,6 +55,20 @@ SHORT_JOB: Final[Mapping[str, str]] = {
     _JAVA_OPTIONS: _java_options("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 }
 """Settings of a job of seconds: the JVM's optimizing compiler would cost more than it saves."""
+
+
+def with_properties(settings: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
+    """Return settings whose JVMs, of the driver and of executors, have these system properties."""
+    if not properties:
+        return dict(settings)
+    added = " ".join(f'"-D{name}={value}"' for name, value in properties.items())
+    driver = settings.get(_JAVA_OPTIONS, _java_options())
+    executor = settings.get(_EXECUTOR_JAVA_OPTIONS, "")
+    return {
+        **settings,
+        _JAVA_OPTIONS: f"{driver} {added}".strip(),
+        _EXECUTOR_JAVA_OPTIONS: f"{executor} {added}".strip(),
+    }
 
 
 class SparkStartError(RuntimeError):

@@ -14,12 +14,19 @@ from pyspark.sql import SparkSession
 
 from local_cluster.wire.errors import KafkaError
 from spark_global.connector.jars import ConnectorRefusedError, connector_settings
+from spark_global.connector.logins import login_properties
 from spark_global.cut.offsets import CutRefusedError, cut_document, describe
 from spark_global.cut.past import Past
 from spark_global.narrowing.loading import describe_narrowed
 from spark_global.printing import Printed, print_problem, print_rows
 from spark_global.progress import showing, tasks_of
-from spark_global.session import LOCAL_MASTER, SHORT_JOB, SparkStartError, open_session
+from spark_global.session import (
+    LOCAL_MASTER,
+    SHORT_JOB,
+    SparkStartError,
+    open_session,
+    with_properties,
+)
 from spark_global.values.declaring import Decoding
 from spark_global.values.not_decodable import SchemaFileError
 from spark_global.views import Aggregate, create_views_for
@@ -68,7 +75,9 @@ def run_sql(
     code = 0
     try:
         jars = connector_settings(connector_jars) if connector_jars is not None else {}
-        with _starting(master, {**SHORT_JOB, **jars, **(conf or {})}) as session:
+        properties = login_properties(aggregate.security) if by_connector else {}
+        settings = with_properties({**SHORT_JOB, **jars, **(conf or {})}, properties)
+        with _starting(master, settings) as session:
             for each in [query] if isinstance(query, str) else query:
                 code = _answer_or_complain(session, each, asked, goes_on=goes_on)
                 if code and not goes_on:

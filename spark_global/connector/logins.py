@@ -4,14 +4,24 @@ The options name where a secret is. Kafka's config providers read it when a clie
 driver and on the executors: `${directory:DIRECTORY:FILE}` or `${env:VARIABLE}`. So no plan, log or
 page of Spark has it. A provider takes a file as it is and puts it between quotation marks. What
 does not survive that is refused here.
+
+Tokens and tickets also need system properties of the JVMs: `login_properties`.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
 from local_cluster.client.auth.credentials import read_secret
+from local_cluster.client.auth.kerberos.settings import KerberosLogin
+from local_cluster.client.auth.oauth.java_configs import (
+    allowed_properties,
+    jaas_text,
+    java_configs,
+)
+from local_cluster.client.auth.oauth.settings import OauthLogin
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity, Secret, SecurityError
 from spark_global.connector.jars import ConnectorRefusedError
 
@@ -27,6 +37,8 @@ _MODULES: Final = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+_KERBEROS_MODULE: Final = "com.sun.security.auth.module.Krb5LoginModule"
+_KERBEROS_VARIABLE: Final = "KRB5_CONFIG"
 _NOT_IN_QUOTES: Final = ('"', "\\", "\n", "\r", "$")
 """A dollar might begin a further reference of a provider."""
 _NOT_IN_PATHS: Final = (":", "}", "{", "$")
@@ -44,18 +56,52 @@ def security_options(security: ClientSecurity) -> dict[str, str]:
     return {_PREFIX + name: value for name, value in found.items()}
 
 
+def login_properties(security: ClientSecurity) -> dict[str, str]:
+    """Return the system properties that the JVMs of a session need for a login."""
+    if security.oauth is not None:
+        return allowed_properties(security.oauth)
+    config = os.environ.get(_KERBEROS_VARIABLE)
+    if security.kerberos is not None and config:
+        return {"java.security.krb5.conf": config}  # Java does not know the variable
+    return {}
+
+
 def _login(security: ClientSecurity) -> dict[str, str]:
-    module = _MODULES.get(security.mechanism or "")
-    if module is None or security.password is None or security.username is None:
+    mechanism = {"sasl.mechanism": str(security.mechanism)}
+    if security.oauth is not None:
+        return mechanism | _token_login(security.oauth)
+    if security.kerberos is not None:
+        return mechanism | _ticket_login(security.kerberos)
+    assert security.password is not None and security.mechanism is not None, "it has been checked"
+    user, password = security.username or "", _reference(security.password, "password")
+    return mechanism | {
+        "sasl.jaas.config": f"{_MODULES[security.mechanism]} required "
+        f"username={jaas_text(user)} password={jaas_text(password)};",
+    }
+
+
+def _token_login(login: OauthLogin) -> dict[str, str]:
+    if login.assertion_file is not None:
         raise ConnectorRefusedError(
-            f"the connector logs in by {', '.join(_MODULES)}, not by {security.mechanism}; use "
-            'format("heliograph")'
+            "the connector has the client of Kafka 3.9, which requests no token by "
+            '`assertion_file`; use a client ID and its secret, or format("heliograph")'
         )
-    user = security.username.replace("\\", "\\\\").replace('"', '\\"')
-    password = _reference(security.password, "password")
+    secret = login.client_secret
+    found = java_configs(login, "" if secret is None else _reference(secret, "client secret"))
+    if login.token_ca_file is not None:
+        # For the endpoint this client takes options of the login module, not its configs.
+        authority = (
+            f' ssl.truststore.type="PEM" ssl.truststore.location={jaas_text(login.token_ca_file)};'
+        )
+        found["sasl.jaas.config"] = found["sasl.jaas.config"].removesuffix(";") + authority
+    return found
+
+
+def _ticket_login(login: KerberosLogin) -> dict[str, str]:
     return {
-        "sasl.mechanism": str(security.mechanism),
-        "sasl.jaas.config": f'{module} required username="{user}" password="{password}";',
+        "sasl.jaas.config": f"{_KERBEROS_MODULE} required useKeyTab=true storeKey=true "
+        f"keyTab={jaas_text(login.keytab_file)} principal={jaas_text(login.principal)};",
+        "sasl.kerberos.service.name": login.service_name,
     }
 
 

@@ -10,8 +10,10 @@ What the connector would do by default is not what a stream promises:
 - It returns aborted records. Here `read_committed` is set.
 - It reads no topic that is internal. Here such topics are refused.
 
-A link that appears later joins: with option `topic` the pattern also matches `ALIAS.TOPIC`. Records
-of such a topic are never passed over: a batch fails if no link says in a minute that it is a copy.
+A link that appears later joins: with option `topic` the pattern also matches `ALIAS.TOPIC`, and the
+topic's own name if nothing else has it. Records of such a topic are never passed over: a batch
+fails if no link says in a minute that it is a copy. A batch also fails if a link copies into a
+topic with another name. The connector reads that one only when the query starts again.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -36,13 +38,13 @@ from spark_global.connector.records import (
     with_origins,
 )
 from spark_global.source.options import ReadOptions
-from spark_global.source.planning import plan_read
 from spark_global.streaming.planner import StreamPlanner
 from spark_global.streaming.positions import CheckpointError, StreamPositions
 from spark_global.windowing.files import SmallFiles
 
 _ALIAS: Final = "[^.]+"
 """The alias of a source in the name of a copy."""
+_PATTERN: Final = "subscribePattern"
 _STARTS: Final = ("earliest", "latest")
 
 
@@ -57,23 +59,29 @@ class ConnectorStream:
     def __init__(self, session: SparkSession, options: ReadOptions, checkpoint: str) -> None:
         """`checkpoint` is that of the query. Raises ConnectorRefusedError and KafkaError."""
         refuse_options(options)
-        topics = sorted(asyncio.run(plan_read(options)).topics)
-        refuse_internal(topics)
-        if not topics:
-            raise ConnectorRefusedError("there is no topic to read yet")
         self._offsets = SmallFiles(session, f"{checkpoint}/offsets")
         self._runner = asyncio.Runner()
         # As the topics, so the links: those of the options, or all.
         joins = _joins_links(options)
         self._planner = StreamPlanner(replace(options, discover_links=joins))
+        self._runner.run(self._planner.known_ends())
+        survey = self._planner.survey
+        assert survey is not None, "it has just looked"
+        topics = sorted(survey.topics)
+        refuse_internal(topics)
+        if not topics:
+            raise ConnectorRefusedError("there is no topic to read yet")
+        asked = stream_options(options, topics, survey.metadata.topics)
+        self._reads = re.compile(asked[_PATTERN]) if joins else None
         reader = session.readStream.format(FORMAT)
-        self.frame: DataFrame = reader.options(**stream_options(options, topics)).load()
+        self.frame: DataFrame = reader.options(**asked).load()
 
     def records(self, read: DataFrame, batch: int) -> DataFrame:
         """Return the table `records` of a batch, which has run so far.
 
         Raises KafkaError if the offset map does not come to the end of the batch in a minute. A
-        topic that is no copy has no map.
+        topic that is no copy has no map. Raises ConnectorRefusedError if there are copies in a
+        topic that the connector does not read.
         """
         end = self._positions(batch)
         assert end is not None, "Spark writes the offsets of a batch before it runs"
@@ -81,6 +89,7 @@ class ConnectorStream:
         # A partition that joins is read from its log start on, or from where the options say.
         starts = {at: start.get(at, 0) for at in end}
         known = self._runner.run(self._planner.known_ends())
+        self._refuse_unread(known)
         behind = [at for at, offset in end.items() if known.get(at, 0) < offset]
         if behind:
             # Aborted records and markers are in no map, so they are not waited for.
@@ -92,6 +101,16 @@ class ConnectorStream:
             )
         )
         return with_origins(read, [one for split in splits for one in split.ranges])
+
+    def _refuse_unread(self, known: Iterable[TopicPartition]) -> None:
+        if self._reads is None:
+            return
+        unread = sorted({at.topic for at in known if not self._reads.fullmatch(at.topic)})
+        if unread:
+            raise ConnectorRefusedError(
+                f"a link copies into {unread[0]} by now, which the running query does not read; "
+                "start it again, and it reads that topic from its log start"
+            )
 
     def _positions(self, batch: int) -> dict[TopicPartition, int] | None:
         found = self._offsets.read(str(batch))
@@ -125,8 +144,13 @@ def _joins_links(options: ReadOptions) -> bool:
     return options.discover_links and options.topic is not None and not options.topics
 
 
-def stream_options(options: ReadOptions, topics: Iterable[str]) -> dict[str, str]:
-    """Return the connector's options. Raises ConnectorRefusedError."""
+def stream_options(
+    options: ReadOptions, topics: Iterable[str], present: Collection[str]
+) -> dict[str, str]:
+    """Return the connector's options to read `topics`; `present` has all that the cluster has.
+
+    Raises ConnectorRefusedError.
+    """
     start = options.starting_offsets
     if start not in _STARTS or options.starting_timestamp is not None:
         raise ConnectorRefusedError(f"a stream of the connector begins at {' or '.join(_STARTS)}")
@@ -134,11 +158,13 @@ def stream_options(options: ReadOptions, topics: Iterable[str]) -> dict[str, str
     if _joins_links(options):
         assert options.topic is not None
         names.append(_ALIAS + re.escape("." + options.topic))
+        if options.topic not in present:
+            names.append(re.escape(options.topic))
     found = {
         **security_options(options.security),
         "kafka.bootstrap.servers": options.bootstrap,
         "kafka.isolation.level": "read_committed",
-        "subscribePattern": f"^(?:{'|'.join(names)})$",
+        _PATTERN: f"^(?:{'|'.join(names)})$",
         "startingOffsets": str(start),
         "failOnDataLoss": "true",
         "includeHeaders": "true",

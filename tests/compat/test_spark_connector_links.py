@@ -25,6 +25,7 @@ class Job:
     """The process, and the rows of its batches."""
 
     def __init__(self, nyc: Aggregated, jars: Path, out: Path) -> None:
+        """A second job of the same `out` goes on where the first one stopped."""
         self._out, self._log = out, out.with_suffix(".log")
         links = encode_links(nyc.aggregate("jfk").links)
         with self._log.open("wb") as said:
@@ -88,5 +89,48 @@ def test_a_link_joins_and_a_topic_that_is_no_copy_fails_the_batch(
             finally:
                 job.process.kill()
                 job.process.wait()
+        finally:
+            runner.run(context.__aexit__(None, None, None))
+
+
+def test_a_link_with_other_names_joins_or_fails_the_batch(zookeeper: str, tmp_path: Path) -> None:
+    """Copies with the topic's own name join; other names are not known to the connector."""
+    jars = connector_jars()
+    with asyncio.Runner() as runner:
+        context = running_broker(zookeeper, tmp_path / "broker")
+        broker = runner.run(context.__aenter__())
+        try:
+            nyc = Aggregated(broker.bootstrap, runner)
+            nyc.run(nyc.create("jfk.gates"))
+            nyc.run(nyc.publish_map("jfk", "gates", 3))
+            nyc.run(nyc.copy("jfk.gates", range(3)))
+            job = Job(nyc, jars, tmp_path / "out")
+            try:
+                job.wait_for(rows_of("JFK", 3))
+                nyc.run(nyc.publish_map("lga", "gates", 2, target="gates"))
+                nyc.run(nyc.create("gates"))
+                nyc.run(nyc.copy("gates", range(2)))
+                both = [*rows_of("JFK", 3), *rows_of("lga-nyc", 2)]
+                job.wait_for(both)
+                nyc.run(nyc.publish_map("ewr", "gates", 1, target="newark-gates"))
+                nyc.run(nyc.create("newark-gates"))
+                nyc.run(nyc.copy("newark-gates", range(1)))
+                # The next batch fails, whatever it reads.
+                nyc.run(nyc.publish_map("jfk", "gates", 4))
+                nyc.run(nyc.copy("jfk.gates", range(3, 4)))
+                assert job.process.wait(WAIT_SECONDS_MAX) == 0, job.said()
+                refusal = (tmp_path / "out" / "refusal").read_text()
+                assert "a link copies into newark-gates by now" in refusal
+                assert job.rows() == both
+            finally:
+                job.process.kill()
+                job.process.wait()
+            # The next run reads all of it.
+            again = Job(nyc, jars, tmp_path / "out")
+            try:
+                again.wait_for([("JFK", str(SHIFT + n)) for n in range(4)] + both[3:])
+            finally:
+                again.process.kill()
+                again.process.wait()
         finally:
             runner.run(context.__aexit__(None, None, None))

@@ -139,9 +139,18 @@ class Aggregated:
             await produce_to(client, TopicPartition(map_topic, 0), encode_batch([record]))
 
     async def publish_map(
-        self, source: str, topic: str, end: int, partition: int = 0, shift: int = SHIFT
+        self,
+        source: str,
+        topic: str,
+        end: int,
+        partition: int = 0,
+        shift: int = SHIFT,
+        target: str = "",
     ) -> None:
-        """Write the map of a link: its copies have the offsets [first, first + end)."""
+        """Write the map of a link: its copies have the offsets [first, first + end).
+
+        They are in `target`, by default in SOURCE.TOPIC.
+        """
         name = map_topic_name(f"{source}-nyc")
         if name not in self.published:
             self.published.add(name)
@@ -152,7 +161,7 @@ class Aggregated:
             producer_id=1,
             producer_epoch=0,
             nonce=1,
-            target_topic=f"{source}.{topic}",
+            target_topic=target or f"{source}.{topic}",
             source_start=shift,
             target_start=self.first,
             source_next=shift + end,

@@ -25,7 +25,7 @@ from tests.support.connector_job import rows
 
 def main(bootstrap: str, links: str, jars: str, topic: str, directory: str) -> None:
     out = Path(directory)
-    out.mkdir()
+    out.mkdir(exist_ok=True)
     aggregate = Aggregate(name="nyc", bootstrap=bootstrap, links=decode_links(links))
     options = replace(read_options(aggregate), topic=topic)
     checkpoint = str(out / "checkpoint")

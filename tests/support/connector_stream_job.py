@@ -19,10 +19,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_global.addresses import decode_security
 from spark_global.connector.jars import ConnectorRefusedError, connector_settings
+from spark_global.connector.logins import login_properties
 from spark_global.connector.records import connector_records
 from spark_global.connector.streams import ConnectorStream
 from spark_global.links import decode_links
-from spark_global.session import SHORT_JOB, open_session
+from spark_global.session import SHORT_JOB, open_session, with_properties
 from spark_global.source.options import ReadOptions
 from spark_global.views import Aggregate, load_table, read_options
 from tests.support.connector_job import rows
@@ -63,7 +64,10 @@ def main(
         security=decode_security(security),
     )
     options = replace(read_options(aggregate), topic=topic, max_records_per_trigger=10)
-    with open_session("local[2]", settings={**SHORT_JOB, **connector_settings(jars)}) as session:
+    settings = with_properties(
+        {**SHORT_JOB, **connector_settings(jars)}, login_properties(aggregate.security)
+    )
+    with open_session("local[2]", settings=settings) as session:
         stream(session, options, out, is_again=False)
         commits = out / "checkpoint" / "commits"
         last = max(int(each.name) for each in commits.glob("[0-9]*"))

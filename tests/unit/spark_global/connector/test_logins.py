@@ -7,9 +7,15 @@ from pathlib import Path
 import pytest
 
 from local_cluster.client.auth.oauth.settings import OauthLogin
-from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity, Secret
+from local_cluster.client.auth.security import (
+    PLAINTEXT,
+    ClientSecurity,
+    KerberosLogin,
+    Secret,
+)
 from spark_global.connector.jars import ConnectorRefusedError
-from spark_global.connector.logins import security_options
+from spark_global.connector.logins import login_properties, security_options
+from spark_global.session import with_properties
 
 PASSWORD = "of the user, with=signs"
 
@@ -93,9 +99,56 @@ def test_what_the_connector_cannot_do_is_refused(tmp_path: Path) -> None:
     tokens = ClientSecurity(
         protocol="SASL_SSL",
         mechanism="OAUTHBEARER",
+        oauth=OauthLogin(token_url="https://tokens", assertion_file="/run/assertion"),
+    )
+    with pytest.raises(ConnectorRefusedError, match="no token by `assertion_file`"):
+        security_options(tokens)
+
+
+def test_tokens_come_from_an_endpoint(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text(PASSWORD)
+    security = ClientSecurity(
+        protocol="SASL_SSL",
+        mechanism="OAUTHBEARER",
         oauth=OauthLogin(
-            token_url="https://tokens", client_id="me", client_secret=Secret(env="TOKEN")
+            token_url="https://issuer/token",
+            token_ca_file="/issuer.pem",
+            client_id="me",
+            client_secret=Secret(file=str(file)),
+            scope="kafka",
         ),
     )
-    with pytest.raises(ConnectorRefusedError, match="not by OAUTHBEARER"):
-        security_options(tokens)
+    options = security_options(security)
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    assert options["kafka.sasl.jaas.config"] == (
+        f'{module} required clientId="me" clientSecret="${{directory:{tmp_path}:secret}}" '
+        'scope="kafka" ssl.truststore.type="PEM" ssl.truststore.location="/issuer.pem";'
+    )
+    assert options["kafka.sasl.mechanism"] == "OAUTHBEARER"
+    assert options["kafka.sasl.oauthbearer.token.endpoint.url"] == "https://issuer/token"
+    allowed = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+    assert login_properties(security) == {allowed: "https://issuer/token"}
+    assert login_properties(PLAINTEXT) == {}
+
+
+def test_tickets_are_those_of_a_keytab(monkeypatch: pytest.MonkeyPatch) -> None:
+    security = ClientSecurity(
+        protocol="SASL_PLAINTEXT",
+        mechanism="GSSAPI",
+        kerberos=KerberosLogin(principal="me@R", keytab_file="/me.keytab", service_name="k"),
+    )
+    options = security_options(security)
+    assert options["kafka.sasl.jaas.config"] == (
+        "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
+        'keyTab="/me.keytab" principal="me@R";'
+    )
+    assert options["kafka.sasl.kerberos.service.name"] == "k"
+    monkeypatch.delenv("KRB5_CONFIG", raising=False)
+    assert login_properties(security) == {}
+    monkeypatch.setenv("KRB5_CONFIG", "/etc/our krb5.conf")
+    assert login_properties(security) == {"java.security.krb5.conf": "/etc/our krb5.conf"}
+    settings = with_properties({"spark.executor.extraJavaOptions": "-Da=b"}, {"c": "d e"})
+    assert settings["spark.executor.extraJavaOptions"] == '-Da=b "-Dc=d e"'
+    assert settings["spark.driver.extraJavaOptions"].endswith('"-Dc=d e"')
+    assert with_properties({"x": "y"}, {}) == {"x": "y"}
