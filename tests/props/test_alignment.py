@@ -197,7 +197,7 @@ stories = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=1_500)
+@settings(deadline=None, max_examples=800)
 @given(stories)
 def test_every_answer_is_true(story: Story) -> None:
     if story.is_deceptive:
@@ -209,7 +209,7 @@ def test_every_answer_is_true(story: Story) -> None:
     check(story, aligned)
 
 
-@settings(deadline=None, max_examples=1_500)
+@settings(deadline=None, max_examples=800)
 @given(st.randoms(use_true_random=False), st.booleans())
 def test_every_answer_about_a_lost_tail_is_true(random: Random, is_compacted: bool) -> None:
     """The target has no copy any more, and tells the largest timestamp of the last batch."""
@@ -223,7 +223,7 @@ def test_every_answer_about_a_lost_tail_is_true(random: Random, is_compacted: bo
     check(story, aligned)
 
 
-@settings(deadline=None, max_examples=1_000)
+@settings(deadline=None, max_examples=600)
 @given(st.randoms(use_true_random=False), st.booleans(), st.booleans())
 def test_different_records_are_always_told_apart(
     random: Random, is_compacted: bool, is_shared: bool
@@ -233,7 +233,7 @@ def test_different_records_are_always_told_apart(
         check(story, story.align())
 
 
-@settings(deadline=None, max_examples=1_000)
+@settings(deadline=None, max_examples=600)
 @given(st.randoms(use_true_random=False), st.booleans())
 def test_copies_that_only_the_target_compacted_are_always_placed(
     random: Random, is_shared: bool

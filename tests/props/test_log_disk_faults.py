@@ -201,7 +201,7 @@ class World:
             assert self.must[name].items() <= found.items(), "an acknowledged record is gone"
 
 
-@settings(max_examples=250, deadline=None, report_multiple_bugs=False)
+@settings(max_examples=150, deadline=None, report_multiple_bugs=False)
 @given(
     steps=st.lists(step, min_size=4, max_size=40),
     first=st.integers(0, 60),

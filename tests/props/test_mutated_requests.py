@@ -71,7 +71,7 @@ def test_every_cut_is_refused(line: Golden) -> None:
             read(line.frame[:size])
 
 
-@settings(max_examples=3000)
+@settings(max_examples=1500)
 @given(st.sampled_from(REQUESTS), st.data())
 def test_changed_requests_are_read_or_refused(line: Golden, data: st.DataObject) -> None:
     frame = bytearray(line.frame)

@@ -400,4 +400,4 @@ class TransactionMachine(RuleBasedStateMachine):
 
 
 TestTransactions = TransactionMachine.TestCase
-TestTransactions.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
+TestTransactions.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)

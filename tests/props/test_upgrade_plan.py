@@ -96,7 +96,7 @@ class World:
 WORDS = ("begin", "begin", "other", "back", "stop", "finalize")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_hosts_go_in_order_and_one_at_a_time(data: st.DataObject) -> None:
     world = World()

@@ -76,21 +76,21 @@ KIOS_APIS = [
 ]
 
 
-@settings(max_examples=1000)
+@settings(max_examples=500)
 @given(small_bytes, st.integers(2, 10))
 def test_offset_commit_of_any_bytes(data: bytes, version: int) -> None:
     with contextlib.suppress(PeerError):
         offset_commit.decode_request(version, memoryview(data), 0)
 
 
-@settings(max_examples=1000)
+@settings(max_examples=500)
 @given(small_bytes, st.integers(1, 11))
 def test_list_offsets_of_any_bytes(data: bytes, version: int) -> None:
     with contextlib.suppress(PeerError):
         list_offsets.decode_request(version, memoryview(data), 0)
 
 
-@settings(max_examples=1000)
+@settings(max_examples=500)
 @given(small_bytes, st.sampled_from(KIOS_APIS))
 def test_kios_messages_of_any_bytes(data: bytes, api: tuple[int, int]) -> None:
     for decode in (messages.decode_request, messages.decode_response):

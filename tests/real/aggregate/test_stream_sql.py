@@ -132,6 +132,7 @@ def test_a_query_over_streams_has_the_answer_of_the_batch(
     assert len(found) == RECORDS - 1 + RECORDS - 8
 
 
+@pytest.mark.long
 def test_a_query_is_kept_as_a_table_and_goes_on(
     spark: SparkSession, nyc: Aggregated, tmp_path: Path
 ) -> None:
@@ -229,7 +230,7 @@ PLANTED: dict[str, tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]] = {
     "view",
     [
         "strict_windows",
-        "top_keys",
+        pytest.param("top_keys", marks=pytest.mark.long),
         pytest.param("fast_windows", marks=pytest.mark.long),
         pytest.param("datacenter_windows", marks=pytest.mark.long),
     ],
