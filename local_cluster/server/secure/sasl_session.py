@@ -5,9 +5,9 @@ anything else closes the connection, and so does AUTHENTICATION_MS_MAX without a
 answered after a delay, and the connection closes.
 
 With a session lifetime (`connections.max.reauth.ms`, KIP-368) the client authenticates again on the
-same connection, as the same user by the same mechanism. A client that knows of lifetimes and sends
-anything else after its end is disconnected. A session by a token ends with the token, for every
-client.
+same connection, as the same user by the same mechanism. A client that sends anything else after its
+end is disconnected, also one whose SaslAuthenticate v0 knows of no lifetimes. A session by a token
+ends with the token.
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ REAUTHENTICATION_INTERVAL_MS_MIN: Final = 1_000
 """As in Kafka: a client that begins again earlier is answered ILLEGAL_SASL_STATE."""
 CLOSING_DELAY_MS: Final = 100
 """The response to a failed authentication gets so long to leave before the connection closes."""
-LIFETIME_SINCE: Final = 1
-"""SaslAuthenticate v1 returns the lifetime of the session."""
 LOGGED_CHARS_MAX: Final = 100
 
 log = logging.getLogger(__name__)
@@ -157,7 +155,7 @@ class SaslSession:
             self._is_busy = True
             return self._authenticate_beside(context, exchange, message)
         try:
-            return self._answer(context, exchange, exchange.respond(message))
+            return self._answer(exchange, exchange.respond(message))
         except AuthenticationError as error:
             return self._refuse(context, error)
 
@@ -168,24 +166,22 @@ class SaslSession:
         loop = asyncio.get_running_loop()
         try:
             answer = await loop.run_in_executor(self._settings.threads, exchange.respond, message)
-            return self._answer(context, exchange, answer)
+            return self._answer(exchange, answer)
         except AuthenticationError as error:
             response: dict[str, Any] = await self._refuse(context, error)
             return response
         finally:
             self._is_busy = False
 
-    def _answer(
-        self, context: RequestContext, exchange: Exchange, message: bytes
-    ) -> dict[str, Any]:
+    def _answer(self, exchange: Exchange, message: bytes) -> dict[str, Any]:
         lifetime_ms = 0
         if exchange.username is not None:
-            lifetime_ms = self._succeed(context, f"User:{exchange.username}", exchange.ends_ms)
+            lifetime_ms = self._succeed(f"User:{exchange.username}", exchange.ends_ms)
         return {
             "error_code": ErrorCode.none,
             "error_message": None,
             "auth_bytes": message,
-            "session_lifetime": lifetime_ms,
+            "session_lifetime": lifetime_ms,  # from v1 on
         }
 
     def _refuse(self, context: RequestContext, error: AuthenticationError) -> Awaitable[Any]:
@@ -199,7 +195,7 @@ class SaslSession:
             },
         )
 
-    def _succeed(self, context: RequestContext, principal: str, ends_ms: int | None) -> int:
+    def _succeed(self, principal: str, ends_ms: int | None) -> int:
         """Begin a session; return its lifetime in ms, 0 for none. At `ends_ms` the proof ends."""
         if self._principal not in (None, principal):
             raise AuthenticationError(
@@ -210,7 +206,7 @@ class SaslSession:
         self._principal = principal
         self._exchange = None
         self._authenticated_ms = self._clock.monotonic_ms()
-        lifetime_ms = self._lifetime_ms(context.api_version, ends_ms)
+        lifetime_ms = self._lifetime_ms(ends_ms)
         self._ends_ms = self._authenticated_ms + lifetime_ms if lifetime_ms else None
         if is_first:
             self.end()
@@ -218,9 +214,9 @@ class SaslSession:
             self._on_authenticated()
         return lifetime_ms
 
-    def _lifetime_ms(self, api_version: int, ends_ms: int | None) -> int:
+    def _lifetime_ms(self, ends_ms: int | None) -> int:
         """Return the ms of a session, 0 for no end: the shorter of the broker's and the proof's."""
-        longest_ms = 0 if api_version < LIFETIME_SINCE else self._settings.session_ms_max
+        longest_ms = self._settings.session_ms_max
         if ends_ms is None:
             return longest_ms
         left_ms = max(ends_ms - self._clock.now_ms(), 1)

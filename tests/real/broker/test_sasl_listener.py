@@ -6,6 +6,7 @@ import asyncio
 import socket
 import struct
 from collections.abc import AsyncIterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from local_cluster.settings import Listener
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import SCRAM_MECHANISMS
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.messages import get, ms
 from tests.support.authority import Authority
 from tests.support.cluster import BrokerProcess, running_broker
 from tests.support.python_clients import (
@@ -255,8 +257,26 @@ async def test_our_own_client_renews_its_sessions(secured: Secured) -> None:
     assert "has ended" not in secured.broker.log_text()
 
 
-async def _authenticate_again(connection: Connection, username: str) -> float:
-    """Authenticate on an open connection; return the lifetime of the session in ms."""
+@pytest.mark.parametrize("config", [{"connections.max.reauth.ms": str(SESSION_MS)}])
+async def test_a_session_ends_for_a_client_that_knows_of_no_lifetimes(secured: Secured) -> None:
+    """As in Kafka: otherwise a client of old keeps a session that outlives every password."""
+    host, port = secured.plain.split(":")
+    loop = asyncio.get_running_loop()
+    _, connection = await loop.create_connection(lambda: Connection("old"), host, int(port))
+    await connection.negotiate()
+    assert await _authenticate_again(connection, "admin", version_max=0) == 0
+    await connection.negotiate()
+    await asyncio.sleep(1.5 * SESSION_MS / 1000)
+    with pytest.raises(KafkaError) as ended:
+        await connection.negotiate()
+    assert ended.value.code == ErrorCode.network_exception
+    assert "the session of User:admin has ended" in secured.broker.log_text()
+
+
+async def _authenticate_again(
+    connection: Connection, username: str, *, version_max: int = 2
+) -> int:
+    """Authenticate on an open connection; return the lifetime of the session in ms, 0 for none."""
     answer = await connection.call(
         ApiKey.SASL_HANDSHAKE, {"mechanism": "SCRAM-SHA-512"}, version_max=1
     )
@@ -266,14 +286,14 @@ async def _authenticate_again(connection: Connection, username: str) -> float:
     message = scram.first()
     for _ in range(2):
         answer = await connection.call(
-            ApiKey.SASL_AUTHENTICATE, {"auth_bytes": message}, version_max=2
+            ApiKey.SASL_AUTHENTICATE, {"auth_bytes": message}, version_max=version_max
         )
         if answer.error_code:
             raise KafkaError(answer.error_code, answer.error_message or "")
         if answer.auth_bytes.startswith(b"r="):
             message = scram.final(answer.auth_bytes)
     scram.verify(answer.auth_bytes)
-    return float(answer.session_lifetime.total_seconds() * 1000)
+    return ms(get(answer, "session_lifetime", timedelta(0)))
 
 
 async def _connect(address: str, security: ClientSecurity) -> Connection:
