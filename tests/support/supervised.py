@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from topology.deployment.deployment import Deployment
+from topology.deployment.state_dir import StateDir
 from topology.supervisor.host_server import SHOWN
+
+NO_STATE: Final = StateDir(Path("/nonexistent"))
 
 
 class Supervised:
     """One daemon runs as pid 7 on the first host of the deployment; orders to stop are counted."""
 
-    def __init__(self, deployment: Deployment) -> None:
+    def __init__(self, deployment: Deployment, state: StateDir = NO_STATE) -> None:
+        self.state = state
         self.deployment: Deployment | None = deployment
         self.applied = asyncio.Event()
         self.port_problem: str | None = None

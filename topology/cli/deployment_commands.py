@@ -5,9 +5,10 @@ Commands import what they need when they run, to keep start-up short.
 
 from __future__ import annotations
 
+import os
 import signal
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from topology.deployment.deployment import Deployment
     from topology.deployment.plan import Step
     from topology.deployment.state_dir import StateDir
-    from topology.hosts.answers import Answer
+    from topology.hosts.fitness import HostFacts
     from topology.operate.up import Up
     from topology.problems import DeployError
     from topology.shared_file.agreement import FileState
@@ -80,8 +81,10 @@ def plan(
 ) -> None:
     """Show what `up` would do, here and on hosts that `supervisors` of the file has."""
     from topology.hosts.document import ask_other_hosts, plan_of_hosts
+    from topology.hosts.own_host import host_facts
+    from topology.hosts.refusals import ask_checks
     from topology.hosts.rights_elsewhere import planned_elsewhere
-    from topology.hosts.show import plan_lines
+    from topology.hosts.show import plan_lines, refusal_lines
     from topology.operate.preflight import plan_refusals, plan_rights, plan_steps
     from topology.problems import DeployError
     from topology.shared_file.agreement import file_state
@@ -90,20 +93,23 @@ def plan(
     try:
         shared = file_state(deployment, state)
         steps = plan_steps(deployment, state)
-        refusals = plan_refusals(deployment, state)
         rights = plan_rights(deployment, state)
         answers = ask_other_hosts(deployment)
-        hosts = plan_of_hosts(deployment, state, answers, shared)
+        facts = host_facts(deployment, steps, answers)
+        refusals = plan_refusals(deployment, state, steps, facts)
+        checks = ask_checks(deployment, answers) if answers else {}
+        hosts = plan_of_hosts(deployment, state, answers, shared, checks)
         elsewhere = planned_elsewhere(deployment, answers) if answers else []
-        warnings = _warnings(deployment, steps, answers)
+        warnings = _warnings(deployment, state, steps, facts)
     except DeployError as error:
         fail(str(error), error.details)
+    refused = [{"reason": str(each), "details": [*each.details]} for each in refusals]
     if output is Output.json:
         document: dict[str, Any] = {
             "name": deployment.name,
             "steps": [step.as_json() for step in steps],
             "rights": [each.as_json() for each in rights],
-            "refusals": [{"reason": str(each), "details": [*each.details]} for each in refusals],
+            "refusals": refused,
             "warnings": warnings,
         }
         if shared is not None:
@@ -116,7 +122,7 @@ def plan(
     else:
         _print_steps(deployment.name, steps)
         _print_lines(line for each in rights for line in each.lines())
-        _print_lines(_refusal_lines(refusals))
+        _print_lines(refusal_lines(refused))
         _print_lines(plan_lines(hosts) if hosts else ())
         _print_lines(f"other hosts: {line}" for each in elsewhere for line in each.lines())
         _print_lines(f"note: {each}" for each in warnings)
@@ -131,21 +137,17 @@ def plan(
 
 
 def _warnings(
-    deployment: Deployment, steps: Sequence[Step], answers: Mapping[str, Answer]
+    deployment: Deployment, state: StateDir, steps: list[Step], facts: HostFacts
 ) -> list[str]:
     """Return what an operator should know of this host before anything starts."""
-    from topology.hosts.fitness import host_warnings, room_problems
-    from topology.hosts.own_host import host_facts
+    from topology.hosts.fitness import host_warnings
+    from topology.hosts.own_host import missing_secrets
     from topology.operate.preflight import login_notes
 
-    facts = host_facts(deployment, steps, answers)
-    return [*room_problems(facts), *host_warnings(facts), *login_notes(deployment)]
-
-
-def _refusal_lines(refusals: Iterable[DeployError]) -> Iterator[str]:
-    for each in refusals:
-        yield f"`up` refuses this: {each}"
-        yield from (f"    {line}" for line in each.details)
+    warnings = [*host_warnings(facts), *login_notes(deployment)]
+    if not state.is_locked():  # else the processes have the environment of the supervisor
+        warnings += missing_secrets(deployment, steps, os.environ)
+    return warnings
 
 
 def up(

@@ -8,6 +8,8 @@ Reading order:
     plan      what `up` would do on another host
     fitness   whether this host can run its part: room, open files, clocks (pure)
     own_host  looks at this host before `up` starts anything
+    refusals  what `up` on other hosts would refuse
+    check_job  the process that a supervisor starts to find that out
     rights_elsewhere  users, ACLs and quotas of clusters that only other hosts run
     document  the `hosts` of a status and a plan
     stop      stops the processes of another host

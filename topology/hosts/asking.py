@@ -54,9 +54,19 @@ def ask_host(deployment: Deployment, host: str) -> Answer:
 
 
 def order(
-    deployment: Deployment, host: str, method: str, path: str, body: Mapping[str, str] | None = None
+    deployment: Deployment,
+    host: str,
+    method: str,
+    path: str,
+    body: Mapping[str, str] | None = None,
+    *,
+    timeout_s: float | None = None,
 ) -> HttpResponse | Answer:
-    """Send one request to a host's supervisor; return the response, or why there is none."""
+    """Send one request to a host's supervisor; return the response, or why there is none.
+
+    `timeout_s` is `ANSWER_TIMEOUT_S` by default.
+    """
+    timeout_s = ANSWER_TIMEOUT_S if timeout_s is None else timeout_s
     ports = deployment.supervisors
     url = None if ports is None else ports.url(host)
     if url is None:
@@ -66,12 +76,12 @@ def order(
             HttpCredentials(deployment.http),
             method,
             f"{url}{path}",
-            timeout_s=ANSWER_TIMEOUT_S,
+            timeout_s=timeout_s,
             bytes_max=ANSWER_BYTES_MAX,
             body=None if body is None else json.dumps(body).encode(),
         )
     except TimeoutError:
-        return _late(url)
+        return _late(url, timeout_s)
     except ConnectionRefusedError:
         return Answer(state="not_started", reason=f"nothing listens on {url}")
     except SecurityError as error:
@@ -119,13 +129,13 @@ def ask_all(
         except queue.Empty:
             break
         found[host] = answer
-    return {host: found.get(host) or _late(host) for host in hosts}
+    return {host: found.get(host) or _late(host, limit_s - SPARE_S) for host in hosts}
 
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _late(what: str) -> Answer:
-    reason = f"{what} does not answer within {ANSWER_TIMEOUT_S:g} s"
+def _late(what: str, timeout_s: float) -> Answer:
+    reason = f"{what} does not answer within {timeout_s:g} s"
     return Answer(state="unreachable", reason=reason)

@@ -37,11 +37,13 @@ def plan_of_hosts(
     state: StateDir,
     answers: Mapping[str, Answer],
     shared: FileState | None,
+    checks: Mapping[str, JsonObject],
 ) -> list[JsonObject]:
-    """Return the steps of `up` on each host; null if they are unknown."""
+    """Return the steps of `up` on each host, and what it refuses; null if they are unknown."""
     if not answers:
         return []
     from topology.hosts.plan import PlansOfHosts
+    from topology.hosts.refusals import NOT_ASKED
 
     plans = PlansOfHosts(deployment, state)
     found = []
@@ -49,7 +51,7 @@ def plan_of_hosts(
         steps = plans.steps(host, answer)
         entry = _entry(deployment, host, answer, shared)
         shown = None if steps is None else [step.as_json() for step in steps]
-        found.append({**entry, "steps": shown})
+        found.append({**entry, "steps": shown, **checks.get(host, NOT_ASKED)})
     return found
 
 

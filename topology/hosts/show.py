@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from topology.hosts.answers import one_line
@@ -48,4 +48,15 @@ def plan_lines(hosts: Sequence[Entry]) -> Iterator[str]:
         for step in steps or ():
             why = f" ({'; '.join(step['reasons'])})" if step["reasons"] else ""
             yield f"{host}: {step['action']} {one_line(step['label'])}{why}"
+        yield from (f"{host}: {line}" for line in refusal_lines(each["refusals"] or ()))
+        yield from (f"{host}: note: {line}" for line in each["warnings"] or ())
+        if each["unchecked"]:
+            yield f"{host}: what `up` would refuse there is unknown: {each['unchecked']}"
     yield from file_lines_of_hosts(hosts)
+
+
+def refusal_lines(refusals: Iterable[Entry]) -> Iterator[str]:
+    """Yield the lines of what `up` would refuse."""
+    for each in refusals:
+        yield f"`up` refuses this: {each['reason']}"
+        yield from (f"    {line}" for line in each["details"])

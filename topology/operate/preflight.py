@@ -28,6 +28,8 @@ from topology.deployment.rights_difference import PlannedRights
 from topology.deployment.state_dir import StateDir
 from topology.deployment.zookeeper import ZooKeeperUnavailable, find_jars, find_java
 from topology.ensemble.nodes import add_growth, ensemble_problems, growths, with_kept_nodes
+from topology.hosts.fitness import HostFacts
+from topology.hosts.own_host import check_room
 from topology.problems import DeployError
 from topology.supervisor.process_journal import StartedProcess, live_processes
 
@@ -55,11 +57,12 @@ def as_it_runs(deployment: Deployment, live: Mapping[str, StartedProcess]) -> De
     return with_kept_services(with_kept_nodes(deployment, running), running)
 
 
-def plan_refusals(deployment: Deployment, state: StateDir) -> list[DeployError]:
+def plan_refusals(
+    deployment: Deployment, state: StateDir, steps: list[Step], facts: HostFacts
+) -> list[DeployError]:
     """Return why `up` would change nothing.
 
-    Not here: brokers that leave and hold replicas, which are reasons of their steps, and ports that
-    other processes use at the moment.
+    Not here: brokers that leave and hold replicas, which are reasons of their steps.
     """
     from topology.upgrade.plan_znode import check_levels
 
@@ -70,6 +73,10 @@ def plan_refusals(deployment: Deployment, state: StateDir) -> list[DeployError]:
         lambda: _check_log_dirs(deployment, state),
         lambda: check_protocols(deployment, live),
         lambda: check_ensembles(deployment, deployed_before(state)),
+        lambda: check_installed(deployment),
+        lambda: check_ports(deployment, steps, live),
+        lambda: check_supervisor_port(deployment, state),
+        lambda: check_room(facts),
     )
     found = []
     for check in checks:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 from topology.deployment.deployment import Daemon, Deployment, encode_deployment
 from topology.deployment.render import render
@@ -19,7 +19,7 @@ from topology.deployment.zookeeper import LOGGING_FILE, files_of_config
 from topology.model import Topology
 from topology.problems import DeployError
 from topology.rendering.placed import Place
-from topology.rendering.processes import CONFIGURATION, MODULES, STATE, log_dirs_of
+from topology.rendering.processes import CONFIGURATION, MODULES, STATE, log_dirs_of, named_secrets
 
 PYTHON: Final = "/opt/heliograph/bin/python"
 """Interpreter of the image."""
@@ -129,7 +129,7 @@ def _container(daemon: Daemon, place: Place, names: Mapping[str, str]) -> Contai
     # A broker uses CLUSTER/broker-ID below each entry of `log_dirs`.
     places = {str(PurePosixPath(each).parents[1]) for each in log_dirs_of(daemon)}
     settings = json.loads(text)
-    files, variables = _secrets(settings)
+    files, variables = named_secrets(settings)
     return Container(
         place=place,
         label=daemon.label,
@@ -151,7 +151,7 @@ def _rights_jobs(deployment: Deployment, names: Mapping[str, str]) -> Iterator[C
         place = Place(RIGHTS, cluster.name, 1, cluster.datacenter)
         only = replace(deployment, daemons=(), links=(), clusters=(cluster,))
         text = encode_deployment(only)
-        files, variables = _secrets(json.loads(text))
+        files, variables = named_secrets(json.loads(text))
         yield Container(
             place=place,
             label=f"users, ACLs and quotas of {cluster.name}",
@@ -161,26 +161,3 @@ def _rights_jobs(deployment: Deployment, names: Mapping[str, str]) -> Iterator[C
             variables=variables,
             after=tuple(names[each.daemon] for each in cluster.brokers),
         )
-
-
-def _secrets(document: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the files and the environment variables that settings name, each sorted."""
-    files: set[str] = set()
-    variables: set[str] = set()
-    rest = [document]
-    while rest:
-        value = rest.pop()
-        if isinstance(value, list):
-            rest += value
-        elif isinstance(value, dict):
-            for key, each in value.items():
-                if not isinstance(each, str):
-                    rest.append(each)
-                elif key == "env":
-                    variables.add(each)
-                elif (key == "file" or key.endswith("_file")) and key not in _NOT_READ:
-                    files.add(each)
-    return tuple(sorted(files)), tuple(sorted(variables))
-
-
-_NOT_READ: Final = frozenset({"ready_file", "topology_file"})

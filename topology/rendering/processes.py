@@ -8,7 +8,7 @@ for Java and jars where it runs.
 from __future__ import annotations
 
 import json
-from typing import Final
+from typing import Any, Final
 
 from topology.deployment.deployment import Daemon, Deployment
 
@@ -48,3 +48,26 @@ def secret_files(deployment: Deployment) -> list[str]:
     """Return the files that hold secrets or private keys, sorted."""
     found = {each.file for each in deployment.all_secrets if each.file is not None}
     return sorted({*found, *deployment.all_key_files})
+
+
+def named_secrets(document: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the files and the environment variables that settings name, each sorted."""
+    files: set[str] = set()
+    variables: set[str] = set()
+    rest = [document]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, list):
+            rest += value
+        elif isinstance(value, dict):
+            for key, each in value.items():
+                if not isinstance(each, str):
+                    rest.append(each)
+                elif key == "env":
+                    variables.add(each)
+                elif (key == "file" or key.endswith("_file")) and key not in _NOT_READ:
+                    files.add(each)
+    return tuple(sorted(files)), tuple(sorted(variables))
+
+
+_NOT_READ: Final = frozenset({"ready_file", "topology_file"})

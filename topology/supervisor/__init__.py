@@ -9,6 +9,7 @@ Reading order:
     keeper           starts the supervisor, and restarts it when it is lost
     control_server   the supervisor's HTTP API on a unix socket
     host_server      its HTTP port for the commands of other hosts
+    host_check       checks a file for another host, in a process
     metrics_text     its metrics (pure)
     control_client   the calls that commands make to it
     own_process      one process of ours, known by pid and start time

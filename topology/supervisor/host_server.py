@@ -2,12 +2,12 @@
 
     GET  /host     what runs here: HostReport below
     POST /stop     body: {"deployment": NAME, "host": HOST}; stops all daemons, then the supervisor
+    POST /check    body: the same with "file"; what `up` with that file would refuse here
     GET  /metrics  processes that run, and restarts
     GET  /livez, /healthz, /readyz
 
-Everything but health needs the token; for metrics that of metrics will do. No request starts a
-process, or changes what should run: only `up` on this host does, over the unix socket
-(control_server.py).
+Everything but health needs the token; for metrics that of metrics will do. No request changes what
+should run: only `up` on this host does, over the unix socket (control_server.py).
 
 The port follows the deployment: an applied one may open, move or close it. A port that cannot be
 opened stops no daemon; it is a problem in the report, and is tried again.
@@ -32,9 +32,13 @@ from local_cluster.http_security.guard import HttpGuard
 from local_cluster.http_security.port import HttpPort
 from local_cluster.prometheus_text import CONTENT_TYPE
 from topology.deployment.deployment import Deployment
+from topology.deployment.state_dir import StateDir
+from topology.supervisor.host_check import CheckFailure, HostChecks
 from topology.supervisor.metrics_text import metrics_text
 
-REQUEST_BYTES_MAX: Final = 16 * 1024
+REQUEST_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Of a check: the file in JSON. ZooKeeper holds a file of 1 MiB at most."""
+ORDER_BYTES_MAX: Final = 16 * 1024
 RETRY_S: Final = 5.0
 """Seconds after which a port that could not be opened is tried again."""
 SHUTDOWN_TIMEOUT_S: Final = 1.0
@@ -50,6 +54,7 @@ log = logging.getLogger(__name__)
 class Supervising(Protocol):
     """What the port shows and orders; `Supervisor` implements it."""
 
+    state: StateDir
     deployment: Deployment | None
     applied: asyncio.Event
     """Set when another deployment was applied."""
@@ -66,6 +71,7 @@ class HostServer:
 
     def __init__(self, supervisor: Supervising) -> None:
         self._supervisor = supervisor
+        self._checks = HostChecks(supervisor.state)
         self._served: object = None
         self._port: HttpPort | None = None
 
@@ -79,6 +85,7 @@ class HostServer:
             [
                 web.get("/host", self._host),
                 web.post("/stop", self._stop),
+                web.post("/check", self._check),
                 web.get("/metrics", self._metrics),
                 *health,
             ]
@@ -151,11 +158,31 @@ class HostServer:
         )
 
     async def _stop(self, request: web.Request) -> web.Response:
+        await self._order(request, ORDER_BYTES_MAX)
+        log.warning("%s orders over HTTP to stop every daemon", request.remote)
+        self._supervisor.stop()
+        return web.json_response({"stopping": True})
+
+    async def _check(self, request: web.Request) -> web.Response:
+        file_text = (await self._order(request, REQUEST_BYTES_MAX)).get("file")
+        if not isinstance(file_text, str):
+            raise web.HTTPBadRequest(text="the body has no file")
+        try:
+            report = await self._checks.check(file_text)
+        except CheckFailure as failure:
+            raise web.HTTPServiceUnavailable(text=str(failure)) from failure
+        return web.Response(body=report, content_type="application/json")
+
+    async def _order(self, request: web.Request, bytes_max: int) -> dict[str, Any]:
+        """Return the body of a request that names this host and deployment."""
         if request.content_type != "application/json":
             # Pages in a browser cannot send this type to other sites.
             raise web.HTTPUnsupportedMediaType(text="the body has to be application/json")
+        body = await request.read()
+        if len(body) > bytes_max:
+            raise web.HTTPRequestEntityTooLarge(max_size=bytes_max, actual_size=len(body))
         try:
-            order = parse_json(await request.read())
+            order = parse_json(body)
         except ValueError as error:
             raise web.HTTPBadRequest(text="the body is no JSON") from error
         deployment = self._supervisor.deployment
@@ -167,9 +194,7 @@ class HostServer:
             or order.get("host") not in _hosts(deployment)
         ):
             raise web.HTTPConflict(text=f"this is another host or deployment: {here}")
-        log.warning("%s orders over HTTP to stop every daemon", request.remote)
-        self._supervisor.stop()
-        return web.json_response({"stopping": True})
+        return order
 
 
 def _hosts(deployment: Deployment) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,7 @@ def test_every_host_is_seen_and_the_silent_ones_are_named(hosts: list[Host]) -> 
     steps = {host: each["steps"] for host, each in of_hosts(plan(first)).items()}
     assert steps == {SECOND: [], THIRD: None, FOURTH: None}
 
+    what_another_host_refuses_is_told(first, second)
     an_edit_here_is_a_step_there(first, second)
     a_wrong_token_is_named(first)
     a_supervisor_that_hangs_or_is_lost_is_named(first, second)
@@ -113,6 +115,36 @@ def test_every_host_is_seen_and_the_silent_ones_are_named(hosts: list[Host]) -> 
         assert len(written) > 5
         assert not [path for path in written if TOKEN.encode() in path.read_bytes()]
     assert TOKEN not in json.dumps(status)
+
+
+def what_another_host_refuses_is_told(first: Host, second: Host) -> None:
+    text = first.command.file.read_text()
+    seen = of_hosts(plan(first))
+    assert (seen[SECOND]["refusals"], seen[SECOND]["unchecked"]) == ([], None)
+    assert seen[THIRD]["refusals"] is None
+    with socket.create_server((SECOND, 0)) as taken:
+        port = taken.getsockname()[1]
+        host = f"host: {SECOND}, port: "
+        before, after = text.split(host)
+        first.command.file.write_text(f"{before}{host}{port}{after[after.index('}') :]}")
+        (refusal,) = of_hosts(plan(first))[SECOND]["refusals"]
+    assert refusal == {
+        "reason": "some ports cannot be used; nothing was started",
+        "details": [f"broker 1 of nyc: {SECOND}:{port} is in use by another process"],
+    }
+    outside = (
+        "  - name: outside\n"
+        "    external: kafka:9093\n"
+        "    security: {protocol: SASL_PLAINTEXT, mechanism: PLAIN, username: u,"
+        " password: {file: secret}}\n"
+        "links: [{source: outside, target: nyc, topics: [flights]}]\n"
+    )
+    first.command.file.write_text(text + outside)
+    there = of_hosts(plan(first))[SECOND]
+    assert [each["key"] for each in there["steps"]] == ["mirror-nyc"]
+    secret = second.command.file.parent / "secret"
+    assert f"{secret} is missing: mirror into nyc reads it" in there["warnings"]
+    first.command.file.write_text(text)
 
 
 def an_edit_here_is_a_step_there(first: Host, second: Host) -> None:

@@ -15,6 +15,7 @@ from topology.file.load import parse_topology
 from topology.hosts.answers import Answer
 from topology.hosts.document import plan_of_hosts, status_of_hosts
 from topology.hosts.plan import PlansOfHosts
+from topology.hosts.refusals import NOT_ASKED
 from topology.hosts.show import file_lines_of_hosts, host_rows, plan_lines
 from topology.hosts.standing import Standing, standing_of
 from topology.shared_file.canonical import canonical_text, digest_of
@@ -129,12 +130,22 @@ def test_what_people_read(state: StateDir) -> None:
         "127.0.1.3": Answer(state="not_started", reason="nothing listens there"),
         "127.0.1.4": report(FILE),
     }
-    planned = plan_of_hosts(here, state, answers, None)
+    refusal = {"reason": "some ports cannot be used", "details": ["broker: 1 is in use"]}
+    checks = {
+        SECOND: {"refusals": [refusal], "warnings": ["/s is missing"], "unchecked": None},
+        "127.0.1.4": {**NOT_ASKED, "unchecked": "4 checks wait already"},
+    }
+    planned = plan_of_hosts(here, state, answers, None, checks)
+    assert [each["refusals"] for each in planned] == [[refusal], None, None]
     assert [each["steps"] for each in planned] == [[], None, []]
     assert list(plan_lines(planned)) == [
         f"{SECOND}: nothing to do",
+        f"{SECOND}: `up` refuses this: some ports cannot be used",
+        f"{SECOND}:     broker: 1 is in use",
+        f"{SECOND}: note: /s is missing",
         "127.0.1.3: unknown (not_started: nothing listens there)",
         "127.0.1.4: nothing to do",
+        "127.0.1.4: what `up` would refuse there is unknown: 4 checks wait already",
         f"{SECOND} runs another file, which is no known generation",
     ]
     shown = status_of_hosts(here, answers, None)

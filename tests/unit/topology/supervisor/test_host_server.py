@@ -7,6 +7,7 @@ import base64
 import json
 import logging
 import socket
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -22,10 +23,12 @@ from tests.support.authority import Authority
 from tests.support.quiet_ports import quiet_port
 from tests.support.replicas import eventually
 from tests.support.supervised import Supervised
-from topology.deployment.deployment import Daemon, Deployment
+from topology.deployment.deployment import Daemon, Deployment, encode_deployment
+from topology.deployment.state_dir import StateDir
 from topology.deployment.supervisor_ports import SupervisorPorts
 from topology.hosts.asking import ask_host
-from topology.supervisor import host_server
+from topology.supervisor import host_check, host_server
+from topology.supervisor.host_check import CHECKS_MAX, CheckFailure, HostChecks
 from topology.supervisor.host_server import HostServer, serve_other_hosts
 
 TOKEN = "the-token-0123456789"
@@ -246,3 +249,47 @@ async def test_without_a_token_there_is_no_port(tmp_path: Path) -> None:
         following.cancel()
         assert reason in str(supervisor.port_problem)
         assert not await accepts(port)
+
+
+async def test_a_file_is_checked_and_nothing_changes(
+    security: HttpSecurity, tmp_path: Path
+) -> None:
+    state = StateDir(tmp_path / "state")
+    state.create()
+    runs = deployment(security, quiet_port())
+    state.deployment_file.write_text(encode_deployment(runs))
+    supervisor = Supervised(runs, state)
+    order = {**ORDER, "file": "name: trains\n" + "#" * 100_000}
+    async with serving(supervisor) as session:
+        async with session.post("/check", json=order) as answer:
+            document = await answer.json()
+            assert answer.status == 200, document
+        (refusal,) = document["refusals"]
+        assert refusal["reason"] == "the version that is installed here cannot read the file"
+        for wrong, status in (({**order, "host": "h"}, 409), (ORDER, 400), ([], 409)):
+            assert (await session.post("/check", json=wrong)).status == status
+        assert (
+            await session.post("/check", json=order, headers={"Authorization": ""})
+        ).status == 401
+    assert supervisor.stops == 0
+
+
+async def test_checks_are_few_and_short(
+    security: HttpSecurity, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    checks = HostChecks(StateDir(tmp_path))
+    command = (sys.executable, "-c", "import sys; sys.exit('no memory')")
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(CheckFailure, match="the check failed: no memory"),
+    ):
+        patch.setattr(checks, "_command", command)
+        await checks.check("name: flights\n")
+    monkeypatch.setattr(host_check, "CHECK_S_MAX", 0.01)
+    found = await asyncio.gather(
+        *(checks.check("name: flights\n") for _ in range(CHECKS_MAX + 1)), return_exceptions=True
+    )
+    assert [str(each) for each in found] == [
+        *["the check takes more than 0.01 s"] * CHECKS_MAX,
+        f"{CHECKS_MAX} checks wait already",
+    ]
