@@ -86,9 +86,12 @@ def produce(broker: BrokerServices, context: RequestContext, body: memoryview) -
     if context.api_version >= codec.TOPIC_IDS_SINCE:
         request = request._replace(partitions=[_named(broker, e) for e in request.partitions])
     verified: Verified = None
-    if request.transactional_id is not None and _has_transactional_batch(request):
+    if request.transactional_id is not None and (producers := _transactional_producers(request)):
         if not broker.authorize(context, "WRITE", "TRANSACTIONAL_ID", request.transactional_id):
             return _refuse_all(context, request, ErrorCode.transactional_id_authorization_failed)
+        if len(producers) > 1:
+            # The coordinator is asked about one producer. Others would open what nobody ends.
+            return _refuse_all(context, request, ErrorCode.invalid_producer_id_mapping)
         operation = SupportedOperation.of_produce(context.api_version)
         if operation.adds or is_verification_enabled(broker):
             producer_id, unverified = find_unverified(broker, request)
@@ -221,13 +224,14 @@ def _count_refused(broker: BrokerServices, partition: Partition | None, error: K
 # -- transactions -----------------------------------------------------------------------------
 
 
-def _has_transactional_batch(request: codec.ProduceRequest) -> bool:
-    """Return whether the first batch of any partition is transactional."""
-    return any(
-        read_header(entry.records).is_transactional
+def _transactional_producers(request: codec.ProduceRequest) -> set[tuple[int, int]]:
+    """Return the id and epoch of each producer of transactional batches, one if it is valid."""
+    headers = [
+        read_header(entry.records)
         for entry in request.partitions
         if entry.records is not None and len(entry.records) >= HEADER_BYTES
-    )
+    ]
+    return {(each.producer_id, each.producer_epoch) for each in headers if each.is_transactional}
 
 
 def _check_transaction(
@@ -302,6 +306,8 @@ def _encode(
 
 
 def _refuse_all(context: RequestContext, request: codec.ProduceRequest, code: ErrorCode) -> bytes:
+    if request.acks == ACKS_NONE:
+        raise KafkaError(code, "a produce with acks=0 was refused")
     return codec.encode_response(
         context.api_version, [_result(entry, code) for entry in request.partitions]
     )

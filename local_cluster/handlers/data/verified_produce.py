@@ -53,7 +53,7 @@ def find_unverified(
 ) -> tuple[int, dict[TopicPartition, UnverifiedPartition]]:
     """Return the request's producer id, and the partitions in which its transaction starts.
 
-    Batches of a second producer in one request are left out, and so refused.
+    All transactional batches of the request have the same producer.
     """
     producer_id = producer_epoch = -1
     found: dict[TopicPartition, UnverifiedPartition] = {}
@@ -65,8 +65,7 @@ def find_unverified(
             continue
         if producer_id < 0:
             producer_id, producer_epoch = header.producer_id, header.producer_epoch
-        if (header.producer_id, header.producer_epoch) != (producer_id, producer_epoch):
-            continue
+        assert (header.producer_id, header.producer_epoch) == (producer_id, producer_epoch)
         try:
             partition = broker.replicas.get_leader(entry.topic, entry.partition)
         except KafkaError:

@@ -16,9 +16,10 @@ from local_cluster.client.connection import connect
 from local_cluster.client.model import NewTopic
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.header import TRANSACTIONAL_BIT
+from local_cluster.wire import messages
 from local_cluster.wire import produce as codec
 from local_cluster.wire.api import ApiKey
-from local_cluster.wire.errors import ErrorCode
+from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.real.broker import transactional_frames as frames
 from tests.support.cluster import BrokerProcess, running_broker
 
@@ -323,6 +324,54 @@ async def test_a_batch_that_no_transaction_expects_is_refused(
         await line.close()
     assert result.error_code == expected
     assert await call(read_all, broker, topic) == ["a"]
+
+
+@pytest.mark.parametrize("version", [9, 12])
+@pytest.mark.parametrize("partition", [0, 1])
+async def test_batches_of_another_producer_do_not_ride_on_a_transaction(
+    broker: BrokerProcess, version: int, partition: int
+) -> None:
+    """Nobody would end what they open: readers would wait for ever."""
+    topic = await new_topic(broker)
+    line = await frames.line_to(broker)
+    producer = await frames.begin(line)
+    if version < 12:
+        await frames.add(producer, topic)
+    batches = (
+        (0, transactional_batch(producer.producer_id, producer.epoch)),
+        (partition, transactional_batch(producer.producer_id + 77, 0)),
+    )
+    fields = {
+        "transactional_id": frames.ID,
+        "acks": -1,
+        "timeout": 30_000,
+        "topic_data": [
+            {"name": topic, "partition_data": [{"index": at, "records": bytes(batch)}]}
+            for at, batch in batches
+        ],
+    }
+    body = [messages.encode_request(ApiKey.PRODUCE, version, fields)]
+    frame, position = await line.send(ApiKey.PRODUCE, version, body)
+    codes = [each.error_code for each in codec.decode_response(version, frame, position)]
+    assert codes == [ErrorCode.invalid_producer_id_mapping] * 2
+    places = [{"name": topic, "partition_indexes": (0, 1)}]
+    described = await line.call(ApiKey.DESCRIBE_PRODUCERS, {"topics": places}, 0)
+    assert not any(each.active_producers for each in described.topics[0].partitions)
+    # With acks=0 there is no response, and the connection is closed.
+    body = [messages.encode_request(ApiKey.PRODUCE, version, {**fields, "acks": 0})]
+    with pytest.raises(KafkaError) as closed:
+        await line.send(ApiKey.PRODUCE, version, body)
+    assert closed.value.code == ErrorCode.network_exception
+
+
+def transactional_batch(producer_id: int, producer_epoch: int) -> bytearray:
+    return encode_batch(
+        [NewRecord(0, None, b"v")],
+        attributes=TRANSACTIONAL_BIT,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=0,
+    )
 
 
 async def test_transactions_over_two_brokers(zookeeper: str, tmp_path: Path) -> None:
