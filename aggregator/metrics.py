@@ -50,6 +50,7 @@ from aggregator.maps.link_map import LinkMap
 from aggregator.probe.instruments import ProbeInstruments
 from mirror_maker.formats.verdicts import FAULTS
 
+SERVICE_NAME: Final = "heliograph-aggregator"
 DURATION_BUCKETS_SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
 
 
@@ -65,7 +66,7 @@ class AggregatorMetrics:
             ],
             resource=Resource.create(
                 {
-                    "service.name": "heliograph-aggregator",
+                    "service.name": SERVICE_NAME,
                     "heliograph.cluster": aggregate.settings.aggregate,
                 }
             ),

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from aggregator.aggregate import GROUP_SECONDS_MAX, Aggregate
 from aggregator.maps.topic_follower import TopicFollower
-from aggregator.metrics import AggregatorMetrics
+from aggregator.metrics import SERVICE_NAME, AggregatorMetrics
 from aggregator.ports import ClusterReader
 from aggregator.probe.link_probe import LinkProbe, link_probes
 from aggregator.settings import AggregatorSettings, LinkSettings, parse_settings
@@ -31,10 +31,12 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.group import CoordinatorClient
 from local_cluster.http_security.guard import HttpGuard
 from local_cluster.http_security.port import HttpPort
+from local_cluster.monitoring.push.text import open_text_push
 from local_cluster.starting import SettingsFile
 
 if TYPE_CHECKING:  # it imports aiokafka, which only aggregators with probes need
     from aggregator.probe.prober import Prober
+    from local_cluster.monitoring.push.otlp import MetricsPush
 
 READY_POLL_SECONDS: Final = 0.05
 REQUEST_TIMEOUT_MS: Final = 10_000
@@ -96,6 +98,7 @@ class AggregatorService:
         guard = HttpGuard(self.settings.http_security)
         app = make_app(self.aggregate, self._metrics, guard)
         port = HttpPort(app, guard, shutdown_s_max=SHUTDOWN_SECONDS_MAX)
+        push = self._open_push()
         # On a shared connection the follower's long polls would delay other requests.
         follower_client = self._open_aggregate()
         topics_client = self._open_aggregate()
@@ -104,14 +107,26 @@ class AggregatorService:
             await port.bind(self.settings.http_host, self.settings.http_port)
             self.http_port = port.addresses[0][1]
             log.info("listening on %s:%d", self.settings.http_host, self.http_port)
+            if push is not None:
+                push.start()
             await self._run_tasks(stop, follower_client, topics_client, workers_client)
         finally:
             self._ready_file.unlink(missing_ok=True)
+            if push is not None:
+                await push.stop()
             await port.stop()
             await follower_client.close()
             await topics_client.close()
             await workers_client.close()
             self._metrics.close()
+
+    def _open_push(self) -> MetricsPush | None:
+        attributes = {
+            "service.name": SERVICE_NAME,
+            "service.instance.id": f"aggregator-{self.settings.aggregate}",
+            "heliograph.cluster": self.settings.aggregate,
+        }
+        return open_text_push(lambda: self._metrics.render().decode(), lambda: attributes)
 
     async def _run_tasks(
         self,

@@ -29,6 +29,7 @@ TEXT = "local_cluster.prometheus_text"
 SYSTEMD = "local_cluster.systemd"
 STARTING = "local_cluster.starting"
 HTTP = "local_cluster.http_security"
+PUSH = "local_cluster.monitoring.push"
 BASE = tuple(f"local_cluster.{name}" for name in ("backoff", "clock", "network", "periodic"))
 LEVELS = "local_cluster.log_levels"
 LOGGING = (LEVELS, *(f"local_cluster.{name}" for name in ("log_format", "process_log")))
@@ -42,6 +43,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     JSON: (),
     SYSTEMD: (),
     STARTING: (),
+    PUSH: (TEXT, "local_cluster.periodic"),
     CLIENT: WIRE,
     CONFIGS: WIRE,
     LOG: ("local_cluster.clock", CONFIGS, *WIRE),
@@ -108,8 +110,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "local_cluster": ("local_cluster",),
     FORMATS: (JSON, *WIRE, f"{HTTP}.addresses"),
-    "mirror_maker": (*WIRE, CLIENT, HTTP, JSON, TEXT, STARTING, SYSTEMD, *LOGGING),
-    "aggregator": (*WIRE, CLIENT, FORMATS, HTTP, JSON, STARTING, SYSTEMD, *LOGGING),
+    "mirror_maker": (*WIRE, CLIENT, HTTP, JSON, PUSH, TEXT, STARTING, SYSTEMD, *LOGGING),
+    "aggregator": (*WIRE, CLIENT, FORMATS, HTTP, JSON, PUSH, STARTING, SYSTEMD, *LOGGING),
     "spark_global": (*WIRE, CLIENT, FORMATS),
     "topology": PACKAGES,
 }

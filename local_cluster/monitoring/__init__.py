@@ -14,6 +14,6 @@ Reading order:
     loop_monitor         delay and idle time of the event loop
     process_stats        CPU, memory, descriptors, disks
     http                 /metrics, /livez, /healthz, /readyz
-    otlp                 a push by OpenTelemetry
+    push/                a push by OpenTelemetry
     service              starts and stops all of these
 """

@@ -6,7 +6,6 @@ The HTTP port answers from the start of the process to its end, so that probes s
 from __future__ import annotations
 
 import logging
-import os
 import socket
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
@@ -16,6 +15,7 @@ from local_cluster.monitoring.lag.end_offsets import EndOffsets
 from local_cluster.monitoring.lag.unread_times import UnreadTimes
 from local_cluster.monitoring.loop_monitor import LoopMonitor
 from local_cluster.monitoring.monitored import MonitoredBroker
+from local_cluster.monitoring.push.wanted import is_push_wanted
 from local_cluster.monitoring.request_rows import SNAPSHOT_INTERVAL_MS, RecentTimes
 from local_cluster.monitoring.scrape import Scraper
 from local_cluster.periodic import Periodic
@@ -23,10 +23,10 @@ from local_cluster.transactions.broker_connections import BrokerConnections
 
 if TYPE_CHECKING:
     from local_cluster.monitoring.http import MonitoringServer
-    from local_cluster.monitoring.otlp import MetricsPush
+    from local_cluster.monitoring.push.otlp import MetricsPush
 
-_EXPORTER: Final = "OTEL_METRICS_EXPORTER"
-_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
+SERVICE_NAME: Final = "heliograph-broker"
+"""The default of OTEL_SERVICE_NAME."""
 
 log = logging.getLogger(__name__)
 
@@ -76,10 +76,11 @@ class Monitoring:
             await self._server.start(self._listener)
             log.info("health and metrics on port %d", self.http_port)
         if is_push_wanted():
-            from local_cluster.monitoring.otlp import open_push
+            from local_cluster.monitoring.push.otlp import open_push
 
             settings = self._broker.settings
             attributes = {
+                "service.name": SERVICE_NAME,
                 "service.instance.id": f"{settings.cluster}-{settings.broker_id}",
                 "heliograph.cluster": settings.cluster,
             }
@@ -123,11 +124,3 @@ def is_in_sync(topics: Iterable[TopicState], broker_id: int) -> bool:
         for partition in topic.partitions.values()
         if broker_id in partition.replicas
     )
-
-
-def is_push_wanted() -> bool:
-    """Return whether the environment asks for a push."""
-    wanted = os.environ.get(_EXPORTER)
-    if wanted:
-        return wanted != "none"
-    return any(os.environ.get(name) for name in _ENDPOINTS)

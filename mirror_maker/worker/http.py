@@ -23,7 +23,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 
@@ -39,6 +39,7 @@ from local_cluster.log_levels import (
     read_level,
     set_level,
 )
+from local_cluster.monitoring.push.text import open_text_push
 from local_cluster.prometheus_text import CONTENT_TYPE
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats.controls import Controls, PausedPart, StillPausedError
@@ -47,6 +48,13 @@ from mirror_maker.repair.examiner import NoRepairError
 from mirror_maker.repair.plan import How
 from mirror_maker.worker.status import JsonObject, controls_status
 
+if TYPE_CHECKING:
+    from local_cluster.monitoring.push.otlp import MetricsPush
+
+SERVICE_NAME: Final = "heliograph-mirror"
+"""The default of OTEL_SERVICE_NAME."""
+NOT_PUSHED: Final = ("topic", "partition", "group")
+"""Labels of the samples that are for a scrape."""
 _RATES: Final = ("source_bytes_per_second", "target_bytes_per_second")
 
 _REPAIR_EXPECTED: Final = (
@@ -72,6 +80,7 @@ class StatusServer:
         link, topic, partition and how. Both raise LookupError for an unknown link.
         """
         self._guard = guard
+        self._push: MetricsPush | None = None
         self._retry = retry
         self._repair = repair
         self._control = control
@@ -103,11 +112,26 @@ class StatusServer:
         return app
 
     async def start(self, listener: socket.socket) -> None:
-        """Serve until `stop`, which closes the socket."""
+        """Serve until `stop`, which closes the socket; push metrics if the environment says so."""
         self._port = HttpPort(self.make_app(), self._guard)
         await self._port.serve(listener)
+        self._push = open_text_push(
+            lambda: render_metrics(self._status()), self._resource, without=NOT_PUSHED
+        )
+        if self._push is not None:
+            self._push.start()
+
+    def _resource(self) -> dict[str, str]:
+        status = self._status()
+        return {
+            "service.name": SERVICE_NAME,
+            "service.instance.id": status["worker_id"],
+            "heliograph.cluster": status["target"],
+        }
 
     async def stop(self) -> None:
+        if self._push is not None:
+            await self._push.stop()
         if self._port is not None:
             await self._port.stop()
 

@@ -1,9 +1,9 @@
-"""Pushes the metrics of a broker by OpenTelemetry, where its standard variables ask for it.
+"""Pushes the metrics of a process by OpenTelemetry, where its standard variables ask for it.
 
 The push is on if one of OTEL_METRICS_EXPORTER, OTEL_EXPORTER_OTLP_ENDPOINT and
 OTEL_EXPORTER_OTLP_METRICS_ENDPOINT is set, and the exporter is not `none`. OTEL_METRIC_EXPORT_*
 control the interval and the timeout; resource attributes come from OTEL_SERVICE_NAME and
-OTEL_RESOURCE_ATTRIBUTES. Pushed are the metrics of the broker as a whole: those of partitions,
+OTEL_RESOURCE_ATTRIBUTES. Pushed are the metrics of the process as a whole: those of partitions,
 topics and groups are for a scrape. The SDK exports in a thread of its own, from a snapshot that the
 event loop takes.
 """
@@ -25,8 +25,8 @@ from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from local_cluster.periodic import Periodic
 from local_cluster.prometheus_text import Family
 
-SERVICE_NAME: Final = "heliograph-broker"
-"""The default of OTEL_SERVICE_NAME."""
+STOP_MS_MAX: Final = 5_000
+"""Milliseconds that the last push may take: whoever stops a process kills it after some time."""
 INTERVAL_MS: Final = 60_000
 """Default of OTEL_METRIC_EXPORT_INTERVAL."""
 _EXPORTER: Final = "OTEL_METRICS_EXPORTER"
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class MetricsPush:
-    """The push of one broker. Call `start` and `stop` on the loop."""
+    """The push of one process. Call `start` and `stop` on the loop."""
 
     def __init__(
         self,
@@ -45,13 +45,14 @@ class MetricsPush:
         attributes: dict[str, str],
         exporter: MetricExporter | None = None,
     ) -> None:
-        """`attributes` are of the resource. The default exporter is that of the environment.
+        """`attributes` are of the resource; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win. The
+        default exporter is that of the environment.
 
         Raises ValueError if that is not installed.
         """
         self._collect = collect
         interval_ms = int(os.environ.get("OTEL_METRIC_EXPORT_INTERVAL") or INTERVAL_MS)
-        ours = Resource.create({"service.name": SERVICE_NAME, **attributes})
+        ours = Resource.create({**attributes})
         self._provider = MeterProvider(
             metric_readers=[
                 PeriodicExportingMetricReader(
@@ -72,9 +73,9 @@ class MetricsPush:
         self._snapshots.start()
 
     async def stop(self) -> None:
-        """Push once more, for at most 30 s."""
+        """Push once more, for at most `STOP_MS_MAX`."""
         await self._snapshots.stop()
-        await asyncio.to_thread(self._provider.shutdown)
+        await asyncio.to_thread(self._provider.shutdown, STOP_MS_MAX)
 
     async def _take_snapshot(self) -> None:
         self._snapshot = {each.head.name: each for each in await self._collect()}
@@ -103,7 +104,7 @@ def open_push(
 ) -> MetricsPush | None:
     """Return the push that the environment asks for; None if it cannot be had, which is logged.
 
-    The variables may be those of the whole host, and must not keep a broker from serving.
+    The variables may be those of the whole host, and must not keep a process from serving.
     """
     try:
         return MetricsPush(collect, attributes)

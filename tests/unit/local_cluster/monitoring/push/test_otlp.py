@@ -12,8 +12,8 @@ from opentelemetry.sdk.metrics.export import (
     MetricsData,
 )
 
-from local_cluster.monitoring.otlp import MetricsPush, find_exporter, open_push
-from local_cluster.monitoring.service import is_push_wanted
+from local_cluster.monitoring.push.otlp import MetricsPush, find_exporter, open_push
+from local_cluster.monitoring.push.wanted import is_push_wanted
 from local_cluster.prometheus_text import Family, Sample, counter, gauge
 
 
@@ -56,7 +56,7 @@ async def test_the_last_push_has_the_metrics_with_labels_and_kinds() -> None:
         ]
 
     exporter = KeptExports()
-    push = MetricsPush(collect, {"service.instance.id": "t-1"}, exporter)
+    push = MetricsPush(collect, {"service.name": "t"}, exporter)
     push.start()
     await collected.wait()
     await asyncio.sleep(0)
@@ -65,7 +65,7 @@ async def test_the_last_push_has_the_metrics_with_labels_and_kinds() -> None:
         "g": [({"at": "a"}, 1), ({"at": "b"}, 2)],
         "c_total": [({}, 7)],
     }
-    assert exporter.service == "heliograph-broker"
+    assert exporter.service == "t"
 
 
 @pytest.mark.parametrize(
