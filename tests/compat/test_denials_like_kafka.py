@@ -21,7 +21,11 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.handlers.cluster.p18_api_versions import TELEMETRY
 from local_cluster.handlers.registry import advertised_apis
+from local_cluster.records.batch import NewRecord, encode_batch
+from local_cluster.records.header import TRANSACTIONAL_BIT
+from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.header import read_response_header
 from tests.compat.same_answers import cases_rights
 from tests.compat.same_answers.asking import Ask, Side
 from tests.compat.same_answers.case import Deviation, allowed, differences
@@ -184,6 +188,58 @@ async def test_a_transaction_shows_only_topics_that_the_client_may_describe(both
             await peer.close()
         await asyncio.to_thread(producer.abort_transaction, READY_SECONDS_MAX)
     assert found == [("Ongoing", {seen, unseen}), ("Ongoing", {seen})] * 2
+
+
+async def test_a_transaction_gets_only_partitions_that_the_client_may_write(both: Both) -> None:
+    """Otherwise its end would write markers there. Produce v12 adds partitions (KIP-890)."""
+    host = next(asker.host for asker in ASKERS if asker.name == "mixed")
+    written, not_written = "written", f"{cases_rights.MIXED}-written"
+    found = []
+    for side in both.sides:
+        async with KafkaClient(f"{side.host}:{side.port}") as client:
+            names = (written, not_written)
+            await client.create_topics([NewTopic(name=n, partitions=1) for n in names])
+        peer = await Side(side.name, side.host, side.port, from_host=host).connect()
+        begin = {
+            "transactional_id": "of-mixed",
+            "transaction_timeout": 300_000,
+            "producer_id": -1,
+            "producer_epoch": -1,
+        }
+        peer.send_frame(Ask(ApiKey.INIT_PRODUCER_ID, 5, begin).frame(side, 1))
+        frame = await peer.receive()
+        assert frame is not None
+        _, position = read_response_header(ApiKey.INIT_PRODUCER_ID, 5, frame)
+        producer = messages.decode_response(ApiKey.INIT_PRODUCER_ID, 5, frame, position)
+        batch = encode_batch(
+            [NewRecord(1_000, b"k", b"v")],
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            base_sequence=0,
+            attributes=TRANSACTIONAL_BIT,
+        )
+        data = [{"index": 0, "records": bytes(batch)}]
+        fields = {
+            "transactional_id": "of-mixed",
+            "acks": -1,
+            "timeout": 10_000,
+            "topic_data": [{"name": n, "partition_data": data} for n in (not_written, written)],
+        }
+        codes: dict[str, str] = {}
+        async with asyncio.timeout(READY_SECONDS_MAX):
+            while codes.get(written) != "none":
+                answer = await peer.ask(Ask(ApiKey.PRODUCE, 12, fields))
+                codes = {
+                    topic["name"]: topic["partition_responses"][0]["error_code"]
+                    for topic in answer["responses"]
+                }
+        await peer.close()
+        admin = await side.connect()
+        ask = Ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, {"transactional_ids": ["of-mixed"]})
+        (state,) = (await admin.ask(ask))["transaction_states"]
+        await admin.close()
+        found.append((codes[not_written], {each["topic"] for each in state["topics"]}))
+    assert found == [("topic_authorization_failed", {written})] * 2
 
 
 @pytest.mark.parametrize("number", range(len(ASKERS)), ids=lambda index: str(ASKERS[index]))

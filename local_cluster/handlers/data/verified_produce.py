@@ -8,8 +8,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 
+from local_cluster.controller.model.cluster_image import INTERNAL_TOPICS
 from local_cluster.handlers.deferred import Body, Deferred
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.handlers.transactions.partition_verification import (
     SupportedOperation,
     UnverifiedPartition,
@@ -29,6 +30,7 @@ Verified = Mapping[TopicPartition, ErrorCode] | None
 
 async def verify_and_produce(
     broker: BrokerServices,
+    context: RequestContext,
     request: codec.ProduceRequest,
     producer_id: int,
     operation: SupportedOperation,
@@ -36,7 +38,7 @@ async def verify_and_produce(
 ) -> Body | None:
     """Ask the coordinator, then produce. A marker that arrives meanwhile refuses the batches."""
     async with broker.transactions.write_queue.enter(producer_id):
-        _, unverified = find_unverified(broker, request)
+        _, unverified = find_unverified(broker, context, request)
         verified: dict[TopicPartition, ErrorCode] = {}
         if unverified:
             wanted = add_request(request, unverified)
@@ -49,11 +51,12 @@ async def verify_and_produce(
 
 
 def find_unverified(
-    broker: BrokerServices, request: codec.ProduceRequest
+    broker: BrokerServices, context: RequestContext, request: codec.ProduceRequest
 ) -> tuple[int, dict[TopicPartition, UnverifiedPartition]]:
     """Return the request's producer id, and the partitions in which its transaction starts.
 
-    All transactional batches of the request have the same producer.
+    All transactional batches of the request have the same producer. Topics that the client may not
+    write are left out: the end of the transaction would write markers there.
     """
     producer_id = producer_epoch = -1
     found: dict[TopicPartition, UnverifiedPartition] = {}
@@ -66,6 +69,8 @@ def find_unverified(
         if producer_id < 0:
             producer_id, producer_epoch = header.producer_id, header.producer_epoch
         assert (header.producer_id, header.producer_epoch) == (producer_id, producer_epoch)
+        if entry.topic in INTERNAL_TOPICS or not broker.may(context, "WRITE", "TOPIC", entry.topic):
+            continue  # the produce refuses it
         try:
             partition = broker.replicas.get_leader(entry.topic, entry.partition)
         except KafkaError:
