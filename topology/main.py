@@ -34,7 +34,8 @@ from topology.certificates.command import certificates
 from topology.cli.command_line import EXIT_ERROR
 from topology.cli.completeness_command import completeness
 from topology.cli.data_commands import demo, gaps, sql
-from topology.cli.deployment_commands import down, plan, status, up
+from topology.cli.deployment_commands import plan, status, up
+from topology.cli.down_command import down
 from topology.cli.file_commands import schema, validate
 from topology.coordinators.group_command import group_app
 from topology.coordinators.transaction_command import transaction_app

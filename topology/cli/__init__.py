@@ -3,7 +3,8 @@
     command_line         options, exit codes, finding a deployment, errors
     completion           names that the shell completes
     file_commands        validate, schema
-    deployment_commands  plan, up, status, down
+    deployment_commands  plan, up, status
+    down_command         down
     completeness_command completeness
     data_commands        gaps, sql, demo
     spark_options        --master, --conf

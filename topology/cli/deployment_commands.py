@@ -1,4 +1,4 @@
-"""`heliograph plan`, `up`, `status` and `down`: the life of a deployment.
+"""`heliograph plan`, `up` and `status`: the life of a deployment.
 
 Commands import what they need when they run, to keep start-up short.
 """
@@ -18,7 +18,6 @@ from topology.cli.command_line import (
     EXIT_CONFLICT,
     EXIT_ERROR,
     EXIT_UNHEALTHY,
-    EXIT_USAGE,
     DatacenterOption,
     HostOption,
     Output,
@@ -271,70 +270,6 @@ def status(
 
         print_status(document)
     raise typer.Exit(status_exit_code(document, is_detailed=exit_code))
-
-
-def down(
-    deployment: Which = None,
-    output: OutputOption = Output.human,
-    state_dir: StateDirOption = None,
-    purge: Annotated[bool, typer.Option("--purge", help="Delete its data too.")] = False,
-    other_host: Annotated[
-        str | None,
-        typer.Option(
-            "--other-host",
-            metavar="NAME",
-            help="Stop what runs on that host of the file, and nothing here.",
-            show_default=False,
-        ),
-    ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask before --other-host stops a host.")
-    ] = False,
-) -> None:
-    """Stop everything that this deployment started on this host, and nothing else."""
-    from topology.operate.down import down as take_down
-    from topology.problems import DeployError
-
-    state = find_deployment(deployment, state_dir)
-    if other_host is not None:
-        if purge:
-            fail(
-                "--purge deletes data of this host only, so not with --other-host", code=EXIT_USAGE
-            )
-        _stop_other_host(state, other_host, output, yes=yes)
-        return
-    try:
-        stopped = take_down(state, purge=purge)
-    except DeployError as error:
-        fail(str(error), error.details)
-    if output is Output.json:
-        print_json({"stopped": stopped, "purged": purge, "state_dir": str(state.path)})
-        return
-    typer.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
-    typer.echo(f"deleted {state.path}" if purge else f"data is kept in {state.path}")
-
-
-def _stop_other_host(state: StateDir, host: str, output: Output, *, yes: bool) -> None:
-    """Stop what runs on another host, after consent."""
-    from topology.admin.carry_out import confirm
-    from topology.deployment.deployment import read_deployment
-    from topology.hosts.stop import running_on, stop_host
-    from topology.problems import DeployError
-
-    try:
-        deployment = read_deployment(state)
-        running = running_on(deployment, host)
-        if not yes:
-            confirm([f"stop {label}" for label in running], f"stops {deployment.name} on {host}")
-        stop_host(deployment, host)
-    except DeployError as error:
-        fail(str(error), error.details)
-    if output is Output.json:
-        print_json({"host": host, "stopped": running})
-        return
-    typer.echo(
-        f"{host}: stopped {', '.join(running) or 'its supervisor; nothing else was running'}"
-    )
 
 
 def _stay(state: StateDir) -> None:

@@ -13,6 +13,7 @@ Reading order:
     rights_elsewhere  users, ACLs and quotas of clusters that only other hosts run
     document  the `hosts` of a status and a plan
     stop      stops the processes of another host
+    stop_all  stops the processes of every host
     show      lines and tables for people (pure)
 
 Not here: the port itself (`supervisor/host_server.py`), and whether the processes of other hosts

@@ -218,3 +218,23 @@ def test_another_host_stops_by_name_and_consent_alone(hosts: list[Host]) -> None
     assert second.up()["state"] == "running", "it starts again where it was stopped"
     first.command.run("down")
     assert all(psutil.pid_exists(pid) for pid in pids(second.status()).values())
+
+
+def test_all_hosts_stop_by_one_command_and_the_silent_ones_are_named(hosts: list[Host]) -> None:
+    first, second = hosts
+    running = [*pids(first.up()).values(), *pids(second.up()).values()]
+
+    unasked = first.command.complain("down", "--all-hosts", code=2)
+    for line in ("stop broker 1 of ewr", f"stop broker 1 of nyc on {SECOND}", f"{FOURTH} does not"):
+        assert line in unasked
+    assert all(map(psutil.pid_exists, running))
+
+    stopped = first.command.run("down", "--all-hosts", "--yes", code=6)
+    told = {each["host"]: each for each in stopped["hosts"]}
+    assert told[SECOND] == {"host": SECOND, "stopped": ["broker 1 of nyc"], "reason": None}
+    assert told[THIRD] == {"host": THIRD, "stopped": [], "reason": None}
+    assert told[FOURTH]["reason"].startswith("not_configured: ")
+    assert {*told[first.name]["stopped"]} == {"ZooKeeper main", "broker 1 of ewr"}
+    assert not any(map(psutil.pid_exists, running))
+    log = second.command.state_dir / "logs" / "supervisor.log"
+    assert "SIGKILL" not in log.read_text() and "killing pid" not in log.read_text()

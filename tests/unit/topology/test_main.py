@@ -109,11 +109,18 @@ def test_validate_a_bad_file_as_json(bad: Path) -> None:
     }
 
 
-def test_the_data_of_another_host_is_not_deleted(tmp_path: Path) -> None:
-    other = ("--other-host", "10.0.0.1", "--yes", "--purge")
-    result = run("down", "--state-dir", tmp_path / "state", *other)
+@pytest.mark.parametrize("other", [("--other-host", "10.0.0.1"), ("--all-hosts",)])
+def test_the_data_of_another_host_is_not_deleted(other: tuple[str, ...], tmp_path: Path) -> None:
+    result = run("down", "--state-dir", tmp_path / "state", *other, "--yes", "--purge")
     assert result.exit_code == 2
     assert "--purge deletes data of this host only" in result.stderr
+
+
+def test_one_other_host_or_all_of_them(tmp_path: Path) -> None:
+    both = ("--other-host", "10.0.0.1", "--all-hosts", "--yes")
+    result = run("down", "--state-dir", tmp_path / "state", *both)
+    assert result.exit_code == 2
+    assert "either --other-host or --all-hosts" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["plan", "up"])
