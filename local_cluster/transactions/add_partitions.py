@@ -29,31 +29,32 @@ Errors = Mapping[TopicPartition, ErrorCode]
 
 
 class ProducerWriteQueue:
-    """Writes that wait for their coordinator, in order of arrival per producer id.
+    """Writes that wait for their coordinator, in order of arrival per transactional id.
 
-    A producer has a queue only while one of its writes waits.
+    A producer has a queue only while one of its writes waits. Its name is the transactional id,
+    which takes a right, and not the producer id, which any client may send.
     """
 
     def __init__(self) -> None:
-        self._locks: dict[int, asyncio.Lock] = {}
-        self._counts: dict[int, int] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._counts: dict[str, int] = {}
 
-    def is_waiting(self, producer_id: int) -> bool:
+    def is_waiting(self, transactional_id: str) -> bool:
         """Return whether a write of this producer waits; a new write must not overtake it."""
-        return producer_id in self._counts
+        return transactional_id in self._counts
 
     @asynccontextmanager
-    async def enter(self, producer_id: int) -> AsyncIterator[None]:
+    async def enter(self, transactional_id: str) -> AsyncIterator[None]:
         """Wait until every earlier write of the producer has left the queue."""
-        lock = self._locks.setdefault(producer_id, asyncio.Lock())
-        self._counts[producer_id] = self._counts.get(producer_id, 0) + 1
+        lock = self._locks.setdefault(transactional_id, asyncio.Lock())
+        self._counts[transactional_id] = self._counts.get(transactional_id, 0) + 1
         try:
             async with lock:
                 yield
         finally:
-            self._counts[producer_id] -= 1
-            if not self._counts[producer_id]:
-                del self._counts[producer_id], self._locks[producer_id]
+            self._counts[transactional_id] -= 1
+            if not self._counts[transactional_id]:
+                del self._counts[transactional_id], self._locks[transactional_id]
 
 
 class _Addition(NamedTuple):

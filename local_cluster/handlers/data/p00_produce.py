@@ -94,16 +94,16 @@ def produce(broker: BrokerServices, context: RequestContext, body: memoryview) -
             return _refuse_all(context, request, ErrorCode.invalid_producer_id_mapping)
         operation = SupportedOperation.of_produce(context.api_version)
         if operation.adds or is_verification_enabled(broker):
-            producer_id, unverified = find_unverified(broker, context, request)
+            unverified = find_unverified(broker, context, request)
             verified = {}
-            if broker.transactions.write_queue.is_waiting(producer_id):
+            if broker.transactions.write_queue.is_waiting(request.transactional_id):
                 verified = None
             elif unverified:
                 verified = verify_locally(broker, add_request(request, unverified), operation)
             if verified is None:
                 kept = request._replace(partitions=[_copied(e) for e in request.partitions])
                 later = partial(_produce, broker, context, kept)
-                return verify_and_produce(broker, context, kept, producer_id, operation, later)
+                return verify_and_produce(broker, context, kept, operation, later)
     return _produce(broker, context, request, verified)
 
 

@@ -32,13 +32,13 @@ async def verify_and_produce(
     broker: BrokerServices,
     context: RequestContext,
     request: codec.ProduceRequest,
-    producer_id: int,
     operation: SupportedOperation,
     produce: Callable[[Verified], Body | Deferred | None],
 ) -> Body | None:
     """Ask the coordinator, then produce. A marker that arrives meanwhile refuses the batches."""
-    async with broker.transactions.write_queue.enter(producer_id):
-        _, unverified = find_unverified(broker, context, request)
+    assert request.transactional_id is not None
+    async with broker.transactions.write_queue.enter(request.transactional_id):
+        unverified = find_unverified(broker, context, request)
         verified: dict[TopicPartition, ErrorCode] = {}
         if unverified:
             wanted = add_request(request, unverified)
@@ -52,8 +52,8 @@ async def verify_and_produce(
 
 def find_unverified(
     broker: BrokerServices, context: RequestContext, request: codec.ProduceRequest
-) -> tuple[int, dict[TopicPartition, UnverifiedPartition]]:
-    """Return the request's producer id, and the partitions in which its transaction starts.
+) -> dict[TopicPartition, UnverifiedPartition]:
+    """Return the partitions in which the transaction of a request starts.
 
     All transactional batches of the request have the same producer. Topics that the client may not
     write are left out: the end of the transaction would write markers there.
@@ -78,7 +78,7 @@ def find_unverified(
         if not has_open_transaction(partition, producer_id, producer_epoch):
             unverified = begin_verification(partition, producer_id, producer_epoch)
             found[entry.topic, entry.partition] = unverified
-    return producer_id, found
+    return found
 
 
 def add_request(

@@ -8,7 +8,7 @@ import pytest
 
 from local_cluster.transactions.add_partitions import ProducerWriteQueue
 
-PRODUCER, OTHER = 7, 8
+PRODUCER, OTHER = "tx", "other"
 
 
 async def write(
