@@ -98,6 +98,20 @@ async def create_topic_eventually(client: KafkaClient, name: str) -> None:
     await eventually(is_created)
 
 
+async def until_known(brokers: Sequence[BrokerProcess], client: KafkaClient, topic: str) -> None:
+    """Wait until every broker knows a new topic: its creation is answered after a moment anyway."""
+
+    async def is_known() -> bool:
+        for broker in brokers:
+            node_id = broker.settings.broker_id
+            found = (await client.metadata([topic], node_id=node_id)).topics[topic]
+            if found.error or not found.partitions:
+                return False
+        return True
+
+    await eventually(is_known)
+
+
 async def partition_of(client: KafkaClient, topic: str, partition: int = 0) -> Any:
     """The partition as the broker that was asked knows it."""
     return (await client.metadata([topic])).topics[topic].partitions[partition]

@@ -47,7 +47,8 @@ pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
 BROKER: Final = "kafka/localhost"
 PRINCIPALS: Final = (BROKER, "http/localhost", "alice", "bob/laptop")
 TIMEOUT_MS: Final = 20_000
-SESSION_MS: Final = 2_000
+SESSION_MS: Final = 4_000
+"""A session is renewed after more than a second, and well before its end."""
 AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 PROGRAM: Final = str(Path(__file__).parents[2] / "compat" / "java" / "MeetRefusals.java")
 KAFKAS_TEXT: Final = "due to invalid credentials with SASL mechanism GSSAPI"

@@ -19,6 +19,7 @@ from tests.support.replicas import (
     leader_of,
     partition_of,
     running_cluster,
+    until_known,
 )
 
 pytestmark = pytest.mark.real
@@ -67,6 +68,7 @@ async def test_a_retry_waits_for_its_commit_and_survives_the_leader(
         KafkaClient(bootstrap(brokers)) as client,
     ):
         await client.create_topics([NewTopic(name="t", partitions=1)])
+        await until_known(brokers, client, "t")
         leader = await leader_of(brokers, client, "t")
         followers = [broker for broker in brokers if broker is not leader]
         producer_id, _ = await client.init_producer_id()

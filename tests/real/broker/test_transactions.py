@@ -212,6 +212,7 @@ async def test_consume_transform_produce(broker: BrokerProcess) -> None:
     assert len(await call(copy, True)) == 9
     # Each partition holds three records and a marker.
     assert [offset in (3, 4) for offset in await committed()] == [True] * PARTITIONS
+    await call(new_producer, broker, "copier")  # it gets its id when all markers are written
     assert len(await call(read_all, broker, target)) == 9
     await broker.kill()
     await broker.start()

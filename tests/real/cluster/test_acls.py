@@ -22,6 +22,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.compat.same_answers.asking import Ask, Side
 from tests.support.cluster import BrokerProcess, running_broker
 from tests.support.producing import produce_once
+from tests.support.replicas import until_known
 
 pytestmark = [pytest.mark.real]
 
@@ -91,6 +92,7 @@ async def two(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Async
             [NewTopic(name="orders", replication_factor=2, partitions=1)]
         )
         assert created == {"orders": None}
+        await until_known(brokers, admins[0], "orders")
         yield Two(brokers, admins)
 
 

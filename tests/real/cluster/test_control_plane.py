@@ -153,7 +153,13 @@ class TestClusters:
                 while partitions[1].leader != 2 or partitions[1].leader_epoch < away + 2:
                     partitions = (await client.metadata(["a"])).topics["a"].partitions
             async with KafkaClient(two.bootstrap) as other:
-                assert (await other.metadata(["a"])).topics["a"].partitions == partitions
+
+                async def agrees() -> bool:
+                    theirs = (await other.metadata(["a"])).topics["a"].partitions
+                    return theirs == (await client.metadata(["a"])).topics["a"].partitions
+
+                # A broker applies an image a moment after its controller.
+                await eventually(agrees)
 
     async def test_the_controller_dies_and_the_other_takes_over(
         self, chroot: str, tmp_path: Path

@@ -89,7 +89,7 @@ async def test_in_sync_replicas_and_unclean_elections_change_at_run_time(
         await leader.kill()
         await follower.start()
         async with KafkaClient(follower.bootstrap) as client:
-            assert (await partition_of(client, "t")).leader == -1
+            await eventually(lambda: leads(client, -1, never=node_id))
             await alter(client, ALL, "unclean.leader.election.enable", "true")
             await eventually(lambda: leads(client, node_id))
 
@@ -98,5 +98,9 @@ async def is_alone(client: KafkaClient) -> bool:
     return len((await partition_of(client, "t")).isr) == 1
 
 
-async def leads(client: KafkaClient, node_id: int) -> bool:
-    return bool((await partition_of(client, "t")).leader == node_id)
+async def leads(client: KafkaClient, node_id: int, *, never: int | None = None) -> bool:
+    """Whether this broker leads. `never` must not lead meanwhile."""
+    topic = (await client.metadata(["t"])).topics["t"]
+    found = topic.partitions[0].leader if topic.partitions else None
+    assert never is None or found != never
+    return found == node_id

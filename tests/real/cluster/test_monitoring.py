@@ -15,7 +15,13 @@ from local_cluster.client.model import FetchPosition, NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from tests.support.cluster import BrokerProcess
 from tests.support.producing import produce_once
-from tests.support.replicas import bootstrap, eventually, partition_of, running_cluster
+from tests.support.replicas import (
+    bootstrap,
+    eventually,
+    partition_of,
+    running_cluster,
+    until_known,
+)
 from tests.support.scraping import Scrape, get_json, scrape
 
 pytestmark = pytest.mark.real
@@ -44,6 +50,7 @@ async def test_scrapes_say_what_the_cluster_did(zookeeper: str, tmp_path: Path) 
         KafkaClient(bootstrap(brokers)) as client,
     ):
         await client.create_topics([NewTopic(name="t", partitions=3)])
+        await until_known(brokers, client, "t")
         batch = encode_batch([NewRecord(i, None, b"v") for i in range(RECORDS)])
         partitions = [TopicPartition("t", index) for index in range(3)]
         leaders = [(await partition_of(client, "t", index)).leader for index in range(3)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.replication.replica_selector import RACK_AWARE
 from local_cluster.wire import fetch as codec
 from local_cluster.wire.api import ApiKey
-from local_cluster.wire.errors import ErrorCode
+from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import records_size_bytes
 from tests.real.cluster.control_plane_member import end_session
 from tests.support.cluster import BrokerProcess
@@ -31,6 +32,7 @@ from tests.support.replicas import (
     partition_of,
     replicas_are_equal,
     running_cluster,
+    until_known,
 )
 
 pytestmark = pytest.mark.real
@@ -49,6 +51,7 @@ async def test_an_acknowledged_record_is_on_every_replica(zookeeper: str, tmp_pa
         KafkaClient(bootstrap(brokers)) as client,
     ):
         assert await client.create_topics([NewTopic(name="t", partitions=3)]) == {"t": None}
+        await until_known(brokers, client, "t")
         state = await partition_of(client, "t")
         assert sorted(state.replicas) == sorted(state.isr) == [1, 2, 3]
         for index in range(20):
@@ -69,6 +72,7 @@ async def test_too_few_in_sync_are_refused_and_nothing_is_committed(
         KafkaClient(bootstrap(brokers)) as client,
     ):
         await client.create_topics([NewTopic(name="t", partitions=1)])
+        await until_known(brokers, client, "t")
         leader = await leader_of(brokers, client, "t")
         node_id = leader.settings.broker_id
         others = [broker for broker in brokers if broker is not leader]
@@ -113,6 +117,7 @@ async def test_a_new_broker_and_a_long_absent_one_catch_up(zookeeper: str, tmp_p
     ):
         configs = {"internal.segment.bytes": "20000"}
         await client.create_topics([NewTopic(name="t", partitions=1, configs=configs)])
+        await until_known(brokers, client, "t")
         leader = await leader_of(brokers, client, "t")
         node_id = leader.settings.broker_id
         absent = next(broker for broker in brokers if broker is not leader)
@@ -136,8 +141,17 @@ async def test_a_new_broker_and_a_long_absent_one_catch_up(zookeeper: str, tmp_p
                 return bool((await partition_of(other, "t")).leader not in (-1, node_id))
 
         await eventually(led_by_another)
-        async with KafkaClient(absent.bootstrap) as other:
-            offsets = [record.offset async for record in read_topic(other, "t")]
+        offsets: list[int] = []
+
+        async def is_read() -> bool:
+            # The new leader may hear of its election a moment after the others.
+            with contextlib.suppress(KafkaError):
+                async with KafkaClient(absent.bootstrap) as other:
+                    offsets[:] = [record.offset async for record in read_topic(other, "t")]
+                    return True
+            return False
+
+        await eventually(is_read)
         assert offsets[-1] == 49
         assert offsets[0] >= 42, "deleted records stay deleted on every replica"
 
@@ -150,6 +164,7 @@ async def test_a_follower_at_rest_that_registered_anew_is_in_sync_again(
         KafkaClient(bootstrap(brokers)) as client,
     ):
         await client.create_topics([NewTopic(name="t", partitions=4)])
+        await until_known(brokers, client, "t")
         leader = await leader_of(brokers, client, "t")
         answer = await produce_once(client, leader.settings.broker_id, AT, batch(b"v"))
         assert answer.error == ErrorCode.none
@@ -184,6 +199,7 @@ async def test_a_consumer_reads_from_the_replica_in_its_rack(
         KafkaClient(bootstrap(brokers)) as client,
     ):
         await client.create_topics([NewTopic(name="t", partitions=1)])
+        await until_known(brokers, client, "t")
         leader = await leader_of(brokers, client, "t")
         node_id = leader.settings.broker_id
         for _ in range(5):

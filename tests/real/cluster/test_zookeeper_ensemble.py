@@ -121,8 +121,13 @@ async def test_a_cluster_goes_on_without_any_one_node(ensemble: Ensemble, tmp_pa
         assert (await client.create_topics([topic]))["t"] is None
         producer = IdempotentProducer(bootstrap(brokers), "t")
         await producer.advance(10)
-        leading = [index for index in range(NODES) if await ensemble.leads(index)]
-        assert len(leading) == 1
+        leading: list[int] = []
+
+        async def one_leads() -> bool:
+            leading[:] = [index for index in range(NODES) if await ensemble.leads(index)]
+            return len(leading) == 1
+
+        await eventually(one_leads)
         # The leader of the ensemble first, then another node; each is back before the next stops.
         for index in (leading[0], (leading[0] + 1) % NODES):
             ensemble.kill(index)
