@@ -135,6 +135,18 @@ PLANS = {
         Plan("heliograph_audit_findings", {**LINK, "verdict": "LOST"}, constant(0), constant(1))
     ],
     "ProbeRecordsLost": [Plan("heliograph_probe_lost_records", LINK, constant(0), constant(1))],
+    "ProbeDegraded": [Plan("heliograph_probe_degraded", LINK, constant(0), constant(1))],
+    "MirrorWorkerDown": [Plan("up", {**CLUSTER, "role": "mirror"}, constant(1), constant(0))],
+    "AggregatorDown": [Plan("up", {**CLUSTER, "role": "aggregator"}, constant(1), constant(0))],
+    "SupervisorDown": [Plan("up", {"role": "supervisor"}, constant(1), constant(0))],
+    "ProcessRestarts": [
+        Plan(
+            "heliograph_supervisor_daemon_restarts_total",
+            {"daemon": "mirror-nyc", "role": "mirror"},
+            constant(9),
+            growing(1),
+        )
+    ],
 }
 
 

@@ -58,9 +58,11 @@ def parse(text: str) -> Scrape:
     return Scrape(samples)
 
 
-def scrape(url: str, query: str = "") -> Scrape:
+def scrape(url: str, query: str = "", *, token: str | None = None) -> Scrape:
     """Scrape `url`/metrics."""
-    with urllib.request.urlopen(f"{url}/metrics{query}", timeout=TIMEOUT_SECONDS) as response:
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    request = urllib.request.Request(f"{url}/metrics{query}", headers=headers)
+    with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
         assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
         return parse(response.read().decode())
 

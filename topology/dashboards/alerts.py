@@ -147,6 +147,41 @@ ALERTS: Final = (
         "critical",
         "the probe of link {{ $labels.link }} lost records",
     ),
+    Alert(
+        "ProbeDegraded",
+        "max by (link) (heliograph_probe_degraded) > 0",
+        "2m",
+        "critical",
+        "the probe of link {{ $labels.link }} does not arrive, or arrives wrong",
+    ),
+    Alert(
+        "MirrorWorkerDown",
+        'up{role="mirror"} == 0',
+        "2m",
+        "warning",
+        "the mirror worker at {{ $labels.instance }} into {{ $labels.cluster }} does not answer",
+    ),
+    Alert(
+        "AggregatorDown",
+        'up{role="aggregator"} == 0',
+        "2m",
+        "warning",
+        "the aggregator of {{ $labels.cluster }} does not answer: probes and audits stand still",
+    ),
+    Alert(
+        "SupervisorDown",
+        'up{role="supervisor"} == 0',
+        "5m",
+        "warning",
+        "the supervisor at {{ $labels.instance }} does not answer: what ends there stays down",
+    ),
+    Alert(
+        "ProcessRestarts",
+        "increase(heliograph_supervisor_daemon_restarts_total[15m]) > 3",
+        "0s",
+        "warning",
+        "{{ $labels.daemon }} ended by itself {{ $value | humanize }} times in 15 minutes",
+    ),
 )
 
 

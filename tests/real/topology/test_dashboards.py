@@ -28,18 +28,21 @@ pytestmark = pytest.mark.real
 
 TOPOLOGY = """\
 name: shown
-zookeepers: [{{name: zookeeper, port: {0}}}]
+http_security: {{token: {{file: token}}}}
+supervisors: {{port: {6}}}
+zookeepers: [{{name: zookeeper, host: 127.0.1.1, port: {0}}}]
 clusters:
   - name: jfk
     listeners:
       - {{name: PLAIN, inter_broker: true}}
       - {{name: TLS, security_protocol: SSL, tls: {{keystore_file: {5}}}}}
-    brokers: [{{id: 1, ports: {{PLAIN: {1}, TLS: {4}}}}}]
+    brokers: [{{id: 1, host: 127.0.1.1, ports: {{PLAIN: {1}, TLS: {4}}}}}]
     http: {{base_port: {2}}}
-  - {{name: nyc, kind: aggregate, brokers: [{{id: 1, port: {3}}}]}}
+  - {{name: nyc, kind: aggregate, brokers: [{{id: 1, host: 127.0.1.1, port: {3}}}]}}
 links:
   - {{source: jfk, target: nyc, topics: [flights], groups: {{sync: true}}}}
 """
+TOKEN = "the-token-of-dashboards-0123456789"
 VARIABLES = dict.fromkeys(("cluster", "topic", "group", "link"), ".*")
 
 CHOSEN_BY = ("namespace", "strimzi_io_cluster", "kubernetes_pod_name")
@@ -62,7 +65,7 @@ def scraped(directory: Path, query: str = "") -> Series:
         (address,) = each["targets"]
         at = {**each["labels"], "instance": address, "job": "heliograph"}
         found.setdefault("up", []).append(at)
-        for name, samples in scrape(f"http://{address}", query).samples.items():
+        for name, samples in scrape(f"http://{address}", query, token=TOKEN).samples.items():
             found.setdefault(name, []).extend({**at, **labels} for labels, _ in samples)
     return found
 
@@ -111,8 +114,10 @@ def missing(series: Series, family: str) -> list[str]:
 
 
 def test_every_panel_and_every_alert_has_data(command: HeliographCommand, tmp_path: Path) -> None:
+    ports = quiet_ports(6)
+    (tmp_path / "token").write_text(TOKEN)
     keystore = Authority(tmp_path / "tls").issue("broker").pem
-    command.file.write_text(TOPOLOGY.format(*quiet_ports(5), keystore))
+    command.file.write_text(TOPOLOGY.format(*ports[:5], keystore, ports[5]))
     status = command.up()
     bootstrap = status["clusters"][0]["bootstrap"]
     asyncio.run(prepare(bootstrap))
