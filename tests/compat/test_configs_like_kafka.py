@@ -60,6 +60,8 @@ EACH_ITS_OWN: Final = frozenset(
 )
 """Broker configs whose value and source come from the settings of the two brokers."""
 
+KNOWN_SECONDS_MAX: Final = 60.0
+
 Configs = Mapping[str, Mapping[str, Any]]
 
 
@@ -82,21 +84,36 @@ async def described(side: Side) -> dict[int, Configs]:
     ]
     alter = {"resources": altered, "validate_only": False}
     describe = {"resources": resources, "include_synonyms": True, "include_documentation": True}
-    created, changed, answer = await converse(
+    created, changed = await converse(
         side,
         [
             Ask(ApiKey.CREATE_TOPICS, 7, {**topics, "timeout": 30_000, "validate_only": False}),
             Ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, alter),
-            Ask(ApiKey.DESCRIBE_CONFIGS, 4, describe),
         ],
     )
     assert [topic["error_code"] for topic in created["topics"]] == ["none"], created
     assert {result["error_code"] for result in changed["responses"]} == {"none"}, changed
+    async with asyncio.timeout(KNOWN_SECONDS_MAX):
+        while True:
+            (answer,) = await converse(side, [Ask(ApiKey.DESCRIBE_CONFIGS, 4, describe)])
+            found: dict[int, Mapping[str, Any]] = {
+                result["resource_type"]: {config["name"]: config for config in result["configs"]}
+                for result in answer["results"]
+            }
+            # Kafka's broker hears of changes a moment after its controller has acknowledged them.
+            if side.name == "ours" or is_changed(found):
+                break
+            await asyncio.sleep(0.05)
     assert {result["error_code"] for result in answer["results"]} == {"none"}
-    return {
-        result["resource_type"]: {config["name"]: config for config in result["configs"]}
-        for result in answer["results"]
-    }
+    assert is_changed(found)
+    return found
+
+
+def is_changed(found: Mapping[int, Configs]) -> bool:
+    return all(
+        config in found[kind] and found[kind][config]["value"] == value
+        for (kind, _), (config, value) in SET.items()
+    )
 
 
 def difference(

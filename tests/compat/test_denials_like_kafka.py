@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 import local_cluster.handlers.all  # noqa: F401  (registers what is served)
 from local_cluster.client.admin.acls import create_acls
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.model import NewTopic
+from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.handlers.cluster.p18_api_versions import TELEMETRY
 from local_cluster.handlers.registry import advertised_apis
 from local_cluster.records.batch import NewRecord, encode_batch
@@ -98,7 +98,9 @@ async def furnish(side: Side) -> None:
         async with asyncio.timeout(READY_SECONDS_MAX):
             while True:
                 topics = (await client.metadata(names)).topics
-                if all(topics[n].partitions and topics[n].partitions[0].leader > 0 for n in names):
+                # Kafka names a leader a moment before that leader serves.
+                ends = await client.list_offsets({TopicPartition(name, 0): -1 for name in names})
+                if not any(each.error for each in ends.values()):
                     break
                 await asyncio.sleep(0.05)
         for name, topic in topics.items():

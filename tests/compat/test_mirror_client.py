@@ -102,6 +102,7 @@ async def test_mirror_client_answers(
                     (checkpoints := await read_all(target, checkpoints_topic("a")))
                     and decode_checkpoint(*checkpoints[-1]).downstream_offset == 37
                     and await read_all(target, "a.heartbeats")
+                    and (await target.metadata()).topics.keys() >= {*STATE_TOPICS}
                 ):
                     await asyncio.sleep(0.1)
             answers = dict(

@@ -96,7 +96,7 @@ async def furnish(side: Side) -> None:
 async def is_led(client: KafkaClient) -> bool:
     try:
         known = (await client.metadata([topic.name for topic in TOPICS])).topics
-        await client.list_offsets(
+        listed = await client.list_offsets(
             {
                 TopicPartition(each.name, index): -1
                 for each in TOPICS
@@ -105,6 +105,8 @@ async def is_led(client: KafkaClient) -> bool:
         )
     except KafkaError:
         return False
+    if any(each.error for each in listed.values()):
+        return False  # Kafka names a leader a moment before that leader serves
     return all(p.leader >= 0 for topic in known.values() for p in topic.partitions.values())
 
 

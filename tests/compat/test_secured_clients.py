@@ -56,7 +56,10 @@ def confluent_refused(address: str, security: ClientSecurity) -> str:
     client = confluent_kafka.Producer({**options, "log_level": 0, "error_cb": errors.append})
     with pytest.raises(confluent_kafka.KafkaException):
         client.list_topics(timeout=REFUSED_SECONDS)
-    client.poll(0)
+    ends = time.monotonic() + WAIT_SECONDS
+    while not errors:
+        assert time.monotonic() < ends, "it never says why"
+        client.poll(0.1)
     return " ".join(each.str() for each in errors)
 
 
