@@ -19,6 +19,7 @@ from local_cluster.client.reader import read_topic
 from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.formats import MapTopic, map_topic_name
 from tests.support.heliograph_command import HeliographCommand, pids
+from tests.support.mirror_process import read_records
 from tests.support.producing import produce_to
 from tests.support.quiet_ports import quiet_ports
 from tests.support.replicas import eventually
@@ -113,11 +114,11 @@ class Feed:
 
 
 async def copied(target: KafkaClient, topic: str) -> list[bytes | None]:
-    """The values of all partitions of a copy."""
+    """The values of all partitions of a copy; nothing while it does not exist."""
     return [
         record.value
         for each in range(PARTITIONS)
-        async for record in read_topic(target, topic, partition=each)
+        for record in await read_records(target, TopicPartition(topic, each))
     ]
 
 
@@ -147,7 +148,9 @@ async def test_an_edit_of_one_link_leaves_the_others_as_they_run(
         async def all_run() -> bool:
             found = await asyncio.to_thread(flows, command, "ewr-nyc")
             copies = [each["records_copied"] for each in found.values()]
-            return len(copies) == PARTITIONS and min(copies) > 0
+            # A link that finds its topics later has the workers share all flows anew.
+            others = await asyncio.to_thread(flows, command, "jfk-nyc")
+            return len(copies) == len(others) == PARTITIONS and min(copies) > 0
 
         await eventually(all_run)
         before = await asyncio.to_thread(flows, command, "ewr-nyc")

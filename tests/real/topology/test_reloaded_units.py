@@ -146,5 +146,11 @@ async def test_a_reload_takes_over_edited_links(clusters: str, tmp_path: Path) -
             return await asyncio.to_thread(links) == [["jfk-nyc", "ewr-nyc"]] * 2
 
         await eventually(links_are_edited)
+
+        async def is_joined() -> bool:
+            # It joins again with its new links.
+            status = await asyncio.to_thread(units.ask, "mirror-nyc", "/status")
+            return bool(status["group"]["joined"])
+
+        await eventually(is_joined)
         assert (mirror.poll(), aggregator.poll()) == (None, None)
-        assert units.ask("mirror-nyc", "/status")["group"]["joined"]

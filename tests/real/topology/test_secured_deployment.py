@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -116,6 +116,24 @@ def wait_until_all_runs(command: HeliographCommand) -> Any:
     return status
 
 
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.3)
+
+
+def probe_states(command: HeliographCommand) -> set[str]:
+    return {each["probe"]["state"] for each in command.document("status")["links"]}
+
+
+def source_ends(command: HeliographCommand) -> dict[str, int]:
+    """Return the end of the topic in each datacenter, as the aggregator knows it."""
+    (flights,) = command.run("completeness", "--topic", "flights")["aggregates"][0]["topics"]
+    ends = {each["datacenter"]: each["partitions"][0] for each in flights["datacenters"]}
+    return {name: end["source_end"] for name, end in ends.items()}
+
+
 def denied(command: HeliographCommand) -> list[str]:
     """Return what the logs of the brokers have about denials while the authorizer enforces."""
     logs = [path.read_text() for path in (command.state_dir / "logs").glob("broker-*.log")]
@@ -153,11 +171,10 @@ def test_the_chapter(secured: Secured) -> None:
     assert denied(secured) == [], "the services have the rights that they use"
     produce(secured, "jfk", "jfk-2")
     wait_for_records(secured, {**expected, "jfk-2": "jfk"})
+    wait_until(lambda: probe_states(secured) == {"ok"})
     status = wait_until_all_runs(secured)
-    assert {each["probe"]["state"] for each in status["links"]} == {"ok"}
-    (flights,) = secured.run("completeness", "--topic", "flights")["aggregates"][0]["topics"]
-    ends = {each["datacenter"]: each["partitions"][0] for each in flights["datacenters"]}
-    assert {name: end["source_end"] for name, end in ends.items()} == {"jfk": 3, "ewr": 1}
+    # The mirrors look at the ends of their sources again and again.
+    wait_until(lambda: source_ends(secured) == {"jfk": 3, "ewr": 1})
     assert denied(secured) == []
     assert secured.run("rebalance", "jfk", "--dry-run")["moves"] is not None
 

@@ -149,9 +149,13 @@ def test_a_daemon_that_keeps_ending_fails_up_with_the_end_of_its_log(state: Stat
     with pytest.raises(DeployError, match=r"fake bad keeps ending \(exit code 7\)") as caught:
         up(deployment(fake(state, "good"), bad), state)
     assert any("no space for flights" in line for line in caught.value.details)
-    rows = {each["key"]: each for each in current_status(state)["daemons"]}
-    assert rows["good"]["state"] == "running"
-    assert rows["bad"]["state"] == "restarting"
+
+    def states() -> dict[str, str]:
+        return {each["key"]: each["state"] for each in current_status(state)["daemons"]}
+
+    # Between two restarts it starts for a moment.
+    wait_for(lambda: states()["bad"] == "restarting")
+    assert states()["good"] == "running"
 
 
 def test_a_second_up_does_nothing_where_everything_runs(state: StateDir) -> None:

@@ -97,6 +97,7 @@ def steps_of(document: dict[str, Any]) -> list[tuple[str, str | None, str, int]]
 
 
 def test_a_record_is_followed_from_its_producer_to_both_copies(traced: Traced) -> None:
+    trace_until_done(traced, "flights:0:2")  # the links are at the partition's end
     before_ms = time.time_ns() // 1_000_000
     produce(traced.command, {"value": "d"})
     document = trace_until_done(traced, "flights:0:3")
@@ -133,6 +134,18 @@ def test_a_copy_names_the_same_record_and_trace(traced: Traced) -> None:
     assert trace_until_done(traced, "flights:0:0")["trace_id"] != by_record["trace_id"]
 
 
+def span_of(traced: Traced, span_id: str) -> dict[str, Any]:
+    """Return a span; processes that run export theirs every few seconds."""
+    deadline_s = time.monotonic() + WAIT_S
+    while True:
+        found = [each for each in traced.spans.spans() if each["context"]["span_id"] == span_id]
+        if found:
+            (span,) = found
+            return span
+        assert time.monotonic() < deadline_s, span_id
+        time.sleep(0.2)
+
+
 def test_spans_join_the_producers_trace_and_the_batch(traced: Traced) -> None:
     document = trace_until_done(traced, "flights:0:2", "--export")
     assert (document["trace_id"], document["parent_span_id"]) == (PRODUCERS_TRACE, PRODUCERS_SPAN)
@@ -160,10 +173,8 @@ def test_spans_join_the_producers_trace_and_the_batch(traced: Traced) -> None:
         "a second export replaces the first"
     )
     (link,) = children[2]["links"]
-    batches = [each for each in traced.spans.spans() if each["name"] == "copy jfk.flights"]
-    (batch,) = [
-        each for each in batches if each["context"]["span_id"] == link["context"]["span_id"]
-    ]
+    batch = span_of(traced, link["context"]["span_id"])
+    assert batch["name"] == "copy jfk.flights"
     assert batch["context"]["trace_id"] == link["context"]["trace_id"]
     assert batch["attributes"]["heliograph.source.offset.last"] >= 2
     assert children[5]["links"] == [], "link nyc-vault creates no spans of batches"
