@@ -110,6 +110,7 @@ spark-kills: $(STAMP)  ## kill -9 of streams, of executors, of jobs that serve, 
 		tests/real/aggregate/test_spark_streaming.py::test_kills_lose_nothing_and_double_nothing \
 		tests/real/aggregate/test_spark_serving.py::test_kills_lose_nothing_and_double_nothing \
 		tests/real/aggregate/test_iceberg_question_kills.py \
+		tests/real/aggregate/test_stream_sql_kills.py \
 		tests/real/aggregate/test_delta.py::test_kills_lose_nothing_and_double_nothing
 
 simulate: $(STAMP)  ## seeds of the simulated cluster, as JSON
