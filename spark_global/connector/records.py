@@ -28,7 +28,13 @@ from spark_global.connector.segments import segment_table
 from spark_global.source.options import ReadOptions
 from spark_global.source.planning import plan_read
 from spark_global.source.splits import PartitionRange
-from spark_global.source.tables import RECORDS, RECORDS_TABLE, spark_schema
+from spark_global.source.tables import (
+    RECORDS,
+    RECORDS_TABLE,
+    TIME_MS_MAX,
+    TIME_MS_MIN,
+    spark_schema,
+)
 
 FORMAT: Final = "kafka"
 INTERNAL_TOPICS: Final = frozenset(
@@ -87,9 +93,13 @@ def with_origins(read: DataFrame, ranges: Sequence[PartitionRange]) -> DataFrame
         & (offset >= sql.col("segment_first"))
         & (offset < sql.col("segment_end")),
     )
+    least, greatest = (sql.lit(ms).cast("long") for ms in (TIME_MS_MIN, TIME_MS_MAX))
     columns = {
         "topic": sql.col("source_topic"),
         "offset": offset + sql.col("shift"),
+        "timestamp": sql.timestamp_millis(
+            sql.least(sql.greatest(sql.unix_millis("timestamp"), least), greatest)
+        ),
         "headers": sql.coalesce(sql.col("headers"), sql.array().cast(_HEADERS)),
     }
     return joined.select(*(columns.get(name, sql.col(name)).alias(name) for name in RECORDS.names))

@@ -40,6 +40,8 @@ from spark_global.source.tables import (
     OFFSET_MAP,
     PROGRESS,
     RECORDS,
+    TIME_MS_MAX,
+    TIME_MS_MIN,
     TIMESTAMP,
     TOPIC_CONFIGS,
 )
@@ -65,6 +67,11 @@ def _source_offsets(columns: RecordColumns, wanted: PartitionRange) -> pa.Array:
     return _nullable(wanted.runs.sources_of(columns.offsets))
 
 
+def _times(columns: RecordColumns) -> pa.Array:
+    within = np.clip(columns.timestamps_ms, TIME_MS_MIN, TIME_MS_MAX)
+    return pa.array(within * _US_PER_MS).view(TIMESTAMP)
+
+
 _RECORD_COLUMNS: Final[Mapping[str, Callable[[RecordColumns, PartitionRange], pa.Array]]] = {
     "datacenter": lambda columns, wanted: _datacenter(wanted, len(columns)),
     "topic": lambda columns, wanted: pa.repeat(pa.scalar(wanted.origin.topic), len(columns)),
@@ -74,7 +81,7 @@ _RECORD_COLUMNS: Final[Mapping[str, Callable[[RecordColumns, PartitionRange], pa
         pa.scalar(wanted.aggregate_topic), len(columns)
     ),
     "aggregate_offset": lambda columns, _: pa.array(columns.offsets),
-    "timestamp": lambda columns, _: pa.array(columns.timestamps_ms * _US_PER_MS).view(TIMESTAMP),
+    "timestamp": lambda columns, _: _times(columns),
     "key": lambda columns, _: binary_column(columns.payload, columns.keys, pa.binary()),
     "value": lambda columns, _: binary_column(columns.payload, columns.values, pa.binary()),
     "headers": lambda columns, _: headers_column(columns, HEADER),

@@ -33,6 +33,9 @@ SOURCE_SIDE: Final = "source"
 AGGREGATE_SIDE: Final = "aggregate"
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+TIME_MS_MIN: Final = -62_135_596_800_000
+TIME_MS_MAX: Final = 253_402_300_799_999
+"""Spark's timestamps are of the years 1 to 9999; times outside of them are the nearest bound."""
 HEADER: Final = pa.struct(
     [pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]
 )
@@ -194,7 +197,7 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "offset": "offset at the source; null if no offset map has it",
     "aggregate_topic": "topic on the aggregate",
     "aggregate_offset": "offset on the aggregate",
-    "timestamp": "timestamp of the record",
+    "timestamp": "timestamp of the record; what is outside of the years 1 to 9999 is their bound",
     "key": "key as produced",
     "value": "value as produced; null is a tombstone",
     "headers": "headers as produced, in order",

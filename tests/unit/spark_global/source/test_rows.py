@@ -115,6 +115,19 @@ def test_each_column_alone_is_as_among_all(name: str) -> None:
         assert record_rows(places, wanted(), (name,)) == whole.select([name])
 
 
+def test_times_that_spark_does_not_have_are_the_nearest_bound() -> None:
+    """As of producers that give microseconds or nanoseconds for milliseconds."""
+    times = (1_700_000_000_000_000, 1_700_000_000_000_000_000, -(2**63), -1, 2**63 - 1)
+    found = []
+    for time_ms in times:
+        batch = bytes(encode_batch([NewRecord(time_ms, None, b"v")], base_offset=10))
+        decoded = decode_columns([(read_header(batch), batch[HEADER_BYTES:])])
+        found += record_rows(decoded, wanted(), ["timestamp"])["timestamp"].to_pylist()
+    first, last = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_000, UTC)
+    before_1970 = datetime(1969, 12, 31, 23, 59, 59, 999_000, UTC)
+    assert found == [last, last, first, before_1970, last]
+
+
 def test_an_offset_that_the_map_does_not_tell_is_null() -> None:
     assert [row["offset"] for row in record_rows(columns(), wanted()).to_pylist()] == [
         500,
