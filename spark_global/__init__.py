@@ -3,6 +3,7 @@
 Reading order:
 
     links      the links into an aggregate, as text
+    followed_links  the links of a running stream, from a file
     addresses  a cluster's address and security settings, as text
     source     the Python Data Source `format("heliograph")`
     view_names  the names of views

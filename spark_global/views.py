@@ -47,6 +47,9 @@ class Aggregate:
     links: tuple[MirrorLink, ...]
     security: ClientSecurity = PLAINTEXT
     """Security settings. File paths must be absolute, because Spark's processes read them too."""
+    links_file: str | None = None
+    """File on the driver that streams read again for links that are added; see
+    `followed_links.py`."""
     maps_bootstrap: str | None = None
     """Bootstrap addresses of the cluster with the offset maps; default: the aggregate."""
     maps_security: ClientSecurity = PLAINTEXT
@@ -67,6 +70,7 @@ def read_options(aggregate: Aggregate) -> ReadOptions:
         bootstrap=aggregate.bootstrap,
         security=aggregate.security,
         links=aggregate.links,
+        links_file=aggregate.links_file,
         maps_bootstrap=aggregate.maps_bootstrap,
         maps_security=aggregate.maps_security,
     )
@@ -125,6 +129,8 @@ def _aggregate_options(aggregate: Aggregate) -> dict[str, str]:
     options = {"bootstrap": aggregate.bootstrap, "links": encode_links(aggregate.links)}
     if aggregate.security != PLAINTEXT:
         options["security"] = encode_security(aggregate.security)
+    if aggregate.links_file is not None:
+        options["links_file"] = aggregate.links_file
     if aggregate.maps_bootstrap is not None:
         options["maps_bootstrap"] = aggregate.maps_bootstrap
         options["maps_security"] = encode_security(aggregate.maps_security)

@@ -95,12 +95,16 @@ class Completeness:
 
     def reached(self, positions: StreamPositions) -> Mapping[str, Through]:
         """Return the newest statement about each datacenter that holds at these positions."""
+        now = former_names(self.links)
         names: dict[str, list[str]] = {}
-        for former, datacenter in former_names(self.links).items():
+        for former, datacenter in now.items():
             names.setdefault(datacenter, []).append(former)
+        reached = self._sightings.reached(positions)
+        found = {name: each for name, each in reached.items() if name not in now}
+        for name in reached.keys() & now.keys():  # seen before the links were read again
+            found.setdefault(now[name], reached[name])
         return {
-            name: each._replace(formerly=tuple(names.get(name, ())))
-            for name, each in self._sightings.reached(positions).items()
+            name: each._replace(formerly=tuple(names.get(name, ()))) for name, each in found.items()
         }
 
 

@@ -51,6 +51,9 @@ class ReadOptions:
     """Source topic whose mirrors are read."""
     links: tuple[MirrorLink, ...] = ()
     """Links into the cluster; without links every topic is its own origin."""
+    links_file: str | None = None
+    """Streams: a file on the driver with the text of `links`, which may change. Links of it replace
+    those of the same name."""
     maps_bootstrap: str | None = None
     """Bootstrap addresses of the cluster with the offset maps; default: the cluster to read."""
     maps_security: ClientSecurity = PLAINTEXT

@@ -27,6 +27,7 @@ from local_cluster.wire.constants import (
     READ_UNCOMMITTED,
 )
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from spark_global.followed_links import FollowedLinks
 from spark_global.source.coverage import PartitionEnds, ReadTopic, aggregate_ranges, choose_topics
 from spark_global.source.maps import Maps
 from spark_global.source.options import ReadOptions
@@ -87,6 +88,7 @@ class StreamPlanner:
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
+        self._links = FollowedLinks(options.links, options.links_file)
         self._client = options.cluster.client()
         self._maps_client = self._client
         if options.maps != options.cluster:
@@ -221,7 +223,7 @@ class StreamPlanner:
         metadata = await self._client.metadata()
         topic_ids = topic_ids_of(metadata)
         check_identity(held, metadata.cluster_id or "", topic_ids)
-        options = self._options
+        options = replace(self._options, links=self._links.now())
         candidates = options.topics or tuple(n for n in metadata.topics if not is_bookkeeping(n))
         for name in candidates:
             if name not in metadata.topics:

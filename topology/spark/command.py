@@ -18,6 +18,7 @@ from topology.cli.command_line import (
     StateDirOption,
     Which,
     fail,
+    find_deployment,
     print_json,
     require_extra,
 )
@@ -31,6 +32,7 @@ from topology.cli.spark_options import (
 )
 from topology.problems import unknown_name
 from topology.spark.compaction import compact, compacting_of, table_identifier
+from topology.spark.following import followed
 from topology.spark.options import (
     BucketsOption,
     CheckpointOption,
@@ -100,7 +102,7 @@ def materialize(
     named = _iceberg_name(to, query, table, checkpoint=checkpoint, upsert=upsert)
     settings, declared = spark_conf(conf), read_decoding(decoding)
     running, cluster = running_aggregate(deployment, aggregate, state_dir)
-    names = named or (cluster, view)
+    names, state = named or (cluster, view), find_deployment(deployment, state_dir)
     require_extra("spark" if to is Format.parquet else to)
     from spark_global.materialize import Materialization, run_materializing
     from topology.deployment.aggregate_view import aggregate_view
@@ -119,14 +121,14 @@ def materialize(
     )
     how: dict[str, Any] = {"master": master, "conf": settings}
     how["compacting"] = compacting_of(to, path, names, 0 if upsert else compact_minutes)
-    if to is Format.iceberg:
-        from spark_global.iceberg.keeping import kept_as, run_keeping
+    with followed(aggregate_view(running, cluster), state) as there:
+        if to is Format.iceberg:
+            from spark_global.iceberg.keeping import kept_as, run_keeping
 
-        kept = kept_as(wanted, names, _latest_of(upsert, buckets), tombstone_hours, checkpoint)
-        problem = run_keeping(aggregate_view(running, cluster), kept, **how)
-    else:
-        how |= _how_to_start(to)
-        problem = run_materializing(aggregate_view(running, cluster), wanted, **how)
+            kept = kept_as(wanted, names, _latest_of(upsert, buckets), tombstone_hours, checkpoint)
+            problem = run_keeping(there, kept, **how)
+        else:
+            problem = run_materializing(there, wanted, **how, **_how_to_start(to))
     if problem is not None:
         fail(problem)
 
@@ -250,7 +252,9 @@ def serve(
         target=ServedTopic(cluster=_address(there), topic=topic, name=name or topic),
         lanes=lanes,
     )
-    problem = run_serving(aggregate_view(running, cluster), wanted, master=master, conf=settings)
+    state = find_deployment(deployment, state_dir)
+    with followed(aggregate_view(running, cluster), state) as read:
+        problem = run_serving(read, wanted, master=master, conf=settings)
     if problem is not None:
         fail(problem)
 

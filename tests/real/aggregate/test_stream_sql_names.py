@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -16,6 +18,7 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.formats import Block, FlowKey, Run, encode_record, map_topic_name
+from spark_global.followed_links import write_links
 from spark_global.materialize import Materialization, start_materializing
 from spark_global.stream_sql import stream_query
 from tests.support.aggregated import SHIFT, Aggregated
@@ -27,6 +30,7 @@ from tests.support.streaming_job import write_parquet
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(900)]
 
 SOURCES = ("jfk", "lga")
+WAIT_SECONDS_MAX = 200.0
 BOTH = ["JFK", "LGA"]
 
 
@@ -102,6 +106,47 @@ def test_a_link_that_joined_is_not_waited_for_under_its_alias(
         (0, "k2", 5, 2, 3),
     ]
     assert keep(*SOURCES) == conflicts
+
+
+def test_a_running_query_learns_the_name_of_a_datacenter(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path
+) -> None:
+    """The file of links names LGA when the query has read records of it under its alias."""
+    mirrors, file = Mirrors(nyc, "f"), tmp_path / "links.json"
+    write_links(file, nyc.aggregate("jfk").links)
+    aggregate = replace(nyc.aggregate("jfk"), links_file=str(file))
+    query = "SELECT unix_seconds(window_start) AS at, {} FROM stream_global_f_{}"
+    strict = stream_query(
+        spark,
+        aggregate,
+        query.format("records, datacenters", "strict_windows"),
+        late_seconds=0,
+    )
+    running = write_parquet(strict, tmp_path, available_now=False)
+
+    def wait_for(expected: list[tuple[Any, ...]]) -> None:
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        rows = spark.read.schema(strict.schema)
+        while True:
+            found = tmp_path / "rows" / "_spark_metadata"
+            seen = rows.parquet(f"{tmp_path}/rows").collect() if found.is_dir() else []
+            if sorted(map(tuple, seen)) == expected:
+                return
+            assert running.isActive and time.monotonic() < deadline, (seen, running.exception())
+            time.sleep(0.5)
+
+    try:
+        mirrors.copy("lga", range(3), through=300)
+        mirrors.copy("jfk", range(4), range(300, 302), through=300)
+        first = (0, 7, ["JFK", "lga"])
+        wait_for([first])
+        mirrors.copy("lga", range(300, 304), through=400)
+        write_links(file, nyc.aggregate(*SOURCES).links)
+        mirrors.copy("lga", range(500, 501), through=600)
+        mirrors.copy("jfk", through=600)
+        wait_for([first, (300, 7, BOTH)])
+    finally:
+        running.stop()
 
 
 def test_other_lateness_closes_no_window_twice(

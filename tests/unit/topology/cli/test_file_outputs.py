@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,9 +13,11 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from spark_global.iceberg.catalogues import open_catalogue
 from spark_global.streaming.positions import CheckpointError
 from spark_global.streaming.translation import LinkBehindError
+from spark_global.views import Aggregate
 from tests.support.asked_commands import AskedCommands
 from tests.unit.topology.importing.test_strimzi import CLUSTERS_FORM
 from topology.deployment.deployment import ClusterView, Deployment, LinkView
+from topology.deployment.state_dir import StateDir
 from topology.file.load import parse_topology, shipped_topology
 
 ON = AskedCommands()
@@ -219,10 +220,11 @@ def test_sql_of_tables(tmp_path: Path) -> None:
 
 
 def test_materialize_and_serve_end_with_what_went_wrong(
-    two: None, monkeypatch: pytest.MonkeyPatch
+    two: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    aggregate = SimpleNamespace()
+    aggregate = Aggregate(name="nyc", bootstrap="h:1", links=())
     monkeypatch.setattr("topology.deployment.aggregate_view.aggregate_view", lambda *_: aggregate)
+    monkeypatch.setattr("topology.spark.command.find_deployment", lambda *_: StateDir(tmp_path))
     for module in ("materialize.run_materializing", "serving.serving.run_serving"):
         monkeypatch.setattr(f"spark_global.{module}", lambda *_, **__: "no topic flights")
     for words in (
