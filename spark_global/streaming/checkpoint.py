@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from spark_global.streaming.positions import CheckpointError, StreamPositions
+from spark_global.streaming.positions import COMPLETE, CheckpointError, StreamPositions
 
 _LOG_VERSION: Final = "v1"
 _LINES: Final = 3
@@ -62,10 +62,10 @@ def _batches(folder: Path) -> set[int]:
 
 def read_positions(file: Path) -> StreamPositions:
     """Read the positions of one batch, a file of `offsets`. Raises CheckpointError and OSError."""
-    return _read(file)[1]
+    return StreamPositions.decode(_read(file)[1])
 
 
-def _read(file: Path) -> tuple[list[str], StreamPositions]:
+def _read(file: Path) -> tuple[list[str], dict[str, Any]]:
     """Return the lines before the positions, and the positions."""
     lines = file.read_text().splitlines()
     if len(lines) != _LINES or lines[0] != _LOG_VERSION:
@@ -76,12 +76,15 @@ def _read(file: Path) -> tuple[list[str], StreamPositions]:
     document: Any = json.loads(lines[2])
     if not isinstance(document, dict):
         raise CheckpointError(f"{file}: the source is not of format heliograph")
-    return lines[:2], StreamPositions.decode(document)
+    return lines[:2], document
 
 
 def _translated(file: Path, translate: Callable[[StreamPositions], StreamPositions]) -> str:
-    before, positions = _read(file)
-    return "\n".join([*before, json.dumps(translate(positions).encode())])
+    before, document = _read(file)
+    moved = translate(StreamPositions.decode(document)).encode()
+    # It is about records of the sources, and the same ones lie below the positions there.
+    carried = {name: document[name] for name in (COMPLETE,) if name in document}
+    return "\n".join([*before, json.dumps(moved | carried)])
 
 
 def _all_of(folder: Path) -> Callable[[str, list[str]], list[str]]:

@@ -73,9 +73,17 @@ def with_new_names(
     now = former_names(links)
     found = {name: each for name, each in complete.items() if name not in now}
     for name in sorted(complete.keys() & now.keys()):
-        each, former = complete[name], now[name]
-        known = found.get(former, _NOTHING)
-        names = {name, *each.get(FORMERLY, ()), *known.get(FORMERLY, ())}
-        newer = max(each, known, key=lambda said: said["through"] or 0)
-        found[former] = {**newer, FORMERLY: sorted(names)}
+        each = complete[name]
+        known = found.get(now[name], each)
+        found[now[name]] = {
+            "through": _least(known["through"], each["through"]),
+            "proved": _least(known["proved"], each["proved"]),
+            "gaps": max(known["gaps"], each["gaps"]),
+            FORMERLY: sorted({name, *each.get(FORMERLY, ()), *known.get(FORMERLY, ())}),
+        }
     return found
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    """Return what holds of two links that are one datacenter by now."""
+    return None if one is None or other is None else min(one, other)

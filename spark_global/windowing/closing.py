@@ -182,14 +182,14 @@ def _renamed(state: WindowState, names: Mapping[str, str]) -> WindowState:
         for name, count in counts.items():
             now = names.get(name, name)
             found[now] = found.get(now, NOTHING).plus(count)
-    complete = {name: each for name, each in state.complete.items() if name not in names}
-    for former in sorted(state.complete.keys() & names.keys()):
-        now = names[former]
-        complete[now] = _newer(state.complete[former], complete.get(now, UNKNOWN))
+    complete: dict[str, Complete] = {}
+    for name, each in state.complete.items():
+        now = names.get(name, name)
+        complete[now] = _least(complete[now], each) if now in complete else each
     closed: dict[str, int] = {}
     for name, end_ms in state.closed_end_ms.items():
         now = names.get(name, name)
-        closed[now] = max(end_ms, closed.get(now, _BEFORE_ALL))
+        closed[now] = min(end_ms, closed.get(now, end_ms))
     return WindowState(opened=opened, complete=complete, closed_end_ms=closed)
 
 
@@ -261,6 +261,15 @@ def _newer(before: Complete, news: Complete) -> Complete:
     through = [each for each in (news.through_ms, *proved) if each is not None]
     gaps = max(before.gaps, news.gaps)
     return Complete(max(through, default=None), max(proved, default=None), gaps)
+
+
+def _least(one: Complete, other: Complete) -> Complete:
+    """Return what holds of two links that are one datacenter by now."""
+    through, proved = (
+        None if None in pair else min(ms for ms in pair if ms is not None)
+        for pair in zip(one[:2], other[:2], strict=True)
+    )
+    return Complete(through, proved, max(one.gaps, other.gaps))
 
 
 def _closed(

@@ -54,6 +54,17 @@ def test_both_ends_of_an_unfinished_batch_move(tmp_path: Path) -> None:
     assert json.loads((old / "offsets" / "2").read_text().splitlines()[-1]) == position(20).encode()
 
 
+def test_what_is_said_of_completeness_moves_as_it_is(tmp_path: Path) -> None:
+    old = write(tmp_path / "old", [10], commits=1)
+    file = old / "offsets" / "0"
+    said = {"JFK": {"through": 5, "proved": None, "gaps": 0, "formerly": ["jfk"]}}
+    document = position(10).encode() | {"complete": said}
+    file.write_text("\n".join([*file.read_text().splitlines()[:2], json.dumps(document)]))
+    copy_checkpoint(old, tmp_path / "new", plus_1000)
+    moved = json.loads((tmp_path / "new" / "offsets" / "0").read_text().splitlines()[-1])
+    assert moved == position(1_010).encode() | {"complete": said}
+
+
 def test_the_start_of_a_batch_that_is_done_is_not_needed(tmp_path: Path) -> None:
     old = write(tmp_path / "old", [5, 10], commits=2)
     copy_checkpoint(old, tmp_path / "new", plus_1000)

@@ -25,9 +25,11 @@ def test_a_link_that_joined_under_its_alias_gets_the_name_of_its_datacenter() ->
         "Kennedy": said(7, formerly=["jfk-nyc"]),
     }
     assert with_new_names(found, links) == found, "the next batch says the same"
-    # Two links of one datacenter joined; the newer statement holds, as it would later.
-    both = {"ewr": said(None), "ewr-nyc": said(6), "Newark": said(5, formerly=["x"])}
-    assert with_new_names(both, links) == {"Newark": said(6, formerly=["ewr", "ewr-nyc", "x"])}
+    # Two links are one datacenter: it is as complete as the least of them.
+    both = {"ewr": said(4), "ewr-nyc": said(6), "Newark": said(5, formerly=["x"])}
+    assert with_new_names(both, links) == {"Newark": said(4, formerly=["ewr", "ewr-nyc", "x"])}
+    unknown = with_new_names({"ewr": said(None), "Newark": said(5)}, links)
+    assert unknown == {"Newark": said(None, formerly=["ewr"])}
 
 
 def test_a_name_that_a_datacenter_has_now_is_no_former_name() -> None:

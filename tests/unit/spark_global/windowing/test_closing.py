@@ -256,6 +256,22 @@ def test_a_datacenter_with_a_new_name_is_not_waited_for_under_its_old_one(
     assert rows == [row(0, ["Newark"], 5, gaps=gaps)]
 
 
+def test_two_links_that_become_one_datacenter_are_as_complete_as_the_least() -> None:
+    how, window = Closing(STRICT, 0), Span(10, 20)
+    state, rows = close_windows(
+        WindowState(),
+        [Counted(window, "JFK", Count(2, 2)), Counted(window, "jfk2", Count(1, 1))],
+        {"JFK": Complete(30, 30), "jfk2": Complete(15, 15)},
+        how,
+    )
+    assert rows == []
+    one = {"JFK": Complete(15, 15, formerly=("jfk2",))}
+    state, rows = close_windows(state, [], one, how)
+    assert rows == [] and state.complete == {"JFK": Complete(15, 15)}
+    _, rows = close_windows(state, [], {"JFK": Complete(20, None, formerly=("jfk2",))}, how)
+    assert rows == [row(10, ["JFK"], 3)]
+
+
 def test_a_state_of_another_question_is_refused() -> None:
     with pytest.raises(CheckpointError, match="strict_windows of version 1, not fast_windows"):
         decode_state(encode_state(STRICT, WindowState(), []), FAST)
