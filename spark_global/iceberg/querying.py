@@ -26,7 +26,7 @@ from pyiceberg.transforms import HourTransform, IdentityTransform
 
 from spark_global.iceberg.listing import UNREADABLE, Tables, open_tables
 from spark_global.iceberg.table_state import TableState, TableStateError
-from spark_global.kept.said import describe_complete
+from spark_global.kept.said import describe_complete, said_of
 from spark_global.printing import Printed, print_problem, print_rows
 from spark_global.windowing.latest import SUFFIX as LATEST_SUFFIX
 from spark_global.windowing.latest import latest_statement
@@ -63,7 +63,7 @@ def run_duckdb(query: str, *, catalogue: str, output: str, limit: int) -> int:
         for line in describe_complete(state.complete)
     ]
     complete = {
-        name: {datacenter: found._asdict() for datacenter, found in sorted(state.complete.items())}
+        name: {at: said_of(found) for at, found in sorted(state.complete.items())}
         for name, state in sorted(answer.tables.items())
     }
     printed = Printed(

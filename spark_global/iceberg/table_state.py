@@ -6,7 +6,7 @@ Properties of the table; a commit replaces them together with the rows:
     heliograph.writer-epoch      how many writers have taken the table over
     heliograph.writer            which run has the epoch
     heliograph.positions         the next aggregate offset per partition, as `StreamPositions`
-    heliograph.complete-through  {"JFK": {"through": time, "proved": time, "gaps": 0}}
+    heliograph.complete-through  {"JFK": {"through": time, "proved": time, "gaps": 0, "links": []}}
     heliograph.query             Spark's id of the query whose batches the table has
     heliograph.batch             the number of its newest batch
     heliograph.upsert            key or datacenter-key, in a table of the latest records only

@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import KafkaError
 from spark_global.cut.statements import StatementReader, Statements
 from spark_global.kept.origins import read_offsets
-from spark_global.kept.said import SourceRange, Through
+from spark_global.kept.said import SourceRange, Through, has_more_links
 from spark_global.kept.sightings import (
     Sighting,
     Sightings,
@@ -85,16 +86,22 @@ class Completeness:
         survey = self._planner.survey
         return () if survey is None else survey.options.links
 
-    def datacenters(self) -> set[str]:
-        """Return the datacenters with copies that the options ask for."""
+    def datacenters(self) -> Mapping[str, frozenset[str]]:
+        """Return the datacenters with copies that the options ask for, with their links."""
         survey = self._planner.survey
         assert survey is not None, "the planner has just looked"
         asked = survey.options.datacenters
-        found = datacenters_of(survey.topics)
-        return found & set(asked) if asked else found
+        found = {name: set[str]() for name in datacenters_of(survey.topics)}
+        for each in chain.from_iterable(survey.topics.values()):
+            if each.link is not None and each.link.name is not None:
+                found.setdefault(each.link.datacenter, set()).add(each.link.name)
+        return {name: frozenset(each) for name, each in found.items() if name in (asked or found)}
 
     def reached(self, positions: StreamPositions) -> Mapping[str, Through]:
-        """Return the newest statement about each datacenter that holds at these positions."""
+        """Return the newest statement about each datacenter that holds at these positions.
+
+        A datacenter of which a link has joined since is absent.
+        """
         now = former_names(self.links)
         names: dict[str, list[str]] = {}
         for former, datacenter in now.items():
@@ -103,8 +110,11 @@ class Completeness:
         found = {name: each for name, each in reached.items() if name not in now}
         for name in reached.keys() & now.keys():  # seen before the links were read again
             found.setdefault(now[name], reached[name])
+        links = self.datacenters()
         return {
-            name: each._replace(formerly=tuple(names.get(name, ()))) for name, each in found.items()
+            name: each._replace(formerly=tuple(names.get(name, ())))
+            for name, each in found.items()
+            if not has_more_links(each.links, links.get(name, ()))
         }
 
 

@@ -3,7 +3,7 @@
 heliograph.kind              why it was committed
 heliograph.aggregate-offsets {"jfk.flights": {"0": [start, end]}}, what the commit adds
 heliograph.source-offsets    [{"datacenter", "topic", "partition", "first", "end", "records"}]
-heliograph.complete-through  {"JFK": {"through": time, "proved": time, "gaps": 0}}
+heliograph.complete-through  {"JFK": {"through": time, "proved": time, "gaps": 0, "links": []}}
 heliograph.positions-hash    hash of the positions after the commit
 """
 
@@ -37,6 +37,8 @@ class Through(NamedTuple):
     """The same, and no later leader epoch can withdraw it."""
     gaps: int
     """Entries of the journals of its links: records that were left out."""
+    links: tuple[str, ...] = ()
+    """The links that it is about, sorted; empty if that is unknown."""
     formerly: tuple[str, ...] = ()
     """Names of the datacenter in earlier runs. They are not written."""
 
@@ -106,8 +108,23 @@ def positions_hash(positions: StreamPositions) -> str:
 def decode_complete(text: str) -> dict[str, Through]:
     """Read the property `heliograph.complete-through`. Raises ValueError and TypeError."""
     return {
-        str(name): Through(_time(each["through"]), _time(each["proved"]), int(each["gaps"]))
+        str(name): Through(
+            _time(each["through"]),
+            _time(each["proved"]),
+            int(each["gaps"]),
+            tuple(each.get("links", ())),
+        )
         for name, each in json.loads(text).items()
+    }
+
+
+def said_of(through: Through) -> dict[str, int | list[str] | None]:
+    """Return a statement as a JSON document has it."""
+    return {
+        "through_ms": through.through_ms,
+        "proved_ms": through.proved_ms,
+        "gaps": through.gaps,
+        "links": list(through.links),
     }
 
 
@@ -124,7 +141,8 @@ def describe_complete(complete: Mapping[str, Through]) -> list[str]:
 def with_news(complete: Mapping[str, Through], news: Mapping[str, Through]) -> dict[str, Through]:
     """Return newer times; a datacenter without news keeps its own.
 
-    What is proved stays proved, and a gap stays one, also if another link says so no more.
+    What is proved stays proved, and a gap stays one, also if another link says so no more. What was
+    proved without a link that has joined since is not proved of the datacenter.
     """
     found = dict(complete)
     for name, each in news.items():
@@ -135,11 +153,19 @@ def with_news(complete: Mapping[str, Through], news: Mapping[str, Through]) -> d
 
 
 def _later(before: Through, after: Through) -> Through:
+    gaps = max(before.gaps, after.gaps)
+    if has_more_links(before.links, after.links):
+        return after._replace(gaps=gaps)
     proved = [each for each in (before.proved_ms, after.proved_ms) if each is not None]
     through = [each for each in (after.through_ms, *proved) if each is not None]
-    return Through(
-        max(through, default=None), max(proved, default=None), max(before.gaps, after.gaps)
-    )
+    links = after.links or before.links
+    return Through(max(through, default=None), max(proved, default=None), gaps, links)
+
+
+def has_more_links(before: Iterable[str], after: Iterable[str]) -> bool:
+    """Return whether a link has joined; what is about unknown links is about all."""
+    known = set(before)
+    return bool(known) and not set(after) <= known
 
 
 def complete_text(complete: Mapping[str, Through]) -> str:
@@ -150,6 +176,7 @@ def complete_text(complete: Mapping[str, Through]) -> str:
                 "through": _iso(each.through_ms),
                 "proved": _iso(each.proved_ms),
                 "gaps": each.gaps,
+                **({"links": list(each.links)} if each.links else {}),
             }
             for name, each in sorted(complete.items())
         }

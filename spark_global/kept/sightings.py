@@ -104,7 +104,7 @@ def sightings_of(
             if not whole:
                 unknown.add(datacenter)
                 continue
-            stated.setdefault(datacenter, []).append(_through(known))
+            stated.setdefault(datacenter, []).append(_through(known, link))
             to_reach = seen.setdefault(datacenter, {})
             for at in places:
                 runs = _runs(maps.get(at, ()), link, each.origin.topic)
@@ -137,7 +137,7 @@ def sightings_without_copies(
             if topic in (None, name)
         }
         if own and link.name not in with_copies:
-            found.setdefault(link.datacenter, []).append(_through(own))
+            found.setdefault(link.datacenter, []).append(_through(own, link.name))
     return {name: Sighting(stated=_least(each), ends={}) for name, each in sorted(found.items())}
 
 
@@ -199,10 +199,11 @@ def _has_reached(positions: StreamPositions, ends: Mapping[TopicPartition, int])
     return all(positions.offsets.get(at, -1) >= end for at, end in ends.items())
 
 
-def _through(known: Mapping[int, PartitionCompleteness]) -> Through:
+def _through(known: Mapping[int, PartitionCompleteness], link: str | None) -> Through:
+    about = () if link is None else (link,)
     return _least(
         [
-            Through(each.complete_through_ms, each.proved_through_ms, each.gaps)
+            Through(each.complete_through_ms, each.proved_through_ms, each.gaps, about)
             for each in known.values()
         ]
     )
@@ -213,6 +214,7 @@ def _least(found: Sequence[Through]) -> Through:
         _least_or_none([each.through_ms for each in found]),
         _least_or_none([each.proved_ms for each in found]),
         sum(each.gaps for each in found),
+        tuple(sorted({link for each in found for link in each.links})),
     )
 
 

@@ -2,13 +2,13 @@
 
 With option `carry_completeness` the positions of a stream also have
 
-    "complete": {"JFK": {"through": 1385600000000, "proved": null, "gaps": 0}}
+    "complete": {"JFK": {"through": 1385600000000, "proved": null, "gaps": 0, "links": ["a"]}}
 
 in milliseconds. Every record that the datacenter committed before `through` lies below the
 positions, or was left out; `gaps` counts the entries of the journals about what was left out.
-`formerly` has names that the datacenter had before. All of it is in the checkpoint, so a batch that
-runs again says the same. Each datacenter with a copy or a statement is named, with nulls while
-nothing is known.
+`links` are those that it is about, `formerly` has names that the datacenter had before. All of it
+is in the checkpoint, so a batch that runs again says the same. Each datacenter with a copy or a
+statement is named, with nulls while nothing is known.
 
 The order matters: first the statements are read, then the ends of the copies, then the positions.
 """
@@ -20,10 +20,11 @@ from typing import Any, Final
 
 from spark_global.cut.statements import StatementReader, Statements
 from spark_global.kept.completeness import Completeness
+from spark_global.kept.said import Through, has_more_links
 from spark_global.links import MirrorLink, former_names
 from spark_global.source.options import ReadOptions
 from spark_global.streaming.planner import StreamPlanner
-from spark_global.streaming.positions import COMPLETE, FORMERLY, StreamPositions
+from spark_global.streaming.positions import COMPLETE, FORMERLY, LINKS, StreamPositions
 
 _NOTHING: Final[Mapping[str, int | None]] = {"through": None, "proved": None, "gaps": 0}
 
@@ -48,18 +49,38 @@ class CompletenessFollower:
 
     def carried(self, start: Mapping[str, Any], end: StreamPositions) -> dict[str, Any]:
         """Return what the positions `end` say of completeness; `start` are those before them."""
-        known = self._stated.datacenters() | self._stated.without_copies(self._statements).keys()
-        reached = {
-            name: {"through": each.through_ms, "proved": each.proved_ms, "gaps": each.gaps}
-            for name, each in self._stated.reached(end).items()
-        }
+        links: dict[str, set[str]] = {}
+        for name, found in self._stated.datacenters().items():
+            links.setdefault(name, set()).update(found)
+        for name, each in self._stated.without_copies(self._statements).items():
+            links.setdefault(name, set()).update(each.stated.links)
         before = with_new_names(start.get(COMPLETE, {}), self._stated.links)
-        unknown = dict.fromkeys(known, _NOTHING)
-        found = {**unknown, **before, **reached}
-        for name, each in before.items():
-            if FORMERLY in each:
-                found[name] = {**found[name], FORMERLY: each[FORMERLY]}
-        return {COMPLETE: dict(sorted(found.items()))}
+        return {COMPLETE: with_news(before, self._stated.reached(end), links)}
+
+
+def with_news(
+    before: Mapping[str, Mapping[str, Any]],
+    reached: Mapping[str, Through],
+    links: Mapping[str, Iterable[str]],
+) -> dict[str, Mapping[str, Any]]:
+    """Return what positions say of completeness, by what those before them said and the news. Pure.
+
+    `links` has the links by datacenter. If one joins, the datacenter is unknown until all of them
+    have stated something.
+    """
+    found: dict[str, Mapping[str, Any]] = {**dict.fromkeys(links, _NOTHING), **before}
+    for name, said in before.items():
+        if has_more_links(said.get(LINKS, ()), links.get(name, ())):
+            every = sorted({*said[LINKS], *links[name]})
+            found[name] = {**_NOTHING, "gaps": said["gaps"], LINKS: every}
+    for name, each in reached.items():
+        about = {LINKS: list(each.links)} if each.links else {}
+        known = {"through": each.through_ms, "proved": each.proved_ms, "gaps": each.gaps}
+        found[name] = {**known, **about}
+    for name, said in before.items():
+        if FORMERLY in said:
+            found[name] = {**found[name], FORMERLY: said[FORMERLY]}
+    return dict(sorted(found.items()))
 
 
 def with_new_names(
@@ -75,10 +96,12 @@ def with_new_names(
     for name in sorted(complete.keys() & now.keys()):
         each = complete[name]
         known = found.get(now[name], each)
+        every = sorted({*known.get(LINKS, ()), *each.get(LINKS, ())})
         found[now[name]] = {
             "through": _least(known["through"], each["through"]),
             "proved": _least(known["proved"], each["proved"]),
             "gaps": max(known["gaps"], each["gaps"]),
+            **({LINKS: every} if every else {}),
             FORMERLY: sorted({name, *each.get(FORMERLY, ()), *known.get(FORMERLY, ())}),
         }
     return found

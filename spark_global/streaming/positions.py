@@ -28,6 +28,8 @@ GROUP: Final = "group"
 """In reported ends only: the consumer group of the query."""
 COMPLETE: Final = "complete"
 """With option `carry_completeness` only: until when the positions are complete."""
+LINKS: Final = "links"
+"""In `COMPLETE`, of a datacenter: the links that it is about."""
 FORMERLY: Final = "formerly"
 """In `COMPLETE`, of a datacenter that had other names before: the names."""
 NOTHING_JOINED: Final[Mapping[str, Any]] = {}

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from spark_global.kept.said import has_more_links
+
 ALL: Final = ""
 """Name for all datacenters together, and for records whose origin is unknown."""
 
@@ -67,6 +69,8 @@ class Complete(NamedTuple):
     """The same, and no later leader epoch can withdraw it."""
     gaps: int = 0
     """Entries of the journals of its links: records that were left out."""
+    links: tuple[str, ...] = ()
+    """The links of the datacenter that this is about; empty if that is unknown."""
     formerly: tuple[str, ...] = ()
     """Its names before. A link that joins a running query has its alias until the next run."""
 
@@ -255,12 +259,16 @@ def _with_gaps(members: Mapping[str, Complete]) -> list[str]:
 def _newer(before: Complete, news: Complete) -> Complete:
     """Return what holds after news: what is proved stays, the rest may be withdrawn.
 
-    A gap stays one, also if another worker says so no more.
+    A gap stays one, also if another worker says so no more. What was proved without a link that has
+    joined since is not proved of the datacenter.
     """
     proved = [each for each in (before.proved_ms, news.proved_ms) if each is not None]
     through = [each for each in (news.through_ms, *proved) if each is not None]
     gaps = max(before.gaps, news.gaps)
-    return Complete(max(through, default=None), max(proved, default=None), gaps)
+    if has_more_links(before.links, news.links):
+        return Complete(news.through_ms, news.proved_ms, gaps, news.links)
+    links = news.links or before.links
+    return Complete(max(through, default=None), max(proved, default=None), gaps, links)
 
 
 def _least(one: Complete, other: Complete) -> Complete:
@@ -269,7 +277,8 @@ def _least(one: Complete, other: Complete) -> Complete:
         None if None in pair else min(ms for ms in pair if ms is not None)
         for pair in zip(one[:2], other[:2], strict=True)
     )
-    return Complete(through, proved, max(one.gaps, other.gaps))
+    links = tuple(sorted({*one.links, *other.links}))
+    return Complete(through, proved, max(one.gaps, other.gaps), links)
 
 
 def _closed(

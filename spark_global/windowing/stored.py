@@ -8,10 +8,10 @@ times of completeness in `closed_ms`, so windows that it holds open are not clos
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from spark_global.streaming.positions import COMPLETE, FORMERLY, CheckpointError
+from spark_global.streaming.positions import COMPLETE, FORMERLY, LINKS, CheckpointError
 from spark_global.windowing.closing import (
     Complete,
     Count,
@@ -30,7 +30,7 @@ def encode_state(kind: WindowKind, state: WindowState, rows: list[WindowRow]) ->
         "version": _VERSION,
         "kind": kind,
         "opened": [[*span, counts] for span, counts in sorted(state.opened.items())],
-        "complete": {name: each[:3] for name, each in state.complete.items()},
+        "complete": {name: each[:4] for name, each in state.complete.items()},
         "closed_end_ms": state.closed_end_ms,
         "rows": rows,
     }
@@ -54,7 +54,7 @@ def decode_state(text: bytes, kind: WindowKind) -> tuple[WindowState, list[Windo
         older = document.get("closed_ms")
         state = WindowState(
             opened=opened,
-            complete={name: Complete(*each) for name, each in document["complete"].items()},
+            complete={name: _decode_member(*each) for name, each in document["complete"].items()},
             closed_end_ms=document["closed_end_ms"] if older is None else _below(older, opened),
         )
         return state, [_decode_row(row) for row in document["rows"]]
@@ -62,6 +62,12 @@ def decode_state(text: bytes, kind: WindowKind) -> tuple[WindowState, list[Windo
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(f"the state of windows is broken: {error!r}") from error
+
+
+def _decode_member(
+    through_ms: int | None, proved_ms: int | None, gaps: int = 0, links: Sequence[str] = ()
+) -> Complete:
+    return Complete(through_ms, proved_ms, gaps, tuple(links))
 
 
 def _below(times: Mapping[str, int], opened: Iterable[Span]) -> dict[str, int]:
@@ -86,5 +92,5 @@ def complete_of_batch(offsets: str) -> Mapping[str, Complete]:
 
 def decode_complete(said: Mapping[str, Any]) -> Complete:
     """Read what the positions of a stream say of one datacenter."""
-    former = tuple(said.get(FORMERLY, ()))
-    return Complete(said["through"], said["proved"], said.get("gaps", 0), former)
+    about, former = (tuple(said.get(name, ())) for name in (LINKS, FORMERLY))
+    return Complete(said["through"], said["proved"], said.get("gaps", 0), about, former)

@@ -93,7 +93,7 @@ def test_one_table_over_all_datacenters(
     assert described["position"] == "next source offset to copy"
     place = str(tmp_path / "tables")
     state = keep_table(spark, aggregate, kept(place, records_max=8))
-    assert state.complete == {"SFO": Through(1_000_000_000_000, 1_000_000_000_000, 0)}
+    assert state.complete == {"SFO": Through(1_000_000_000_000, 1_000_000_000_000, 0, ("sfo-nyc",))}
     assert nyc.run(nyc.committed("keeper")) == {"sfo.h-0": 20}
 
     # A datacenter joins, and the job goes on where the table is.

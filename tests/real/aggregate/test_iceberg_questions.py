@@ -125,7 +125,9 @@ def test_windows_that_wait_for_datacenters(
     kept.copy("jfk", range(290, 293), through=700)
     before = tmp_path / "before.db"
     shutil.copy(kept.place / SQLITE_FILE, before)
-    complete = {name: Through(700_000, 700_000, 0) for name in ("EWR", "JFK")}
+    complete = {
+        name.upper(): Through(700_000, 700_000, 0, (f"{name}-nyc",)) for name in ("ewr", "jfk")
+    }
     assert kept.keep(strict) == complete
     both = [(0.0, 17, ["EWR", "JFK"], False)]
     assert rows() == both

@@ -15,6 +15,19 @@ def test_what_is_proved_stays_and_a_gap_stays_one() -> None:
     }
 
 
+def test_what_is_proved_of_one_link_is_not_proved_of_two() -> None:
+    before = {"JFK": Through(20, 20, 1, ("a",))}
+    joined = with_news(before, {"JFK": Through(10, 9, 0, ("a", "b"))})
+    assert joined == {"JFK": Through(10, 9, 1, ("a", "b"))}
+    assert decode_complete(complete_text(joined)) == joined
+    # A link that leaves takes nothing back, and older properties name no links.
+    assert with_news(joined, {"JFK": Through(8, None, 0, ("a",))})["JFK"] == Through(
+        9, 9, 1, ("a",)
+    )
+    older = {"JFK": Through(20, 20, 0)}
+    assert with_news(older, {"JFK": Through(10, 9, 0, ("a",))})["JFK"].through_ms == 20
+
+
 def test_a_datacenter_with_a_new_name_is_in_a_table_once() -> None:
     before = {"ewr": Through(10, 7, 1), "JFK": Through(9, None, 0)}
     news = {"Newark": Through(12, None, 0, formerly=("ewr", "ewr-nyc"))}

@@ -72,7 +72,7 @@ def test_a_datacenter_is_as_complete_as_its_least_partition() -> None:
         of_link("jfk-nyc", stated(0, 700, gaps=1), stated(1, 500, gaps=2)),
         {},
     )
-    expected = Sighting(stated=Through(500, None, 3), ends=at("jfk.a", 10, 20))
+    expected = Sighting(stated=Through(500, None, 3, ("jfk-nyc",)), ends=at("jfk.a", 10, 20))
     assert found == {"jfk": expected}
 
 
@@ -110,7 +110,7 @@ def test_where_links_merge_a_partition_that_is_mapped_and_not_stated_is_unknown(
     assert list(found) == ["jfk"]
     whole = {**statements, **of_link("lga-nyc", stated(0, 9), stated(1, 8, position=5))}
     found = sightings_of(copies, {"a": [0, 1]}, ends, whole, {place: [mapped]})
-    assert found["lga"] == Sighting(stated=Through(8, None, 0), ends=ends)
+    assert found["lga"] == Sighting(stated=Through(8, None, 0, ("lga-nyc",)), ends=ends)
 
 
 def test_a_datacenter_is_as_complete_as_the_least_of_its_links() -> None:
@@ -129,12 +129,12 @@ def test_a_datacenter_is_as_complete_as_the_least_of_its_links() -> None:
     found = sightings_of(copies, {"jfk.a": [0]}, ends, statements, {})
     more = sightings_without_copies(copies, links, statements, "a")
     assert more == {
-        "jfk": Sighting(stated=Through(500, None, 1), ends={}),
-        "lga": Sighting(stated=Through(900, None, 0), ends={}),
+        "jfk": Sighting(stated=Through(500, None, 1, ("jfk2-nyc",)), ends={}),
+        "lga": Sighting(stated=Through(900, None, 0, ("lga-nyc",)), ends={}),
     }
     assert sightings_without_copies(copies, links, statements, "other") == {}
     assert with_more_links(found, more, {"jfk"}) == {
-        "jfk": Sighting(stated=Through(500, None, 1), ends=ends),
+        "jfk": Sighting(stated=Through(500, None, 1, ("jfk-nyc", "jfk2-nyc")), ends=ends),
         "lga": more["lga"],
     }
     # What is unknown of its copies stays unknown.

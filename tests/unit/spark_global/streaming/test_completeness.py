@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from spark_global.kept.said import Through
 from spark_global.links import MirrorLink
-from spark_global.streaming.completeness import with_new_names
+from spark_global.streaming.completeness import with_new_names, with_news
 
 
 def said(through: int | None, **more: Any) -> dict[str, Any]:
@@ -38,3 +39,25 @@ def test_a_name_that_a_datacenter_has_now_is_no_former_name() -> None:
         MirrorLink(source="b", datacenter="a", name="b-nyc"),
     )
     assert with_new_names({"a": said(1), "b": said(2)}, links) == {"a": said(1), "b": said(2)}
+
+
+def test_a_datacenter_is_unknown_when_a_link_joins_it() -> None:
+    before = {"JFK": said(20, links=["a"], formerly=["jfk"]), "LGA": said(7)}
+    assert with_news(before, {}, {"JFK": ["a"], "LGA": ["c"], "EWR": ["d"]}) == {
+        **before,
+        "EWR": said(None),
+    }
+    joined = with_news(before, {}, {"JFK": ["a", "b"], "LGA": ["c"]})
+    assert joined == {
+        "JFK": said(None, links=["a", "b"], formerly=["jfk"]),
+        "LGA": said(7),
+    }
+    assert with_news(joined, {}, {"JFK": ["a", "b"], "LGA": ["c"]}) == joined
+    news = {"JFK": Through(9, 3, 1, ("a", "b"))}
+    assert with_news(joined, news, {"JFK": ["a", "b"]})["JFK"] == {
+        "through": 9,
+        "proved": 3,
+        "gaps": 1,
+        "links": ["a", "b"],
+        "formerly": ["jfk"],
+    }

@@ -272,6 +272,23 @@ def test_two_links_that_become_one_datacenter_are_as_complete_as_the_least() -> 
     assert rows == [row(10, ["JFK"], 3)]
 
 
+def test_a_link_that_joins_a_datacenter_is_waited_for() -> None:
+    how, window = Closing(STRICT, 0), Span(10, 20)
+    state, rows = close_windows(
+        WindowState(),
+        [Counted(window, "jfk", Count(2, 2))],
+        {"jfk": Complete(30, 30, links=("a",)), "lga": Complete(5, 5)},
+        how,
+    )
+    joined = Complete(None, None, links=("a", "b"))
+    state, rows = close_windows(state, [], {"jfk": joined, "lga": Complete(40, 40)}, how)
+    assert rows == []
+    state, _ = decode_state(encode_state(STRICT, state, []), STRICT)
+    more = [Counted(window, "jfk", Count(1, 1))]
+    _, rows = close_windows(state, more, {"jfk": Complete(20, 1, links=("a", "b"))}, how)
+    assert rows == [row(10, ["jfk"], 3)]
+
+
 def test_a_state_of_another_question_is_refused() -> None:
     with pytest.raises(CheckpointError, match="strict_windows of version 1, not fast_windows"):
         decode_state(encode_state(STRICT, WindowState(), []), FAST)
