@@ -125,6 +125,8 @@ def _topics_to_create(
 
 
 def _may_create(broker: BrokerServices, context: RequestContext, name: str) -> bool:
+    if not broker.may(context, "DESCRIBE", "TOPIC", name):
+        return False  # the response refuses it
     return broker.holds_for_topic(context, "CREATE", name) or broker.authorize(
         context, "CREATE", "TOPIC", name
     )

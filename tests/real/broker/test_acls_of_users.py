@@ -15,6 +15,7 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.security.authentication.listener_security import SaslSettings
 from local_cluster.settings import Listener
+from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import Acl, AclOperation, PatternType, Permission, ResourceType
 from local_cluster.wire.errors import ErrorCode
 from tests.support.cluster import BrokerProcess, running_broker
@@ -91,6 +92,16 @@ async def test_rights_change_on_an_open_connection(zookeeper: str, tmp_path: Pat
         assert await create_acls(admin, [ALICE_CREATES]) == {ALICE_CREATES: None}
         assert await create(alice, "of-alice-1") == ErrorCode.none
         assert await create(alice, "of-bob") == denied
+        # Without DESCRIBE nobody creates a topic by asking for it, as in Kafka.
+        topic = {"topic_id": None, "name": "of-alice-3"}
+        asked = {
+            "topics": [topic],
+            "allow_auto_topic_creation": True,
+            "include_topic_authorized_operations": False,
+        }
+        answer = await alice.call(ApiKey.METADATA, asked)
+        assert [each.error_code for each in answer.topics] == [denied]
+        assert "of-alice-3" not in (await admin.metadata(None)).topics
         assert await delete_acls(admin, [ALICE_CREATES]) == {ALICE_CREATES: None}
         assert await create(alice, "of-alice-2") == denied
         assert await create(admin, "of-bob") == ErrorCode.none
