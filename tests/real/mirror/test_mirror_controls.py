@@ -207,8 +207,12 @@ async def test_a_rate_holds_over_a_kill_and_is_lifted_while_the_link_runs(
                 assert await copied() < BATCHES, "the rate still holds"
                 await worker.kill()
                 await worker.start()
-            controls = (await worker.link())["controls"]
-            assert controls["target_bytes_per_second"] == RATE
+
+            async def has_rate() -> bool:
+                controls = (await worker.link())["controls"]
+                return bool(controls["target_bytes_per_second"] == RATE)
+
+            await worker.until(has_rate)
             arguments = ("mirror", "throttle", "--link", "a-b", "--target", "0")
             told = await asyncio.to_thread(command.run, *arguments)
             assert told["target_bytes_per_second"] == 0

@@ -247,8 +247,16 @@ async def test_a_right_that_its_owner_deletes_does_not_come_back_over_the_other_
         # A right of the other side crosses afterwards, so the link back has looked since.
         await add(clients["b"], acl(GROUP, "native", "bob"))
         await back.until({acl(GROUP, "native", "bob")}, {})
-        statuses = [await each.status() for each in (forth, back)]
-        assert [(each["applied"], each["failure"]) for each in statuses] == [(4, None), (1, None)]
+        found: list[tuple[int, str | None]] = []
+
+        async def are_counted() -> bool:
+            # A change is counted a moment after it can be seen.
+            statuses = [await each.status() for each in (forth, back)]
+            found[:] = [(each["applied"], each["failure"]) for each in statuses]
+            return all(applied >= 1 for applied, _ in found)
+
+        await back.worker.until(are_counted)
+        assert found == [(4, None), (1, None)]
 
 
 async def test_nothing_is_deleted_unless_deletions_are_mirrored(

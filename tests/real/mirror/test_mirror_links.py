@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,8 @@ pytestmark = pytest.mark.real
 
 T0 = TopicPartition("t", 0)
 COPY = TopicPartition("a.t", 0)
+LONG_SESSION_MS = 300_000
+"""Longer than anything here is waited for."""
 Brokers = tuple[BrokerProcess, BrokerProcess]
 
 
@@ -65,7 +68,15 @@ async def test_every_codec_passes_and_the_link_runs(
         ) as worker:
             copies = await until_copied(target, COPY, 250)
             assert [r[1:] for r in copies] == [r[1:] for r in await read_records(source, T0)]
-            link = await worker.until_state("RUNNING")
+            link: dict[str, Any] = {}
+
+            async def knows_of_all() -> bool:
+                # The target may show the last records before the worker has its answer.
+                link.update(await worker.link())
+                flows = link["flows"]
+                return bool(link["state"] == "RUNNING" and flows[0]["records_copied"] == 250)
+
+            await worker.until(knows_of_all)
             assert (link["lag_records"], link["partitions"], link["topics"]) == (0, 1, 1)
             assert link["flows"][0]["batches"]["passthrough"] == 5
             metrics = await worker.get("/metrics")
@@ -127,19 +138,17 @@ async def test_workers_share_and_hand_over(brokers: Brokers, tmp_path: Path) -> 
     ):
         await create(source, "t", 4)
         async with (
-            mirror(tmp_path, *peers, worker_id="w1") as first,
-            mirror(tmp_path, *peers, worker_id="w2") as second,
+            mirror(tmp_path, *peers, worker_id="w1", session_timeout_ms=LONG_SESSION_MS) as first,
+            mirror(tmp_path, *peers, worker_id="w2", session_timeout_ms=LONG_SESSION_MS) as second,
         ):
             await until_partitions(first, 2)
             await until_partitions(second, 2)
             for index in range(4):
                 await write(source, TopicPartition("t", index), 10)
                 await until_copied(target, TopicPartition("a.t", index), 10)
-            started = time.monotonic()
             assert await first.stop() == 0
+            # It left the group cleanly, so no member waits for its session timeout.
             await until_partitions(second, 4)
-            # It left the group cleanly, so no member waited for its session timeout.
-            assert time.monotonic() - started < first.settings.session_timeout_ms / 1000
             for index in range(4):
                 await write(source, TopicPartition("t", index), 10, first=10)
                 copies = await until_copied(target, TopicPartition("a.t", index), 20)

@@ -108,6 +108,12 @@ async def test_configs_and_acls_follow_and_nothing_else_is_touched(tmp_path: Pat
         view = LinkView(name="a-b", source="a", target="b", daemon="mirror-b")
         deployment = Deployment(name="d", topology_file="-", daemons=(daemon,), links=(view,))
         assert not any((await create_acls(admin, [gone])).values())
+
+        async def is_known() -> bool:
+            return gone in await describe_acls(admin)
+
+        # Kafka shows an ACL a moment after it has acknowledged it.
+        await worker.until(is_known)
         for dry_run, state in ((True, "planned"), (True, "planned"), (False, "done")):
             (change,) = await asyncio.to_thread(sync_links, deployment, None, dry_run=dry_run)
             assert (change["state"], change["resource"]) == (state, "a.t")
