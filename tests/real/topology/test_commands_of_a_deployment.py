@@ -49,6 +49,7 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeliographComm
             command.run("topic", "create", "flights", "gates", "-p", "1", "-c", cluster)
             produce(command, cluster, "flights", f"{cluster}-0", f"{cluster}-1")
             produce(command, cluster, "gates", f"{cluster}-gate")
+        until_everything_is_copied(command)
         yield command
     finally:
         if command.state_dir.exists():
@@ -73,6 +74,30 @@ def consume(command: HeliographCommand, *arguments: str) -> list[dict[str, Any]]
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def until_everything_is_copied(command: HeliographCommand) -> None:
+    """Wait until the global view knows all six records, and the links run."""
+    deadline_s = time.monotonic() + WAIT_S
+    found: list[dict[str, Any]] = []
+    while len(found) < 6 or any(each["datacenter"] is None for each in found):
+        assert time.monotonic() < deadline_s, found
+        time.sleep(0.3)
+        if command.document("audit")["links"]:  # before that, the links have no copies
+            done = command._done(("consume", "-c", "nyc", "flights", "gates", "--global"), None)
+            found = [json.loads(line) for line in done.stdout.splitlines()]
+    until_links_run(command)
+
+
+def until_links_run(command: HeliographCommand) -> None:
+    deadline_s = time.monotonic() + WAIT_S
+    while True:
+        links = command.run("link", "list")["links"]
+        states = [(each["name"], each["state"]) for each in links]
+        if states == [("jfk-nyc", "running"), ("ewr-nyc", "running")]:
+            return
+        assert time.monotonic() < deadline_s, states
+        time.sleep(0.3)
+
+
 def test_top_shows_every_part_with_its_rates(command: HeliographCommand) -> None:
     view = command.run("top", "--interval", "0.5")
     assert view["state"] == "running" and view["problems"] == []
@@ -88,14 +113,7 @@ def test_top_shows_every_part_with_its_rates(command: HeliographCommand) -> None
 
 
 def test_the_global_view_knows_the_datacenter_of_each_record(command: HeliographCommand) -> None:
-    deadline_s = time.monotonic() + WAIT_S
-    found: list[dict[str, Any]] = []
-    while len(found) < 6 or any(each["datacenter"] is None for each in found):
-        assert time.monotonic() < deadline_s, found
-        time.sleep(0.3)
-        if command.document("audit")["links"]:  # before that, the links have no copies
-            done = command._done(("consume", "-c", "nyc", "flights", "gates", "--global"), None)
-            found = [json.loads(line) for line in done.stdout.splitlines()]
+    found = consume(command, "flights", "gates", "--global")
     origins = {
         each["value"]: (each["datacenter"], each["topic"], each["source_offset"]) for each in found
     }
@@ -116,14 +134,7 @@ def test_the_global_view_knows_the_datacenter_of_each_record(command: Heliograph
 
 
 def test_links(command: HeliographCommand) -> None:
-    deadline_s = time.monotonic() + WAIT_S
-    while True:
-        links = command.run("link", "list")["links"]
-        states = [(each["name"], each["state"]) for each in links]
-        if states == [("jfk-nyc", "running"), ("ewr-nyc", "running")]:
-            break
-        assert time.monotonic() < deadline_s, states
-        time.sleep(0.3)
+    until_links_run(command)
     link = command.run("link", "describe", "jfk-nyc")
     flow = next(each for each in link["worker"]["flows"] if each["topic"] == "flights")
     assert (flow["target_topic"], flow["source_next"]) == ("jfk.flights", 2)
@@ -157,7 +168,6 @@ def codes(command: HeliographCommand, *arguments: str, code: int = 4) -> list[st
 
 
 def test_why(command: HeliographCommand) -> None:
-    """After the records of the first test were copied."""
     assert codes(command, "flights", code=0) == ["copied", "origin_local"]
     assert codes(command, "jfk.flights", code=0)[:2] == ["is_copy", "copied"]
     assert codes(command, "flights:0:1", code=0) == ["copied"]

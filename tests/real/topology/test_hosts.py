@@ -5,6 +5,7 @@ Every host has a state directory of its own, and `--host` says which of the host
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,9 +105,14 @@ async def test_a_mirror_between_two_hosts_outlives_a_stop_of_either(hosts: list[
 
     first.down()
     assert all(psutil.pid_exists(pid) for pid in begun.values())
-    alone = second.status()
-    assert pids(alone) == begun
-    assert alone["links"][0]["waits_for"], "the link waits for the host that is down"
+
+    async def link_waits() -> bool:
+        """The worker notices a moment later that its source is gone."""
+        alone = await asyncio.to_thread(second.status)
+        assert pids(alone) == begun
+        return bool(alone["links"][0]["waits_for"])
+
+    await eventually(link_waits)
     again = first.up()
     assert set(pids(again)).isdisjoint(begun)
     async with KafkaClient(ewr) as source, KafkaClient(nyc) as target:
