@@ -134,10 +134,16 @@ def test_up_status_and_mirror_run(deployment: tuple[Path, Path], tmp_path: Path)
         text=True,
         cwd=tmp_path,
     )
+    said = ""
     try:
+        assert worker.stdout is not None
+        for line in worker.stdout:
+            said += line
+            if "running, http on" in line:
+                break  # from now on it stops cleanly
         with pytest.raises(subprocess.TimeoutExpired):
             worker.wait(5)  # it works until it is stopped
     finally:
         worker.terminate()
         output, _ = worker.communicate(timeout=COMMAND_SECONDS_MAX)
-    assert worker.returncode == 0, output
+    assert worker.returncode == 0, said + output
