@@ -9,6 +9,7 @@ import asyncio
 import itertools
 import os
 import random
+import socket
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -409,9 +410,14 @@ async def test_a_client_that_does_not_wait_for_its_answer_is_disconnected(
     connection = await secured.connect()
     await handshake(connection)
     token = await asyncio.to_thread(secured.context().step, b"")
-    answers = await asyncio.gather(
-        *(send(connection, each) for each in (token, b"")), return_exceptions=True
-    )
+    assert connection._transport is not None
+    sock = connection._transport.get_extra_info("socket")
+    # Both leave in one segment: the broker must not answer the first before the second is there.
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+    sent = [asyncio.create_task(send(connection, each)) for each in (token, b"")]
+    await asyncio.sleep(0)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
+    answers = await asyncio.gather(*sent, return_exceptions=True)
     assert isinstance(answers[1], KafkaError)
     assert "before the response" in secured.broker.log_text()
 
