@@ -8,27 +8,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
-from local_cluster.client.admin.acls import create_acls
+from local_cluster.client.admin.acls import create_acls, describe_acls
 from local_cluster.client.auth.scram import HASHES, salted_password
 from local_cluster.client.auth.security import ClientSecurity, Secret
 from local_cluster.client.client import KafkaClient
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import Acl, AclOperation, PatternType, Permission, ResourceType
+from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.support.kafka_from_maven import KafkaProcess
 from tests.support.keystore import make_keystore
 from tests.support.quiet_ports import quiet_ports
+from tests.support.replicas import eventually
 
 PASSWORD: Final = "of-the-user, with=signs"
 ITERATIONS: Final = 4096
-_SCRAM_NUMBERS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 _LOGIN: Final = "org.apache.kafka.common.security"
 
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+_SCRAM_NUMBERS: Final[Mapping[Mechanism, int]] = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 
 
 @dataclass
@@ -59,20 +62,32 @@ class SecureKafka:
 
     async def add_user(self, admin: KafkaClient, name: str) -> None:
         """A user of both SCRAM mechanisms; PLAIN knows only `plain-user`."""
-        for mechanism, hash_name in HASHES.items():
+        for mechanism, number in _SCRAM_NUMBERS.items():
             salt = os.urandom(16)
             credential = {
                 "name": name,
-                "mechanism": _SCRAM_NUMBERS[mechanism],
+                "mechanism": number,
                 "iterations": ITERATIONS,
                 "salt": salt,
-                "salted_password": salted_password(hash_name, PASSWORD, salt, ITERATIONS),
+                "salted_password": salted_password(HASHES[mechanism], PASSWORD, salt, ITERATIONS),
             }
             answer = await admin.call_controller(
                 ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
                 {"deletions": [], "upsertions": [credential]},
             )
             assert not any(result.error_code for result in answer.results), answer
+            # Kafka's broker hears of them a moment after its controller has acknowledged them.
+            await eventually(partial(self._knows, name, mechanism))
+
+    async def _knows(self, name: str, mechanism: Mechanism) -> bool:
+        async with KafkaClient(self.bootstrap, security=self.security(name, mechanism)) as client:
+            try:
+                await client.metadata([])
+            except KafkaError as error:
+                if error.code != ErrorCode.sasl_authentication_failed:
+                    raise
+                return False
+        return True
 
     async def allow(
         self,
@@ -89,6 +104,11 @@ class SecureKafka:
         ]
         refused = {acl: error for acl, error in (await create_acls(admin, acls)).items() if error}
         assert not refused, refused
+
+        async def are_known() -> bool:
+            return await describe_acls(admin) >= set(acls)
+
+        await eventually(are_known)
 
 
 @contextlib.asynccontextmanager
