@@ -45,6 +45,7 @@ def dashboards(
     """
     from topology.dashboards.files import monitoring_files, runbooks_here, write_files
     from topology.dashboards.scrape_access import scrape_access
+    from topology.dashboards.targets import processes_elsewhere
     from topology.deployment.deployment import read_deployment
     from topology.problems import DeployError
     from topology.status.observe import current_status
@@ -56,7 +57,8 @@ def dashboards(
     except DeployError as error:
         fail(str(error), error.details)
     access = scrape_access(running.http, running.http_metrics_token)
-    files = monitoring_files(document, runbooks or runbooks_here(), access)
+    elsewhere = processes_elsewhere(running)
+    files = monitoring_files(document, runbooks or runbooks_here(), access, elsewhere)
     try:
         write_files(directory, files)
     except OSError as error:

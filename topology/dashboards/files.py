@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from topology.dashboards.alerts import ALERTS, rules
 from topology.dashboards.boards import BOARDS
 from topology.dashboards.panels import board_json
-from topology.dashboards.targets import scrape_targets
+from topology.dashboards.targets import Process, scrape_targets
 
 RULES: Final = "heliograph-rules.yml"
 TARGETS: Final = "heliograph-targets.json"
@@ -28,14 +28,18 @@ def runbooks_here() -> str:
 
 
 def monitoring_files(
-    status: Mapping[str, Any], runbooks: str, access: Mapping[str, Any]
+    status: Mapping[str, Any],
+    runbooks: str,
+    access: Mapping[str, Any],
+    elsewhere: Iterable[Process] = (),
 ) -> dict[str, str]:
     """Return the text of each file by its name, for the status document of a deployment.
 
-    `access` is how Prometheus authenticates itself (`scrape_access`).
+    `access` is how Prometheus authenticates itself (`scrape_access`). `elsewhere` has the processes
+    of other hosts.
     """
     files = {f"{board.uid}.json": _json(board_json(board)) for board in BOARDS}
-    files[TARGETS] = _json(scrape_targets(status))
+    files[TARGETS] = _json(scrape_targets(status, elsewhere))
     files[RULES] = _yaml(rules(ALERTS, runbooks))
     files["prometheus.yml"] = _yaml(
         {

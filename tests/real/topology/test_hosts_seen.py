@@ -15,6 +15,7 @@ import pytest
 from tests.real.topology.test_hosts import Host
 from tests.support.heliograph_command import pids
 from tests.support.quiet_ports import quiet_ports
+from tests.support.scraping import scrape
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
@@ -32,6 +33,7 @@ clusters:
   - name: nyc
     zookeeper: {{embedded: main}}
     brokers: [{{id: 1, host: 127.0.1.2, port: {3}}}]
+    http: {{host: 127.0.1.2, base_port: {4}}}
     config: {{num.partitions: 1}}
     authorizer: {{super_users: ["User:ANONYMOUS"]}}
   - name: lga
@@ -46,7 +48,7 @@ SECOND, THIRD, FOURTH = "127.0.1.2", "127.0.1.3", "127.0.1.4"
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Iterator[list[Host]]:
-    text = TOPOLOGY.format(*quiet_ports(4))
+    text = TOPOLOGY.format(*quiet_ports(5))
     found = []
     for name in ("127.0.1.1", SECOND):
         directory = tmp_path / f"etc-{name}"
@@ -104,6 +106,7 @@ def test_every_host_is_seen_and_the_silent_ones_are_named(hosts: list[Host]) -> 
     steps = {host: each["steps"] for host, each in of_hosts(plan(first)).items()}
     assert steps == {SECOND: [], THIRD: None, FOURTH: None}
 
+    processes_of_other_hosts_are_scraped(first)
     what_another_host_refuses_is_told(first, second)
     an_edit_here_is_a_step_there(first, second)
     a_wrong_token_is_named(first)
@@ -115,6 +118,19 @@ def test_every_host_is_seen_and_the_silent_ones_are_named(hosts: list[Host]) -> 
         assert len(written) > 5
         assert not [path for path in written if TOKEN.encode() in path.read_bytes()]
     assert TOKEN not in json.dumps(status)
+
+
+def processes_of_other_hosts_are_scraped(first: Host) -> None:
+    directory = first.command.file.parent / "monitoring"
+    first.command.run("dashboards", "--directory", str(directory))
+    targets = json.loads((directory / "heliograph-targets.json").read_text())
+    at = {each["labels"]["role"]: each["targets"][0] for each in targets if SECOND in str(each)}
+    assert at.keys() == {"broker", "supervisor"}
+    broker = scrape(f"http://{at['broker']}", token=TOKEN)
+    assert broker.one("kafka_server_kafkaserver_brokerstate") == 3
+    supervisor = scrape(f"http://{at['supervisor']}", token=TOKEN)
+    of = {"daemon": "broker-nyc-1", "role": "broker"}
+    assert supervisor.one("heliograph_supervisor_daemon_running", **of) == 1
 
 
 def what_another_host_refuses_is_told(first: Host, second: Host) -> None:

@@ -14,6 +14,11 @@ from topology.dashboards.alerts import ALERTS
 from topology.dashboards.boards import BOARDS
 from topology.dashboards.files import DOCUMENTS, monitoring_files, write_files
 from topology.dashboards.panels import Board, board_json
+from topology.dashboards.targets import Process, processes_elsewhere
+from topology.deployment.parts_of_hosts import part_here
+from topology.deployment.render import render
+from topology.deployment.state_dir import StateDir
+from topology.file.load import parse_topology
 
 STATUS: dict[str, Any] = {
     "supervisor": {"pid": 7, "url": "http://10.0.0.1:9990"},
@@ -149,3 +154,42 @@ SERIES = {"m_total": [{"cluster": "ewr", "topic": "t"}], "up": [{"role": "broker
 )
 def test_an_expression_without_data_is_found(expr: str, expected: list[str]) -> None:
     assert promql.problems(expr, SERIES, {"cluster": ".*"}) == expected
+
+
+TEN = """\
+name: d
+http_security: {token: {file: t}, allow_insecure: true}
+supervisors: {port: 9990}
+zookeepers: [{name: z, host: 10.0.0.1, port: 2181}]
+clusters:
+  - name: ewr
+    datacenter: Newark
+    zookeeper: {embedded: z}
+    http: {host: 0.0.0.0, base_port: 9404}
+    mirror: {hosts: [10.0.0.1, 10.0.0.2], host: 0.0.0.0, port: 8083}
+    brokers: [{id: 1, host: 10.0.0.1, port: 9092}, {id: 2, host: 10.0.0.2, port: 9092}]
+  - name: jfk
+    zookeeper: {embedded: z}
+    brokers: [{id: 7, host: 10.0.0.3, port: 9092}]
+links: [{source: jfk, target: ewr, topics: [t]}]
+"""
+
+
+def test_processes_of_other_hosts_with_fixed_addresses_are_targets(tmp_path: Path) -> None:
+    topology = parse_topology(TEN)
+    whole = render(topology, StateDir(tmp_path), topology_file=tmp_path / "t.yaml")
+    here = part_here(whole, None, lambda host: host == "10.0.0.1")
+    found = list(processes_elsewhere(here))
+    assert found == [
+        Process("http://10.0.0.2:9405", "broker", "ewr", 2),
+        Process("http://10.0.0.2:8083", "mirror", "ewr"),
+        Process("http://10.0.0.2:9990", "supervisor"),
+        Process("http://10.0.0.3:9990", "supervisor"),
+    ]
+    files = monitoring_files(STATUS, "r", {}, found)
+    *_, broker, mirror, _, _ = json.loads(files["heliograph-targets.json"])
+    assert (broker["labels"]["kubernetes_pod_name"], broker["labels"]["broker"]) == (
+        "ewr-kafka-2",
+        "2",
+    )
+    assert mirror["labels"]["kubernetes_pod_name"] == "ewr-mirrormaker2-1"
