@@ -294,6 +294,7 @@ USES = (
 """Several uses of one load in a query; the last one has no filter, after those that have."""
 
 
+@pytest.mark.long
 def test_uses_of_a_plain_load_do_not_share_their_filters(
     spark: SparkSession, aggregate: Aggregate, truth: str
 ) -> None:

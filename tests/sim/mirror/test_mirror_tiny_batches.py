@@ -45,7 +45,8 @@ def _check_coalesced(worker: SimWorker) -> None:
     assert sum(flow.totals().batches[CopyPath.COALESCED] for flow in worker.flows) > 8
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2])
 def test_killed_at_every_step_with_tiny_batches(seed: int) -> None:
     kill_at_every_step(
         lambda: TinyWorld(seed), batches=40, batches_later=10, check_undisturbed=_check_coalesced
