@@ -72,6 +72,7 @@ class Host:
             held = [(store, *store.read()) for store in reached]
             yield "read"
             if not held:
+                self.note = encode_seen(replace(decode_seen(self.note), applied=self.text))
                 yield "unknown"
                 return
             stored = [found for _, found, _ in held if found is not None]

@@ -9,6 +9,7 @@ from topology.deployment.state_dir import StateDir
 from topology.operate.preflight import check_owner
 from topology.problems import DeployError
 from topology.shared_file.agreement import UNKNOWN, FileState, agree, allowed_state
+from topology.shared_file.seen_notes import write_seen
 
 
 @dataclass(slots=True)
@@ -42,7 +43,11 @@ class FileAgreement:
 
     def claim(self) -> None:
         """Make the file the newest generation, before anything changes. Raises as `agree`."""
-        if self.found is None or self.found.is_settled or self.found.state in (UNKNOWN, "behind"):
+        if self.found is None or self.found.is_settled or self.found.state == "behind":
+            return
+        if self.found.state == UNKNOWN:
+            # This host may go on by itself once there is a ZooKeeper, without another `up`.
+            write_seen(self.state, replace(self.found.seen, applied=self.found.text))
             return
         self.found = agree(self.deployment, self.state, replaces=self.replaces)
         if self.found is not None and self.found.state == "behind":

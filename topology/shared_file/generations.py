@@ -73,11 +73,15 @@ class Seen:
     """The last one that it has seen; None before the first."""
     claim: Generation | None = None
     """The one that it was about to write, until it has noted that it is written."""
+    applied: str | None = None
+    """The file that it applied last while no ZooKeeper answered, until it has seen a generation:
+    whoever edits it there has seen this text, whatever number another host has given it."""
 
     def has(self, stored: Generation) -> bool:
         """Return whether the host has seen a stored generation, or has written it."""
         known = (self.generation, self.claim)
-        return any(each is not None and each.is_same(stored) for each in known)
+        is_known = any(each is not None and each.is_same(stored) for each in known)
+        return is_known or self.applied == stored.text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,9 +174,12 @@ def decode_seen(content: str) -> Seen:
             else _generation({"version": version} | document[name])
             for name in ("generation", "claim")
         }
+        applied = document.get("applied")  # absent in notes of earlier versions
+        if applied is not None and not isinstance(applied, str):
+            raise TypeError("`applied` is no text")
     except (ValueError, KeyError, TypeError) as error:
         raise NotAGeneration(f"not a note on generations: {error!r}") from error
-    return Seen(**found)
+    return Seen(**found, applied=applied)
 
 
 def _generation(document: dict[str, Any]) -> Generation:

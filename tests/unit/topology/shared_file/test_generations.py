@@ -78,6 +78,21 @@ def test_a_host_that_was_killed_between_zookeeper_and_its_note_finds_its_own() -
     assert decide("edited again", killed, [RIVAL]).state == "conflict", "another one was"
 
 
+def test_a_host_that_applied_the_file_before_any_zookeeper_answered_has_seen_it() -> None:
+    """The first hosts of a deployment: another one writes the generation, when there is one."""
+    waited = Seen(applied="one")
+    assert decide("one", waited, [FIRST]).state == "same"
+    assert decide("edited", waited, [FIRST]).state == "advance"
+    assert decide("edited", waited, [SECOND]).state == "conflict", "it was edited elsewhere since"
+    assert decode_seen(encode_seen(waited)) == waited
+
+
+def test_a_note_of_an_earlier_version_has_no_applied_file() -> None:
+    document = json.loads(encode_seen(SAW_FIRST))
+    del document["applied"]
+    assert decode_seen(json.dumps(document)) == SAW_FIRST
+
+
 def test_a_zookeeper_that_was_silent_is_no_rival() -> None:
     assert decide("two", SAW_FIRST, [FIRST, SECOND]).state == "same"
     again = replace(SECOND, number=1, former=())
