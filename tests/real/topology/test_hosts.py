@@ -37,6 +37,14 @@ class Host:
     def up(self) -> Any:
         return self.command.run("up", str(self.command.file), "--host", self.name)
 
+    def plan_of_an_edit(self) -> Any:
+        """Return what `plan` says of the file with another setting; the file stays as it is."""
+        edited = self.command.file.with_name("edited.yaml")
+        text = self.command.file.read_text()
+        edited.write_text(text.replace("rebalance.delay.ms: 0", "rebalance.delay.ms: 7"))
+        assert edited.read_text() != text
+        return self.command.run("plan", str(edited), "--host", self.name)
+
     def status(self) -> Any:
         return self.command.document("status")
 
@@ -216,6 +224,7 @@ async def test_an_ensemble_and_a_cluster_over_three_hosts_lose_one_and_get_it_ba
     assert "node 2 on 127.0.1.2: not started yet" in alone["problems"][0]["reason"]
     assert hosts[1].up()["state"] in ("running", "waiting")
     assert hosts[2].up()["state"] == "running"
+    assert first.plan_of_an_edit()["file"]["state"] == "advance", "it has applied the file before"
     assert [host.up()["state"] for host in hosts] == ["running"] * 3
     running = [pids(host.status()) for host in hosts]
     assert [set(each) for each in running] == [
