@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 from typing import Final
 
 from opentelemetry.sdk.trace.export import SpanExporter
 
+from local_cluster.monitoring.push.exporters import load_exporter
+
 _EXPORTERS: Final = "opentelemetry_traces_exporter"
 """The group of entry points under which exporters register."""
-_OTLP: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
-"""OTEL_EXPORTER_OTLP_PROTOCOL -> name of the exporter."""
 
 
 def open_exporters() -> list[SpanExporter]:
@@ -28,13 +27,4 @@ def _exporters(wanted: str) -> Iterator[SpanExporter]:
     for name in map(str.strip, wanted.split(",")):
         if name == "none":
             continue
-        if name == "otlp":
-            protocol = os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL") or "http/protobuf"
-            name = _OTLP.get(protocol, f"otlp over {protocol}")
-        found = next(iter(entry_points(group=_EXPORTERS, name=name)), None)
-        if found is None:
-            raise ValueError(
-                f"the OpenTelemetry exporter {name!r} is not installed: install "
-                "opentelemetry-exporter-otlp, or set OTEL_TRACES_EXPORTER to an installed one"
-            )
-        yield found.load()()
+        yield load_exporter(_EXPORTERS, name, "set OTEL_TRACES_EXPORTER to an installed one")

@@ -14,7 +14,6 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterator
-from importlib.metadata import entry_points
 from typing import Final
 
 from opentelemetry.metrics import CallbackOptions, Observation
@@ -22,6 +21,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricExporter, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 
+from local_cluster.monitoring.push.exporters import load_exporter
 from local_cluster.periodic import Periodic
 from local_cluster.prometheus_text import Family
 
@@ -31,7 +31,6 @@ INTERVAL_MS: Final = 60_000
 """Default of OTEL_METRIC_EXPORT_INTERVAL."""
 _EXPORTER: Final = "OTEL_METRICS_EXPORTER"
 _ENTRY_POINTS: Final = "opentelemetry_metrics_exporter"
-_OTLP: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
 
 log = logging.getLogger(__name__)
 
@@ -116,14 +115,6 @@ def open_push(
 def find_exporter() -> MetricExporter:
     """Return the exporter that the environment names; `otlp` by default. Raises ValueError."""
     name = os.environ.get(_EXPORTER) or "otlp"
-    if name == "otlp":
-        protocol = os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL") or "http/protobuf"
-        name = _OTLP.get(protocol, f"otlp over {protocol}")
-    found = next(iter(entry_points(group=_ENTRY_POINTS, name=name)), None)
-    if found is None:
-        raise ValueError(
-            f"the OpenTelemetry exporter {name!r} is not installed: install "
-            f"opentelemetry-exporter-otlp, or set {_EXPORTER} to an installed one, or to none"
-        )
-    exporter: MetricExporter = found.load()()
+    remedy = f"set {_EXPORTER} to an installed one, or to none"
+    exporter: MetricExporter = load_exporter(_ENTRY_POINTS, name, remedy)
     return exporter
