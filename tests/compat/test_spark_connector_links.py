@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from spark_global.links import encode_links
-from tests.support.aggregated import SHIFT, Aggregated
-from tests.support.cluster import running_broker
+from tests.support.aggregated import SHIFT, Aggregated, running_aggregated
 from tests.support.kafka_from_maven import connector_jars
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle, pytest.mark.long, pytest.mark.timeout(600)]
@@ -50,6 +50,10 @@ class Job:
             assert self.process.poll() is None and time.monotonic() < deadline, self.said()
             time.sleep(0.2)
 
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
     def said(self) -> str:
         return self._log.read_text()[-6000:]
 
@@ -58,79 +62,56 @@ def rows_of(datacenter: str, count: int) -> list[tuple[str, str]]:
     return [(datacenter, str(SHIFT + n)) for n in range(count)]
 
 
+@contextmanager
+def joining_job(zookeeper: str, directory: Path) -> Iterator[tuple[Aggregated, Job]]:
+    """A job that has read three copies of JFK, and the aggregate that it reads."""
+    jars = connector_jars()
+    with running_aggregated(zookeeper, directory / "broker") as nyc:
+        nyc.run(nyc.create("jfk.gates"))
+        nyc.run(nyc.publish_map("jfk", "gates", 3))
+        nyc.run(nyc.copy("jfk.gates", range(3)))
+        with closing(Job(nyc, jars, directory / "out")) as job:
+            job.wait_for(rows_of("JFK", 3))
+            yield nyc, job
+
+
 def test_a_link_joins_and_a_topic_that_is_no_copy_fails_the_batch(
     zookeeper: str, tmp_path: Path
 ) -> None:
-    jars = connector_jars()
-    with asyncio.Runner() as runner:
-        context = running_broker(zookeeper, tmp_path / "broker")
-        broker = runner.run(context.__aenter__())
-        try:
-            nyc = Aggregated(broker.bootstrap, runner)
-            nyc.run(nyc.create("jfk.gates"))
-            nyc.run(nyc.publish_map("jfk", "gates", 3))
-            nyc.run(nyc.copy("jfk.gates", range(3)))
-            job = Job(nyc, jars, tmp_path / "out")
-            try:
-                job.wait_for(rows_of("JFK", 3))
-                # A link that no option names, and a topic whose name has its own beginning.
-                nyc.run(nyc.publish_map("lga", "gates", 2))
-                nyc.run(nyc.create("lga.gates"))
-                nyc.run(nyc.copy("lga.gates", range(2)))
-                nyc.run(nyc.create("lga.other-gates"))
-                nyc.run(nyc.copy("lga.other-gates", range(2)))
-                job.wait_for([*rows_of("JFK", 3), *rows_of("lga", 2)])
-                nyc.run(nyc.create("foreign.gates"))
-                nyc.run(nyc.copy("foreign.gates", range(1)))
-                assert job.process.wait(WAIT_SECONDS_MAX) == 0, job.said()
-                refusal = (tmp_path / "out" / "refusal").read_text()
-                assert "foreign.gates-0 and 0 more: the log or the offset map ends" in refusal
-                assert job.rows() == [*rows_of("JFK", 3), *rows_of("lga", 2)]
-            finally:
-                job.process.kill()
-                job.process.wait()
-        finally:
-            runner.run(context.__aexit__(None, None, None))
+    with joining_job(zookeeper, tmp_path) as (nyc, job):
+        # A link that no option names, and a topic whose name has its own beginning.
+        nyc.run(nyc.publish_map("lga", "gates", 2))
+        nyc.run(nyc.create("lga.gates"))
+        nyc.run(nyc.copy("lga.gates", range(2)))
+        nyc.run(nyc.create("lga.other-gates"))
+        nyc.run(nyc.copy("lga.other-gates", range(2)))
+        job.wait_for([*rows_of("JFK", 3), *rows_of("lga", 2)])
+        nyc.run(nyc.create("foreign.gates"))
+        nyc.run(nyc.copy("foreign.gates", range(1)))
+        assert job.process.wait(WAIT_SECONDS_MAX) == 0, job.said()
+        refusal = (tmp_path / "out" / "refusal").read_text()
+        assert "foreign.gates-0 and 0 more: the log or the offset map ends" in refusal
+        assert job.rows() == [*rows_of("JFK", 3), *rows_of("lga", 2)]
 
 
 def test_a_link_with_other_names_joins_or_fails_the_batch(zookeeper: str, tmp_path: Path) -> None:
     """Copies with the topic's own name join; other names are not known to the connector."""
-    jars = connector_jars()
-    with asyncio.Runner() as runner:
-        context = running_broker(zookeeper, tmp_path / "broker")
-        broker = runner.run(context.__aenter__())
-        try:
-            nyc = Aggregated(broker.bootstrap, runner)
-            nyc.run(nyc.create("jfk.gates"))
-            nyc.run(nyc.publish_map("jfk", "gates", 3))
-            nyc.run(nyc.copy("jfk.gates", range(3)))
-            job = Job(nyc, jars, tmp_path / "out")
-            try:
-                job.wait_for(rows_of("JFK", 3))
-                nyc.run(nyc.publish_map("lga", "gates", 2, target="gates"))
-                nyc.run(nyc.create("gates"))
-                nyc.run(nyc.copy("gates", range(2)))
-                both = [*rows_of("JFK", 3), *rows_of("lga-nyc", 2)]
-                job.wait_for(both)
-                nyc.run(nyc.publish_map("ewr", "gates", 1, target="newark-gates"))
-                nyc.run(nyc.create("newark-gates"))
-                nyc.run(nyc.copy("newark-gates", range(1)))
-                # The next batch fails, whatever it reads.
-                nyc.run(nyc.publish_map("jfk", "gates", 4))
-                nyc.run(nyc.copy("jfk.gates", range(3, 4)))
-                assert job.process.wait(WAIT_SECONDS_MAX) == 0, job.said()
-                refusal = (tmp_path / "out" / "refusal").read_text()
-                assert "a link copies into newark-gates by now" in refusal
-                assert job.rows() == both
-            finally:
-                job.process.kill()
-                job.process.wait()
-            # The next run reads all of it.
-            again = Job(nyc, jars, tmp_path / "out")
-            try:
-                again.wait_for([("JFK", str(SHIFT + n)) for n in range(4)] + both[3:])
-            finally:
-                again.process.kill()
-                again.process.wait()
-        finally:
-            runner.run(context.__aexit__(None, None, None))
+    with joining_job(zookeeper, tmp_path) as (nyc, job):
+        nyc.run(nyc.publish_map("lga", "gates", 2, target="gates"))
+        nyc.run(nyc.create("gates"))
+        nyc.run(nyc.copy("gates", range(2)))
+        both = [*rows_of("JFK", 3), *rows_of("lga-nyc", 2)]
+        job.wait_for(both)
+        nyc.run(nyc.publish_map("ewr", "gates", 1, target="newark-gates"))
+        nyc.run(nyc.create("newark-gates"))
+        nyc.run(nyc.copy("newark-gates", range(1)))
+        # The next batch fails, whatever it reads.
+        nyc.run(nyc.publish_map("jfk", "gates", 4))
+        nyc.run(nyc.copy("jfk.gates", range(3, 4)))
+        assert job.process.wait(WAIT_SECONDS_MAX) == 0, job.said()
+        refusal = (tmp_path / "out" / "refusal").read_text()
+        assert "a link copies into newark-gates by now" in refusal
+        assert job.rows() == both
+        # The next run reads all of it.
+        with closing(Job(nyc, connector_jars(), tmp_path / "out")) as again:
+            again.wait_for([("JFK", str(SHIFT + n)) for n in range(4)] + both[3:])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -35,6 +37,7 @@ from mirror_maker.formats.completeness.statement import (
 )
 from spark_global.links import MirrorLink
 from spark_global.views import Aggregate
+from tests.support.cluster import running_broker
 from tests.support.producing import produce_to
 
 SHIFT = 1_000
@@ -209,3 +212,15 @@ class Aggregated:
         async with KafkaClient(self.bootstrap) as client:
             record = NewRecord(now_ms, None, encode_statement(statement))
             await produce_to(client, TopicPartition(name, 0), encode_batch([record]))
+
+
+@contextmanager
+def running_aggregated(zookeeper: str, directory: Path) -> Iterator[Aggregated]:
+    """A broker of its own that the mirrors of a test copy into, for tests without a loop."""
+    with asyncio.Runner() as runner:
+        context = running_broker(zookeeper, directory)
+        broker = runner.run(context.__aenter__())
+        try:
+            yield Aggregated(broker.bootstrap, runner)
+        finally:
+            runner.run(context.__aexit__(None, None, None))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import random
@@ -25,8 +24,7 @@ from spark_global.delta.maintaining import compact_table
 from spark_global.delta.table_writer import TableRefusedError
 from spark_global.materialize import Materialization
 from spark_global.streamable import UnknownViewError
-from tests.support.aggregated import SHIFT, Aggregated
-from tests.support.cluster import running_broker
+from tests.support.aggregated import SHIFT, Aggregated, running_aggregated
 from tests.support.delta_job import kept
 from tests.support.delta_tables import row_counts
 from tests.support.iceberg_job import SOURCES, aggregate_of
@@ -43,13 +41,8 @@ pytestmark = pytest.mark.real
 
 @pytest.fixture(scope="module")
 def nyc(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aggregated]:
-    with asyncio.Runner() as runner:
-        context = running_broker(zookeeper, tmp_path_factory.mktemp("delta-broker"))
-        broker = runner.run(context.__aenter__())
-        try:
-            yield Aggregated(broker.bootstrap, runner)
-        finally:
-            runner.run(context.__aexit__(None, None, None))
+    with running_aggregated(zookeeper, tmp_path_factory.mktemp("delta-broker")) as nyc:
+        yield nyc
 
 
 def keep(spark: SparkSession, nyc: Aggregated, wanted: Materialization) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import signal
@@ -18,8 +17,7 @@ from pyspark.sql import SparkSession
 from spark_global.iceberg.catalogues import open_catalogue
 from spark_global.iceberg.keeping import keep_table
 from spark_global.iceberg.table_state import TableState
-from tests.support.aggregated import SHIFT, Aggregated
-from tests.support.cluster import running_broker
+from tests.support.aggregated import SHIFT, Aggregated, running_aggregated
 from tests.support.iceberg_job import NAMESPACE, SOURCES, aggregate_of, kept_table
 from tests.support.iceberg_tables import row_counts
 from tests.support.spark_cluster import SparkCluster
@@ -36,13 +34,8 @@ pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(600 + 120 
 
 @pytest.fixture(scope="module")
 def nyc(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aggregated]:
-    with asyncio.Runner() as runner:
-        context = running_broker(zookeeper, tmp_path_factory.mktemp("executor-broker"))
-        broker = runner.run(context.__aenter__())
-        try:
-            yield Aggregated(broker.bootstrap, runner)
-        finally:
-            runner.run(context.__aexit__(None, None, None))
+    with running_aggregated(zookeeper, tmp_path_factory.mktemp("executor-broker")) as nyc:
+        yield nyc
 
 
 @pytest.fixture(scope="module")

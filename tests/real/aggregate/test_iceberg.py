@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -38,7 +37,7 @@ from spark_global.streaming.positions import StreamPositions
 from spark_global.streaming.translation import LinkBehindError
 from spark_global.values.declaring import Decoding, PartDecoding, TopicDecoding
 from spark_global.views import create_views, load_table
-from tests.support.aggregated import SHIFT, Aggregated
+from tests.support.aggregated import SHIFT, Aggregated, running_aggregated
 from tests.support.cluster import running_broker
 from tests.support.iceberg_tables import row_counts
 from tests.support.rest_catalogue import RestCatalogue
@@ -50,13 +49,8 @@ NAME = ("nyc", "global_h")
 
 @pytest.fixture(scope="module")
 def nyc(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aggregated]:
-    with asyncio.Runner() as runner:
-        context = running_broker(zookeeper, tmp_path_factory.mktemp("iceberg-broker"))
-        broker = runner.run(context.__aenter__())
-        try:
-            yield Aggregated(broker.bootstrap, runner)
-        finally:
-            runner.run(context.__aexit__(None, None, None))
+    with running_aggregated(zookeeper, tmp_path_factory.mktemp("iceberg-broker")) as nyc:
+        yield nyc
 
 
 def kept(catalogue: str, view: str = "global_h", records_max: int | None = None) -> KeptTable:

@@ -10,7 +10,6 @@ and then goes on. In the end each window has its records in one row.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import signal
@@ -22,8 +21,7 @@ import pytest
 
 from spark_global.iceberg.catalogues import open_catalogue
 from spark_global.iceberg.table_state import TableState
-from tests.support.aggregated import SHIFT, Aggregated
-from tests.support.cluster import running_broker
+from tests.support.aggregated import SHIFT, Aggregated, running_aggregated
 from tests.support.iceberg_job import NAMESPACE, SOURCES
 from tests.support.spark_job import SparkJob
 
@@ -39,13 +37,8 @@ pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(1_200 + 60
 
 @pytest.fixture(scope="module")
 def nyc(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aggregated]:
-    with asyncio.Runner() as runner:
-        context = running_broker(zookeeper, tmp_path_factory.mktemp("question-kills"))
-        broker = runner.run(context.__aenter__())
-        try:
-            yield Aggregated(broker.bootstrap, runner)
-        finally:
-            runner.run(context.__aexit__(None, None, None))
+    with running_aggregated(zookeeper, tmp_path_factory.mktemp("question-kills")) as nyc:
+        yield nyc
 
 
 class Campaign:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
 from collections.abc import Iterator
@@ -26,8 +25,7 @@ from spark_global.kept.batches import BatchRefusedError
 from spark_global.kept.folders import FolderRefusedError
 from spark_global.kept.said import Through
 from spark_global.streamable import UnknownViewError
-from tests.support.aggregated import SHIFT, Aggregated
-from tests.support.cluster import running_broker
+from tests.support.aggregated import SHIFT, Aggregated, running_aggregated
 from tests.support.iceberg_job import SOURCES, aggregate_of, kept_table
 from tests.support.rest_catalogue import RestCatalogue
 
@@ -36,13 +34,8 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
 @pytest.fixture(scope="module")
 def nyc(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aggregated]:
-    with asyncio.Runner() as runner:
-        context = running_broker(zookeeper, tmp_path_factory.mktemp("iceberg-questions"))
-        broker = runner.run(context.__aenter__())
-        try:
-            yield Aggregated(broker.bootstrap, runner)
-        finally:
-            runner.run(context.__aexit__(None, None, None))
+    with running_aggregated(zookeeper, tmp_path_factory.mktemp("iceberg-questions")) as nyc:
+        yield nyc
 
 
 class Kept:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import random
@@ -28,8 +27,7 @@ from spark_global.serving.serving import (
     start_serving,
     write_batch,
 )
-from tests.support.aggregated import SHIFT, Aggregated
-from tests.support.cluster import running_broker
+from tests.support.aggregated import SHIFT, Aggregated, running_aggregated
 from tests.support.iceberg_job import SOURCES, aggregate_of
 from tests.support.kafka_from_maven import running_kafka
 from tests.support.serving_job import serving
@@ -45,13 +43,8 @@ pytestmark = pytest.mark.real
 
 @pytest.fixture(scope="module")
 def nyc(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aggregated]:
-    with asyncio.Runner() as runner:
-        context = running_broker(zookeeper, tmp_path_factory.mktemp("serving-broker"))
-        broker = runner.run(context.__aenter__())
-        try:
-            yield Aggregated(broker.bootstrap, runner)
-        finally:
-            runner.run(context.__aexit__(None, None, None))
+    with running_aggregated(zookeeper, tmp_path_factory.mktemp("serving-broker")) as nyc:
+        yield nyc
 
 
 def committed(bootstrap: str, topic: str, partitions: int = 1) -> list[tuple[dict[str, str], str]]:

@@ -35,8 +35,7 @@ from spark_global.views import (
     read_options,
     stream_records,
 )
-from tests.support.aggregated import SHIFT, Aggregated
-from tests.support.cluster import running_broker
+from tests.support.aggregated import SHIFT, Aggregated, running_aggregated
 from tests.support.producing import produce_to
 from tests.support.streaming_job import StreamingJob, write_parquet
 from topology.status.liveness import ClusterAddress as ClusterAtAddress
@@ -50,13 +49,8 @@ WAIT_SECONDS_MAX = 120.0
 
 @pytest.fixture(scope="module")
 def nyc(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aggregated]:
-    with asyncio.Runner() as runner:
-        context = running_broker(zookeeper, tmp_path_factory.mktemp("streaming-broker"))
-        broker = runner.run(context.__aenter__())
-        try:
-            yield Aggregated(broker.bootstrap, runner)
-        finally:
-            runner.run(context.__aexit__(None, None, None))
+    with running_aggregated(zookeeper, tmp_path_factory.mktemp("streaming-broker")) as nyc:
+        yield nyc
 
 
 def drain(frame: DataFrame, out: Path) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -20,8 +19,7 @@ from spark_global.windowing.closed_questions import CLOSED_QUESTIONS
 from spark_global.windowing.closing import Closing, WindowKind
 from spark_global.windowing.keeping import Windowing, window_rows, write_batch
 from spark_global.windowing.latest import latest_windows
-from tests.support.aggregated import Aggregated
-from tests.support.cluster import running_broker
+from tests.support.aggregated import Aggregated, running_aggregated
 from tests.support.stating_mirrors import Mirrors
 
 pytestmark = pytest.mark.real
@@ -32,13 +30,8 @@ BOTH = ["JFK", "LGA"]
 
 @pytest.fixture(scope="module")
 def nyc(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aggregated]:
-    with asyncio.Runner() as runner:
-        context = running_broker(zookeeper, tmp_path_factory.mktemp("windows-broker"))
-        broker = runner.run(context.__aenter__())
-        try:
-            yield Aggregated(broker.bootstrap, runner)
-        finally:
-            runner.run(context.__aexit__(None, None, None))
+    with running_aggregated(zookeeper, tmp_path_factory.mktemp("windows-broker")) as nyc:
+        yield nyc
 
 
 class Query:

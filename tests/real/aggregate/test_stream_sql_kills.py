@@ -10,7 +10,6 @@ In the end each table has exactly the rows that follow from all records.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import signal
@@ -27,8 +26,7 @@ from pyspark.sql.types import StructType
 
 from spark_global.windowing.closing import WindowKind
 from spark_global.windowing.streamed import top_keys_schema, windows_schema
-from tests.support.aggregated import Aggregated
-from tests.support.cluster import running_broker
+from tests.support.aggregated import Aggregated, running_aggregated
 from tests.support.spark_cluster import SparkCluster
 from tests.support.spark_job import SparkJob
 from tests.support.stating_mirrors import Mirrors
@@ -46,13 +44,8 @@ pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(900 + 120 
 
 @pytest.fixture(scope="module")
 def nyc(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aggregated]:
-    with asyncio.Runner() as runner:
-        context = running_broker(zookeeper, tmp_path_factory.mktemp("stream-sql-kills"))
-        broker = runner.run(context.__aenter__())
-        try:
-            yield Aggregated(broker.bootstrap, runner)
-        finally:
-            runner.run(context.__aexit__(None, None, None))
+    with running_aggregated(zookeeper, tmp_path_factory.mktemp("stream-sql-kills")) as nyc:
+        yield nyc
 
 
 class Campaign:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,8 +20,7 @@ from mirror_maker.formats import Block, FlowKey, Run, encode_record, map_topic_n
 from spark_global.followed_links import write_links
 from spark_global.materialize import Materialization, start_materializing
 from spark_global.stream_sql import stream_query
-from tests.support.aggregated import SHIFT, Aggregated
-from tests.support.cluster import running_broker
+from tests.support.aggregated import SHIFT, Aggregated, running_aggregated
 from tests.support.producing import produce_to
 from tests.support.stating_mirrors import Mirrors
 from tests.support.streaming_job import write_parquet
@@ -36,13 +34,8 @@ BOTH = ["JFK", "LGA"]
 
 @pytest.fixture(scope="module")
 def nyc(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aggregated]:
-    with asyncio.Runner() as runner:
-        context = running_broker(zookeeper, tmp_path_factory.mktemp("stream-sql-names"))
-        broker = runner.run(context.__aenter__())
-        try:
-            yield Aggregated(broker.bootstrap, runner)
-        finally:
-            runner.run(context.__aexit__(None, None, None))
+    with running_aggregated(zookeeper, tmp_path_factory.mktemp("stream-sql-names")) as nyc:
+        yield nyc
 
 
 class Query:
