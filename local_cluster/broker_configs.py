@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Final
+from typing import Final, Literal
 
 from local_cluster.kafka_configs.address_limits import parse_overrides
 from local_cluster.kafka_configs.definition import ConfigType
@@ -101,6 +101,9 @@ _NUMBERS: Final = frozenset(
         "log.cleaner.io.max.bytes.per.second",
     }
 )
+ReservedType = Literal["topics", "groups", "transactional_ids"]
+RESERVED_TYPES_DEFAULT: Final[tuple[ReservedType, ...]] = ("topics", "groups", "transactional_ids")
+"""What is reserved for mirrors, probes and Spark under names that begin with `heliograph-`."""
 AUTHORIZERS: Final = (
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "kafka.security.authorizer.AclAuthorizer",

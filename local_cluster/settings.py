@@ -15,6 +15,8 @@ from typing import Any, ClassVar, Final, Literal
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from local_cluster.broker_configs import (
+    RESERVED_TYPES_DEFAULT,
+    ReservedType,
     did_you_mean,
     find_problem,
     is_known,
@@ -101,9 +103,10 @@ class BrokerSettings:
     """Principals of the brokers, such as User:broker: requests between brokers need one of them,
     on whatever listener they arrive. Only a PLAINTEXT inter-broker listener is trusted by name."""
     internal_topic_writers: dict[str, tuple[str, ...]] | None = None
-    """With an authorizer: principals by a prefix of the internal topics that they may change by
-    any ACL. Other principals but super users need an ACL that names such topics. None reserves no
-    topic."""
+    """With an authorizer: principals by a prefix of the internal names that they may change by any
+    ACL. Other principals but super users need an ACL that names them. None reserves nothing."""
+    internal_types_reserved: tuple[ReservedType, ...] = RESERVED_TYPES_DEFAULT
+    """What is reserved under internal names, if `internal_topic_writers` is given."""
     former_inter_broker_listener: str | None = None
     """A PLAINTEXT listener that some brokers may still use as their inter-broker listener. It is
     trusted by name too, until every broker has moved."""

@@ -32,7 +32,12 @@ class BrokerRights:
         if not is_authorizer_configured(settings.config):
             return
         self.authorizer = Authorizer(
-            policy_of(settings.config, settings.broker_principals, settings.internal_topic_writers),
+            policy_of(
+                settings.config,
+                settings.broker_principals,
+                settings.internal_topic_writers,
+                settings.internal_types_reserved,
+            ),
             is_dry_run=settings.config_bool("heliograph.authorizer.dry.run", False),
             on_change=on_change,
         )

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from local_cluster.security.authorization.reserved_topics import PREFIX
+from local_cluster.broker_configs import ReservedType
+from local_cluster.security.authorization.reserved_names import (
+    PREFIX,
+    TRANSACTIONS_OF_SPARK,
+)
 from local_cluster.settings import BrokerSettings, dump_settings
 from local_cluster.settings import Listener as BrokerListener
 from topology.deployment.deployment import Daemon, python_command
@@ -96,6 +100,7 @@ def broker_daemon(
         ),
         broker_principals=tuple(cluster.effective_broker_principals),
         internal_topic_writers=internal_topic_writers(cluster),
+        internal_types_reserved=internal_types_reserved(cluster),
         former_inter_broker_listener=None if former is None else former.name,
         oauth_allowed_urls=tuple(cluster.oauth_allowed_urls),
         zookeeper_connect=connect,
@@ -155,33 +160,66 @@ def _known_as(listener: Listener, broker: PlacedBroker) -> str:
 
 
 def internal_topic_writers(cluster: Cluster) -> dict[str, tuple[str, ...]] | None:
-    """Return the principals of services by a prefix of the internal topics that they write.
+    """Return the principals of services by a prefix of the internal names that they write.
 
-    None reserves no topic: without an authorizer, and where the file neither tells the principal of
+    None reserves nothing: without an authorizer, and where the file neither tells the principal of
     a service nor has an ACL that names internal topics. So no service is locked out.
     """
     if cluster.authorizer is None:
         return None
-    services = {
-        PREFIX: cluster.principals.mirror,
-        f"{PREFIX}probe.": cluster.principals.aggregator,
-        f"{PREFIX}served.": cluster.principals.spark,
-    }
-    principals = {
-        prefix: _principal(each.replace_in(cluster.security))
-        for prefix, each in services.items()
-        if each != Credentials()  # The principal of `security` is a super user.
-    }
+    principals = _service_principals(cluster)
     user = _principal(cluster.security)
     if PREFIX not in principals and cluster.security.username is not None and user is not None:
         # Brokers protect the producer ids of a mirror that is a super user only by its name.
         principals[PREFIX] = user
-    names_them = any(
-        name.startswith(PREFIX) and not rule.deny for rule in cluster.acls for name in rule.topics
-    )
-    if None in principals.values() and not names_them:
+    if None in principals.values() and not _names_internal(cluster, "topics"):
         return None
     return {prefix: (each,) for prefix, each in principals.items() if each is not None}
+
+
+def internal_types_reserved(cluster: Cluster) -> tuple[ReservedType, ...]:
+    """Return what is reserved under internal names, if topics are.
+
+    A mirror without a principal in the file keeps its group by an ACL on `*`. An ACL of the file
+    that names such groups ends that. The same holds for transactional ids of Spark.
+    """
+    principals = _service_principals(cluster)
+    may_miss: dict[ReservedType, str] = {
+        "groups": PREFIX,
+        "transactional_ids": TRANSACTIONS_OF_SPARK,
+    }
+    return (
+        "topics",
+        *(
+            each
+            for each, prefix in may_miss.items()
+            if principals.get(prefix, "") is not None or _names_internal(cluster, each)
+        ),
+    )
+
+
+def _service_principals(cluster: Cluster) -> dict[str, str | None]:
+    """Return the principals of services by their prefix; None for those that the file lacks."""
+    services = {
+        PREFIX: cluster.principals.mirror,
+        f"{PREFIX}probe.": cluster.principals.aggregator,
+        f"{PREFIX}served.": cluster.principals.spark,
+        TRANSACTIONS_OF_SPARK: cluster.principals.spark,
+    }
+    return {
+        prefix: _principal(each.replace_in(cluster.security))
+        for prefix, each in services.items()
+        if each != Credentials()  # The principal of `security` is a super user.
+    }
+
+
+def _names_internal(cluster: Cluster, kind: ReservedType) -> bool:
+    """Return whether an ACL of the file allows something on internal names of a type."""
+    return any(
+        name.startswith(PREFIX) and not rule.deny
+        for rule in cluster.acls
+        for name in getattr(rule, kind)
+    )
 
 
 def _principal(security: Security) -> str | None:

@@ -3,7 +3,7 @@
 In reading order:
 
 - pure: `hosts` (addresses and CIDR blocks), `acl_image` (every ACL, immutable and indexed);
-- pure: `reserved_topics` (those of mirrors), `decision` (those of Kafka 4.4's authorizer),
+- pure: `reserved_names` (those of mirrors), `decision` (those of Kafka 4.4's authorizer),
   `policy` (the broker's configs);
 - for requests: `authorizer` (remembers decisions), `denials` (their log and counts);
 - `acl_filter`, `new_acls`: what the APIs of ACLs ask for, and its checks;

@@ -21,7 +21,7 @@ from local_cluster.security.authorization.decision import (
 )
 from local_cluster.security.authorization.denials import Denials, Request
 from local_cluster.security.authorization.hosts import java_host
-from local_cluster.security.authorization.reserved_topics import MAPS
+from local_cluster.security.authorization.reserved_names import MAPS
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import CLUSTER_NAME, AclOperation, ResourceType
 

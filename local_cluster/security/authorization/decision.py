@@ -5,7 +5,7 @@
 | the principal is a super user | allowed |
 | an ACL that covers the resource denies it | denied |
 | an ACL that covers the resource allows it | allowed |
-| it changes a reserved topic, and no allowing ACL names those (`reserved_topics`) | denied |
+| it changes what is reserved, and no allowing ACL names that (`reserved_names`) | denied |
 | no ACL at all covers the resource, whoever it names | `allow_if_no_acl` |
 | otherwise | denied |
 
@@ -21,14 +21,14 @@ and transactional ids. The table above holds for these names as well:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
 from local_cluster.security.authorization.acl_image import AclImage, Entry, Resource
 from local_cluster.security.authorization.hosts import matches_host
-from local_cluster.security.authorization.reserved_topics import PREFIX, ReservedTopics
+from local_cluster.security.authorization.reserved_names import PREFIX, ReservedNames
 from local_cluster.wire.constants import (
     WILDCARD,
     WILDCARD_PRINCIPAL,
@@ -67,6 +67,8 @@ class Rule(Enum):
     NO_IMAGE = "no complete image of the ACLs"
     MIRROR_PRODUCER = "the rule that only mirrors write with producer ids of mirrors"
     RESERVED_TOPIC = f"the rule that only an ACL on {PREFIX}... allows changes of topics of mirrors"
+    RESERVED_GROUP = f"the rule that only an ACL on {PREFIX}... allows changes of groups of mirrors"
+    RESERVED_TRANSACTION = f"the rule that only an ACL on {PREFIX}... allows such transactions"
 
 
 class Decision(NamedTuple):
@@ -84,18 +86,17 @@ class Policy:
     """Principals that may do anything (super.users)."""
     allow_if_no_acl: bool = False
     """The decision on a resource that no ACL covers (allow.everyone.if.no.acl.found)."""
-    reserved: ReservedTopics | None = None
-    """Topics that no general ACL allows to change; None if there are none."""
+    reserved: ReservedNames | None = None
+    """Names that no general ACL allows to change; None if there are none."""
 
     def guards(
         self, principal: str, operation: AclOperation, resource_type: int, name: str
     ) -> bool:
-        """Return whether only an ACL that names reserved topics can allow this."""
+        """Return whether only an ACL that names what is reserved can allow this."""
         return (
             self.reserved is not None
             and principal not in self.super_users
-            and resource_type == ResourceType.TOPIC
-            and self.reserved.guards(principal, operation, name)
+            and self.reserved.guards(principal, operation, resource_type, name)
         )
 
 
@@ -109,7 +110,11 @@ class Asking(NamedTuple):
 
 
 _SUPER_USER: Final = Decision(True, Rule.SUPER_USER)
-_RESERVED: Final = Decision(False, Rule.RESERVED_TOPIC)
+_RESERVED: Final[Mapping[int, Decision]] = {
+    ResourceType.TOPIC: Decision(False, Rule.RESERVED_TOPIC),
+    ResourceType.GROUP: Decision(False, Rule.RESERVED_GROUP),
+    ResourceType.TRANSACTIONAL_ID: Decision(False, Rule.RESERVED_TRANSACTION),
+}
 _DEFAULT_DENY: Final = Decision(False, Rule.DEFAULT_DENY)
 _DEFAULT_ALLOW: Final = Decision(True, Rule.DEFAULT_ALLOW)
 
@@ -145,7 +150,7 @@ def decide(
     if allowing is not None:
         return Decision(True, allowing)
     if is_guarded:
-        return _RESERVED
+        return _RESERVED[resource_type]
     if not is_covered and policy.allow_if_no_acl:
         return _DEFAULT_ALLOW
     return _DEFAULT_DENY

@@ -5,7 +5,7 @@ own, at random, so that nobody knows one before its mirror writes with it. An id
 had from before is listed in ZooKeeper when the mirror writes with it, and every broker follows the
 list.
 
-A mirror is whoever may write offset maps (`reserved_topics`). A super user is one only if the
+A mirror is whoever may write offset maps (`reserved_names`). A super user is one only if the
 settings name it: ids from before of other administrators are not listed.
 """
 

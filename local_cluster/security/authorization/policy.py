@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from local_cluster.broker_configs import AUTHORIZERS
+from local_cluster.broker_configs import AUTHORIZERS, RESERVED_TYPES_DEFAULT, ReservedType
 from local_cluster.security.authorization.decision import Policy
-from local_cluster.security.authorization.reserved_topics import ReservedTopics
+from local_cluster.security.authorization.reserved_names import RESERVED_TYPES, ReservedNames
 
 
 def is_authorizer_configured(config: Mapping[str, str]) -> bool:
@@ -18,11 +18,13 @@ def policy_of(
     config: Mapping[str, str],
     brokers: Iterable[str] = (),
     writers: Mapping[str, Iterable[str]] | None = None,
+    reserved_types: Iterable[ReservedType] = RESERVED_TYPES_DEFAULT,
 ) -> Policy:
     """Return super.users and allow.everyone.if.no.acl.found, as Kafka reads them.
 
     The principals of `brokers` are super users too: no ACL locks brokers out of each other.
-    With `writers`, principals by prefixes of names, internal topics of mirrors are reserved.
+    With `writers`, principals by prefixes of names, internal names of mirrors are reserved:
+    those of `reserved_types`.
     """
     named = config.get("super.users", "").split(";")
     allows = config.get("allow.everyone.if.no.acl.found", "false")
@@ -31,5 +33,8 @@ def policy_of(
         allow_if_no_acl=allows.strip().lower() == "true",
         reserved=None
         if writers is None
-        else ReservedTopics({prefix: frozenset(of) for prefix, of in writers.items()}),
+        else ReservedNames(
+            {prefix: frozenset(of) for prefix, of in writers.items()},
+            frozenset(int(RESERVED_TYPES[each]) for each in reserved_types),
+        ),
     )

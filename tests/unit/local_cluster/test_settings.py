@@ -62,6 +62,7 @@ def test_what_was_dumped_is_loaded(tmp_path: Path) -> None:
                 "zookeeper_session_timeout_ms, zookeeper_security, flush, http_host, http_port, "
                 "http_security, "
                 "inter_broker_security, broker_principals, internal_topic_writers, "
+                "internal_types_reserved, "
                 "former_inter_broker_listener, "
                 "oauth_allowed_urls, "
                 "log_format, config; did you mean 'log_dirs'?"

@@ -1,4 +1,4 @@
-"""Who may change topics of mirrors by a general ACL, from the file to the settings of brokers."""
+"""Who may change names of mirrors by a general ACL, from the file to the settings of brokers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.settings import load_settings
+from local_cluster.settings import BrokerSettings, load_settings
 from topology.deployment.render import render
 from topology.deployment.state_dir import StateDir
 from topology.file.load import parse_topology
@@ -36,16 +36,21 @@ clusters:
 """
 BY_NAME = "{username: mirror, password: {file: m}}"
 BY_TOKEN = "{oauth: {token_file: t}}"
+ALL = ("topics", "groups", "transactional_ids")
 NAMED = '- {principal: "User:m", operations: [WRITE], topics: [heliograph-], prefixed: true}'
 
 
-def writers(text: str, directory: Path) -> dict[str, tuple[str, ...]] | None:
+def broker_settings(text: str, directory: Path) -> BrokerSettings:
     state = StateDir(directory / "state")
     deployment = render(parse_topology(text), state, topology_file=directory / "t.yaml")
     (settings,) = deployment.daemon("broker-jfk-1").files.values()
     file = directory / "settings.json"
     file.write_text(settings)
-    return load_settings(file).internal_topic_writers
+    return load_settings(file)
+
+
+def writers(text: str, directory: Path) -> dict[str, tuple[str, ...]] | None:
+    return broker_settings(text, directory).internal_topic_writers
 
 
 @pytest.mark.parametrize(
@@ -86,3 +91,27 @@ def test_an_acl_on_internal_topics_is_proof_that_an_unknown_mirror_has_one(tmp_p
         "    brokers:", f"      {NAMED}\n    brokers:"
     )
     assert writers(text, tmp_path) == {"heliograph-probe.": ("User:aggregator",)}
+
+
+@pytest.mark.parametrize(
+    ("mirror", "spark", "named", "expected"),
+    [
+        (BY_NAME, "{username: spark, password: {file: s}}", "", ALL),
+        # A service whose principal nobody knows keeps what an ACL on `*` gives it.
+        (BY_TOKEN, "{username: spark, password: {file: s}}", "", ("topics", "transactional_ids")),
+        (BY_TOKEN, "{username: spark, password: {file: s}}", "groups", ALL),
+        (BY_NAME, BY_TOKEN, "", ("topics", "groups")),
+        (BY_NAME, BY_TOKEN, "transactional_ids", ALL),
+        (BY_TOKEN, BY_TOKEN, "", ("topics",)),
+    ],
+)
+def test_no_service_loses_its_group_or_its_transactional_ids(
+    mirror: str, spark: str, named: str, expected: tuple[str, ...], tmp_path: Path
+) -> None:
+    acls = NAMED
+    if named:
+        acls += f'\n      - {{principal: "User:m", operations: [ALL], {named}: [heliograph-x]}}'
+    text = SECURED.replace(BY_NAME, f"{mirror}\n      spark: {spark}").replace(
+        "    brokers:", f"      {acls}\n    brokers:"
+    )
+    assert broker_settings(text, tmp_path).internal_types_reserved == expected

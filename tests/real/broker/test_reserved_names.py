@@ -1,10 +1,10 @@
-"""An outside client with every right on `*` cannot change topics of mirrors; their writers can."""
+"""An outside client with every right on `*` cannot change what mirrors own; its writers can."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.security.authentication.listener_security import SaslSettings
 from local_cluster.settings import Listener
+from local_cluster.wire.api import ApiKey
 from local_cluster.wire.constants import Acl, AclOperation, PatternType, Permission, ResourceType
 from local_cluster.wire.errors import ErrorCode
 from mirror_maker.formats import map_topic_name
@@ -53,6 +54,7 @@ GENERAL = (
     acl(ResourceType.TOPIC, "*", "User:*"),
     acl(ResourceType.CLUSTER, "kafka-cluster", "User:*"),
     acl(ResourceType.TRANSACTIONAL_ID, "*", "User:*"),
+    acl(ResourceType.GROUP, "*", "User:*"),
 )
 NAMED = acl(ResourceType.TOPIC, "heliograph-", "User:other-mirror", prefixed=True)
 
@@ -186,11 +188,100 @@ def play(clients: Clients) -> None:
     assert changes(mirror, MAP) == [None] * 4
 
 
+def group_requests(group: str, transactional_id: str) -> Iterator[tuple[ApiKey, dict[str, Any]]]:
+    """Yield each request that changes a group, or writes by a transactional id."""
+    member = {"group_id": group, "member_id": "m"}
+    transaction = {"transactional_id": transactional_id, "producer_id": 1, "producer_epoch": 0}
+    of_transaction = {"transactional_id": "free", "producer_id": 1, "producer_epoch": 0}
+    offset = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
+    topics = [{"name": "orders", "partitions": [offset]}]
+    protocols = {"protocol_type": "consumer", "protocols": [{"name": "range", "metadata": b""}]}
+    timeouts = {"session_timeout": 10_000, "rebalance_timeout": 10_000}
+    yield ApiKey.JOIN_GROUP, {"group_id": group, "member_id": "", **timeouts, **protocols}
+    yield ApiKey.SYNC_GROUP, {**member, "generation_id": 1, "assignments": []}
+    yield ApiKey.HEARTBEAT, {**member, "generation_id": 1}
+    yield ApiKey.LEAVE_GROUP, {"group_id": group, "members": [{"member_id": "m"}]}
+    consumer = {
+        "member_epoch": 0,
+        "rebalance_timeout": 10_000,
+        "subscribed_topic_names": ["orders"],
+    }
+    yield ApiKey.CONSUMER_GROUP_HEARTBEAT, {**member, **consumer, "topic_partitions": []}
+    no_member = {"group_id": group, "member_id": "", "generation_id_or_member_epoch": -1}
+    yield ApiKey.OFFSET_COMMIT, {**no_member, "topics": topics}
+    partitions = [{"partition_index": 0}]
+    deleted = [{"name": "orders", "partitions": partitions}]
+    yield ApiKey.OFFSET_DELETE, {"group_id": group, "topics": deleted}
+    yield ApiKey.DELETE_GROUPS, {"groups_names": [group]}
+    yield ApiKey.ADD_OFFSETS_TO_TXN, {**of_transaction, "group_id": group}
+    yield ApiKey.TXN_OFFSET_COMMIT, {**of_transaction, "group_id": group, "topics": topics}
+    config = {"name": "consumer.session.timeout.ms", "config_operation": 0, "value": "50000"}
+    resource = {"resource_type": 32, "resource_name": group, "configs": [config]}
+    yield ApiKey.INCREMENTAL_ALTER_CONFIGS, {"resources": [resource], "validate_only": True}
+    begun = {"transactional_id": transactional_id, "transaction_timeout": 10_000}
+    yield ApiKey.INIT_PRODUCER_ID, begun
+    added = [{"name": "orders", "partitions": [0]}]
+    of_client = {f"v3_and_below_{name}": value for name, value in transaction.items()}
+    yield ApiKey.ADD_PARTITIONS_TO_TXN, {**of_client, "v3_and_below_topics": added}
+    yield ApiKey.ADD_OFFSETS_TO_TXN, {**transaction, "group_id": "free"}
+    yield ApiKey.END_TXN, {**transaction, "committed": False}
+
+
+GROUP, TRANSACTION = "heliograph-mirror-nyc", "heliograph-serve-q-0"
+OF_TRANSACTIONS = (
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.END_TXN,
+)
+
+VERSIONS_MAX = {ApiKey.ADD_PARTITIONS_TO_TXN: 3, ApiKey.OFFSET_COMMIT: 9, ApiKey.OFFSET_FETCH: 9}
+
+
+async def group_errors(
+    client: KafkaClient, group: str, transactional_id: str
+) -> list[tuple[ApiKey, str]]:
+    """Return each request with its response in words."""
+    return [
+        # Newer versions of AddPartitionsToTxn are those of brokers.
+        (api, repr(await client.call(api, fields, version_max=VERSIONS_MAX.get(api))))
+        for api, fields in group_requests(group, transactional_id)
+    ]
+
+
+async def play_groups(clients: Clients) -> None:
+    of_group, of_transaction = (
+        repr(ErrorCode.group_authorization_failed),
+        repr(ErrorCode.transactional_id_authorization_failed),
+    )
+    async with clients.ours("outsider") as outsider, clients.ours("mirror") as mirror:
+        for api, response in await group_errors(outsider, GROUP, TRANSACTION):
+            refused = of_transaction if api in OF_TRANSACTIONS else of_group
+            assert of_group in response or refused in response, (api, response)
+        allowed = [
+            *await group_errors(outsider, "orders", "orders"),
+            *await group_errors(mirror, GROUP, TRANSACTION),
+        ]
+        for api, response in allowed:
+            assert of_group not in response, (api, response)
+            assert of_transaction not in response, (api, response)
+        # Reading is decided by the ACLs alone.
+        asked = {"groups": [GROUP], "include_authorized_operations": False}
+        described = await outsider.call(ApiKey.DESCRIBE_GROUPS, asked)
+        assert of_group not in repr(described)
+        wanted = [{"group_id": GROUP, "topics": None}]
+        read = await outsider.call(
+            ApiKey.OFFSET_FETCH, {"groups": wanted, "require_stable": False}, version_max=9
+        )
+        assert of_group not in repr(read)
+
+
 async def test_an_outside_client_with_every_right_is_refused(
     zookeeper: str, tmp_path: Path
 ) -> None:
     async with running(zookeeper, tmp_path) as (broker, clients):
         await asyncio.to_thread(play, clients)
+        await play_groups(clients)
         log = broker.log_text()
     rule = "by the rule that only an ACL on heliograph-... allows changes of topics of mirrors"
     for operation, api in (
@@ -203,6 +294,10 @@ async def test_an_outside_client_with_every_right_is_refused(
     ):
         assert f"{operation} on TOPIC '{MAP}' for {api}, {rule}" in log, (operation, api)
     assert f"ALTER_CONFIGS on TOPIC '{MAP}'" in log
+    of_groups = "by the rule that only an ACL on heliograph-... allows changes of groups of mirrors"
+    assert f"READ on GROUP '{GROUP}' for JOIN_GROUP, {of_groups}" in log
+    of_ids = "by the rule that only an ACL on heliograph-... allows such transactions"
+    assert f"WRITE on TRANSACTIONAL_ID '{TRANSACTION}' for INIT_PRODUCER_ID, {of_ids}" in log
     assert "Denied: principal 'User:mirror'" not in log
 
 

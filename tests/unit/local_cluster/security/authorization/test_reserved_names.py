@@ -1,4 +1,4 @@
-"""Topics of mirrors, which no general ACL allows to change."""
+"""Topics, groups and transactional ids of mirrors, which no general ACL allows to change."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ import pytest
 
 from local_cluster.security.authorization.acl_image import AclImage
 from local_cluster.security.authorization.decision import Asking, Decision, Policy, Rule, decide
-from local_cluster.security.authorization.reserved_topics import CHANGES, PREFIX, ReservedTopics
+from local_cluster.security.authorization.reserved_names import (
+    CHANGES,
+    GROUPS_OF_MIRRORS,
+    PREFIX,
+    TRANSACTIONS_OF_SPARK,
+    ReservedNames,
+)
 from local_cluster.wire.constants import Acl, AclOperation, PatternType, Permission, ResourceType
 from mirror_maker.formats import map_topic_name
 from mirror_maker.formats.completeness.statement import completeness_topic_name
@@ -14,23 +20,30 @@ from mirror_maker.formats.gaps import gaps_topic_name
 from mirror_maker.formats.probe import MERGED_PROBE_COPY, PROBE_TOPIC_PREFIX
 from mirror_maker.formats.receipts import receipts_topic_name
 from mirror_maker.formats.verdicts import verdicts_topic_name
+from mirror_maker.formats.workers import workers_group_id
 from mirror_maker.formats.written_rights import rights_topic_name
-from spark_global.serving.positions import positions_topic_name
+from spark_global.serving.positions import positions_topic_name, transactional_id
 
 MAP = map_topic_name("a-b")
 MIRROR, OUTSIDER = Asking("User:mirror", "10.0.0.1"), Asking("User:outsider", "10.0.0.2")
 RESERVED = Policy(
     super_users=frozenset({"User:admin"}),
-    reserved=ReservedTopics(
+    reserved=ReservedNames(
         {PREFIX: frozenset({"User:mirror"}), "heliograph-probe.": frozenset({"User:aggregator"})}
     ),
 )
 
 
-def allow(name: str, *, principal: str = "User:*", prefixed: bool = False) -> Acl:
+def allow(
+    name: str,
+    *,
+    principal: str = "User:*",
+    prefixed: bool = False,
+    kind: ResourceType = ResourceType.TOPIC,
+) -> Acl:
     pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL
     all_, allowed = AclOperation.ALL, Permission.ALLOW
-    return Acl(ResourceType.TOPIC, name, pattern, principal, "*", all_, allowed)
+    return Acl(kind, name, pattern, principal, "*", all_, allowed)
 
 
 def ask(
@@ -39,14 +52,15 @@ def ask(
     policy: Policy = RESERVED,
     name: str = MAP,
     operation: AclOperation = AclOperation.WRITE,
+    kind: ResourceType = ResourceType.TOPIC,
 ) -> Decision:
-    return decide(policy, AclImage.of(acls), asking, operation, ResourceType.TOPIC, name)
+    return decide(policy, AclImage.of(acls), asking, operation, kind, name)
 
 
 EVERYTHING = allow("*")
 
 
-@pytest.mark.parametrize("operation", sorted(CHANGES))
+@pytest.mark.parametrize("operation", sorted(CHANGES[ResourceType.TOPIC]))
 @pytest.mark.parametrize("general", [EVERYTHING, allow("h", prefixed=True)])
 def test_a_general_acl_changes_no_reserved_topic(operation: AclOperation, general: Acl) -> None:
     refused = Decision(False, Rule.RESERVED_TOPIC)
@@ -83,11 +97,58 @@ def test_everybody_is_not_allowed_where_no_acl_covers_them() -> None:
     assert ask(MIRROR, policy=open_policy) == (True, Rule.DEFAULT_ALLOW)
 
 
-def test_groups_with_such_names_are_not_reserved() -> None:
-    group = EVERYTHING._replace(resource_type=ResourceType.GROUP)
-    image = AclImage.of([group])
-    kind, alter = ResourceType.GROUP, AclOperation.ALTER_CONFIGS
-    assert decide(RESERVED, image, OUTSIDER, alter, kind, "heliograph-mirror-nyc").is_allowed
+GROUP, TRANSACTION = ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID
+READ, DESCRIBE, DELETE = AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DELETE
+WRITE, ALTER_CONFIGS = AclOperation.WRITE, AclOperation.ALTER_CONFIGS
+
+
+@pytest.mark.parametrize(
+    ("kind", "operation", "name", "rule"),
+    [
+        # Joining, heartbeats, commits of offsets, also in transactions
+        (GROUP, READ, "heliograph-mirror-nyc", Rule.RESERVED_GROUP),
+        (GROUP, READ, "heliograph-other", Rule.RESERVED_GROUP),
+        (GROUP, DELETE, "heliograph-mirror-nyc", Rule.RESERVED_GROUP),
+        (GROUP, ALTER_CONFIGS, "heliograph-mirror-nyc", Rule.RESERVED_GROUP),
+        (GROUP, DESCRIBE, "heliograph-mirror-nyc", None),
+        (GROUP, AclOperation.DESCRIBE_CONFIGS, "heliograph-mirror-nyc", None),
+        (GROUP, READ, "heliographs", None),
+        (GROUP, READ, "orders", None),
+        (TRANSACTION, WRITE, "heliograph-serve-q-0", Rule.RESERVED_TRANSACTION),
+        (TRANSACTION, AclOperation.TWO_PHASE_COMMIT, "heliograph-x", Rule.RESERVED_TRANSACTION),
+        (TRANSACTION, DESCRIBE, "heliograph-serve-q-0", None),
+        (TRANSACTION, WRITE, "orders", None),
+        # Nobody has a cluster or a token of such a name.
+        (ResourceType.CLUSTER, AclOperation.ALTER, "heliograph-x", None),
+        (ResourceType.DELEGATION_TOKEN, DESCRIBE, "heliograph-x", None),
+    ],
+)
+def test_groups_and_transactional_ids(
+    kind: ResourceType, operation: AclOperation, name: str, rule: Rule | None
+) -> None:
+    everything = allow("*", kind=kind)
+    named = allow(PREFIX, prefixed=True, kind=kind)._replace(principal=OUTSIDER.principal)
+
+    def asked(asking: Asking, *acls: Acl, policy: Policy = RESERVED) -> Decision:
+        return ask(asking, *acls, policy=policy, name=name, operation=operation, kind=kind)
+
+    expected = (True, everything) if rule is None else (False, rule)
+    assert asked(OUTSIDER, everything) == expected
+    assert asked(MIRROR, everything) == (True, everything)
+    assert asked(OUTSIDER, everything, policy=Policy()) == (True, everything), "nothing is reserved"
+    if rule is not None:
+        assert asked(OUTSIDER, everything, named) == (True, named)
+        anyone = Policy(allow_if_no_acl=True, reserved=RESERVED.reserved)
+        assert asked(OUTSIDER, policy=anyone) == expected
+        only_topics = ReservedNames({}, types=frozenset({int(ResourceType.TOPIC)}))
+        assert asked(OUTSIDER, everything, policy=Policy(reserved=only_topics)).is_allowed
+
+
+def test_groups_and_transactional_ids_of_ours_are_reserved() -> None:
+    assert workers_group_id("nyc").startswith(GROUPS_OF_MIRRORS)
+    assert transactional_id("q", 0).startswith(TRANSACTIONS_OF_SPARK)
+    assert GROUPS_OF_MIRRORS.startswith(PREFIX)
+    assert TRANSACTIONS_OF_SPARK.startswith(PREFIX)
 
 
 def test_every_topic_of_ours_is_reserved() -> None:
