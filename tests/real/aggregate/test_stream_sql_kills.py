@@ -24,13 +24,14 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from spark_global.iceberg.catalogues import open_catalogue
 from spark_global.windowing.closing import WindowKind
 from spark_global.windowing.streamed import top_keys_schema, windows_schema
 from tests.support.aggregated import Aggregated, running_aggregated
 from tests.support.spark_cluster import SparkCluster
 from tests.support.spark_job import SparkJob
 from tests.support.stating_mirrors import Mirrors
-from tests.support.stream_sql_job import MASTER, VIEWS
+from tests.support.stream_sql_job import MASTER, NAMESPACE, VIEWS, checkpoint_of
 
 KILLS = int(os.environ.get("STREAM_SQL_KILLS", "6"))
 SEED = int(os.environ.get("STREAM_SQL_SEED", "1"))
@@ -98,7 +99,7 @@ class Campaign:
         return {
             (view, int(each.name))
             for view in VIEWS
-            for each in (self.directory / view / "_checkpoint" / name).glob("[0-9]*")
+            for each in (checkpoint_of(str(self.directory), view, self.to) / name).glob("[0-9]*")
         }
 
     def wait_for_batch(self, job: SparkJob) -> None:
@@ -141,6 +142,8 @@ class Campaign:
         found: list[dict[str, Any]] = []
         if self.to == "delta" and DeltaTable.is_deltatable(str(path)):
             found = DeltaTable(str(path)).to_pyarrow_table().to_pylist()
+        elif self.to == "iceberg":
+            found = self._iceberg_rows(view)
         elif (path / "_spark_metadata").is_dir():
             rows = spark.read.schema(schema_of(view)).parquet(str(path)).toArrow()
             found = rows.to_pylist()
@@ -151,6 +154,14 @@ class Campaign:
             ),
             key=str,
         )
+
+    def _iceberg_rows(self, view: str) -> list[dict[str, Any]]:
+        catalogue = open_catalogue(str(self.directory), create=True)
+        if not catalogue.table_exists((NAMESPACE, view)):
+            return []
+        rows: list[dict[str, Any]]
+        rows = catalogue.load_table((NAMESPACE, view)).scan().to_arrow().to_pylist()
+        return rows
 
     # -- what must be there -------------------------------------------------------------------
 
@@ -240,7 +251,7 @@ def check(campaign: Campaign, spark: SparkSession, kinds: tuple[str, ...]) -> No
     print(f"{KILLS} kills, {len(windows)} windows, {campaign.records.total()} records")
 
 
-@pytest.mark.parametrize("to", ["parquet", "delta"])
+@pytest.mark.parametrize("to", ["parquet", "delta", "iceberg"])
 def test_each_row_is_there_once_over_kills(
     spark: SparkSession, nyc: Aggregated, tmp_path: Path, to: str
 ) -> None:
