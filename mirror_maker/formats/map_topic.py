@@ -43,6 +43,7 @@ class MapTopic:
         self._maps: dict[FlowKey, OffsetMap] = {}
         self._latest: dict[tuple[str, int], FlowKey] = {}
         self._latest_into: dict[tuple[str, int, UUID], FlowKey] = {}
+        self._flows_into: dict[tuple[str, int, UUID], dict[FlowKey, None]] = {}
         self._commits: dict[bytes, MirroredCommit] = {}
         self._led: dict[bytes, OwnedCopy] = {}
 
@@ -80,6 +81,7 @@ class MapTopic:
                 self._latest_into.setdefault(_source_into(record.flow), record.flow)
         if isinstance(record, Opening | Block):
             self._maps.pop(record.flow, None)
+            self._flows_into.setdefault(_source_into(record.flow), {})[record.flow] = None
 
     def _is_late(self, opening: Opening) -> bool:
         """Return whether a dead worker's opening arrived after that of a re-created topic.
@@ -127,6 +129,26 @@ class MapTopic:
     def every_flow(self) -> Iterator[FlowKey]:
         """Yield every flow that was ever opened, in no order; those of deleted topics too."""
         yield from dict.fromkeys((*self._openings, *self._blocks))
+
+    def former_flows(self, flow: FlowKey) -> list[FlowKey]:
+        """Return the flows before this one of the same names into the same target topic.
+
+        Their source topics were deleted and re-created. The oldest comes first.
+        """
+        starts = {
+            each: self._start_of(each) for each in self._flows_into.get(_source_into(flow), ())
+        }
+        former = [each for each, start in starts.items() if start < starts[flow]]
+        return sorted(former, key=starts.__getitem__)
+
+    def _start_of(self, flow: FlowKey) -> tuple[int, int]:
+        """Return the target offset where the copies of a flow begin, and its first epoch."""
+        offset_map = self.offset_map(flow)
+        epochs = (
+            *(each.producer_epoch for each in self._openings.get(flow, ())),
+            *(each.producer_epoch for each in self._blocks.get(flow, {}).values()),
+        )
+        return 0 if offset_map is None else offset_map.target_start, min(epochs, default=-1)
 
     def latest_flow(
         self, source_topic: str, partition: int, target_topic_id: UUID | None = None

@@ -39,7 +39,7 @@ DUPLICATES: Final = Question(
         SELECT datacenter, topic, partition, offset, count(*) AS copies,
                sort_array(collect_list(aggregate_offset)) AS aggregate_offsets
         FROM {records} WHERE `offset` IS NOT NULL
-        GROUP BY datacenter, topic, partition, offset HAVING count(*) > 1
+        GROUP BY datacenter, topic, topic_id, partition, offset HAVING count(*) > 1
         """,
 )
 
@@ -49,7 +49,7 @@ FIRST_COPIES: Final = Question(
     statement="""
         SELECT * EXCEPT (place) FROM (
           SELECT *, row_number() OVER (
-            PARTITION BY datacenter, topic, partition, offset,
+            PARTITION BY datacenter, topic, topic_id, partition, offset,
                          if(offset IS NULL, struct(aggregate_topic, aggregate_offset), NULL)
             ORDER BY aggregate_topic, aggregate_offset) AS place
           FROM {records}) WHERE place = 1
@@ -126,7 +126,7 @@ GAPS: Final = Question(
           SELECT datacenter, topic, partition, previous AS after_offset, offset AS before_offset,
                  offset - previous - 1 AS missing
           FROM (SELECT datacenter, topic, partition, offset,
-                       lag(offset) OVER (PARTITION BY datacenter, topic, partition
+                       lag(offset) OVER (PARTITION BY datacenter, topic, topic_id, partition
                                          ORDER BY offset, aggregate_offset) AS previous
                 FROM {records} WHERE `offset` IS NOT NULL)
           WHERE `offset` - previous <> 1),

@@ -30,6 +30,7 @@ SEGMENTS: Final = pa.schema(
         pa.field("datacenter", pa.string()),
         pa.field("source_topic", pa.string(), nullable=False),
         pa.field("shift", pa.int64()),
+        pa.field("topic_id", pa.string()),
     ]
 )
 """Offsets [segment_first, segment_end) of the aggregate. A source offset is the aggregate offset
@@ -85,6 +86,7 @@ def _rows(wanted: PartitionRange, part: Segments, bits: int) -> pa.RecordBatch:
     which = np.repeat(np.arange(len(lows)), counts)
     into = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
     count = len(which)
+    topic_id = None if part.shifts is None else wanted.topic_id
     return pa.RecordBatch.from_arrays(
         [
             pa.repeat(pa.scalar(wanted.aggregate_topic), count),
@@ -95,6 +97,7 @@ def _rows(wanted: PartitionRange, part: Segments, bits: int) -> pa.RecordBatch:
             pa.repeat(pa.scalar(wanted.origin.datacenter, type=pa.string()), count),
             pa.repeat(pa.scalar(wanted.origin.topic), count),
             pa.nulls(count, pa.int64()) if part.shifts is None else pa.array(part.shifts[which]),
+            pa.repeat(pa.scalar(topic_id, type=pa.string()), count),
         ],
         schema=SEGMENTS,
     )

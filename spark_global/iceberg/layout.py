@@ -27,8 +27,8 @@ from pyiceberg.types import (
 from spark_global.iceberg.upserts.keys import BUCKET, IS_DELETED, WRITTEN_AT
 
 _HEADER: Final = StructType(
-    NestedField(12, "key", StringType()),
-    NestedField(13, "value", BinaryType()),
+    NestedField(13, "key", StringType()),
+    NestedField(14, "value", BinaryType()),
 )
 SCHEMA: Final = Schema(
     NestedField(1, "datacenter", StringType(), doc="where the record was produced"),
@@ -43,9 +43,10 @@ SCHEMA: Final = Schema(
     NestedField(
         10,
         "headers",
-        ListType(element_id=11, element_type=_HEADER, element_required=False),
+        ListType(element_id=12, element_type=_HEADER, element_required=False),
         doc="headers as produced, in order",
     ),
+    NestedField(11, "topic_id", StringType(), doc="id of the topic at the source, if it is known"),
 )
 PARTITIONS: Final = PartitionSpec(
     PartitionField(source_id=1, field_id=1000, transform=IdentityTransform(), name="datacenter"),
@@ -69,12 +70,12 @@ def partitions_of(columns: Schema, time: str) -> PartitionSpec:
 
 UPSERT_SCHEMA: Final = Schema(
     *SCHEMA.fields,
-    NestedField(14, BUCKET, IntegerType(), doc="CRC-32 of the key, modulo the number of buckets"),
-    NestedField(15, IS_DELETED, BooleanType(), doc="the latest record of the key is a tombstone"),
-    NestedField(16, WRITTEN_AT, TimestamptzType(), doc="when the job wrote the row"),
+    NestedField(15, BUCKET, IntegerType(), doc="CRC-32 of the key, modulo the number of buckets"),
+    NestedField(16, IS_DELETED, BooleanType(), doc="the latest record of the key is a tombstone"),
+    NestedField(17, WRITTEN_AT, TimestamptzType(), doc="when the job wrote the row"),
 )
 UPSERT_PARTITIONS: Final = PartitionSpec(
-    PartitionField(source_id=14, field_id=1000, transform=IdentityTransform(), name=BUCKET)
+    PartitionField(source_id=15, field_id=1000, transform=IdentityTransform(), name=BUCKET)
 )
 
 RETRIES: Final = TableProperties.COMMIT_NUM_RETRIES

@@ -28,9 +28,17 @@ ORIGIN_HEADERS: Final = {
 
 def as_records(rows: DataFrame, lanes: int) -> DataFrame:
     """Return `lane`, `key`, `value`, `headers` and `timestamp_ms`, each lane as one partition."""
-    return (
-        _records(rows, lanes) if rows.columns == RECORDS.names else _documents(rows, lanes)
-    ).drop("place", "sequence")
+    return (_records(rows, lanes) if are_records(rows.columns) else _documents(rows, lanes)).drop(
+        "place", "sequence"
+    )
+
+
+def are_records(columns: list[str]) -> bool:
+    """Return whether these are the columns of a view of records.
+
+    A query from before `topic_id` may name the others, and its records stay records.
+    """
+    return columns in (RECORDS.names, [name for name in RECORDS.names if name != "topic_id"])
 
 
 def _records(rows: DataFrame, lanes: int) -> DataFrame:

@@ -12,7 +12,7 @@ from spark_global.cut.offsets import CutKey, CutOffsets, CutRefusedError
 from spark_global.links import MirrorLink
 from spark_global.source.maps import MappedPartition
 from spark_global.source.options import ReadOptions
-from spark_global.source.provenance import MapRuns
+from spark_global.source.provenance import FormerCopies, MapRuns
 from spark_global.source.splits import Origin, PartitionRange, Takes
 from spark_global.source.tables import FINGERPRINTS_TABLE, SOURCE_SIDE
 
@@ -95,16 +95,21 @@ def aggregate_ranges(
     """Return the ranges of one partition of the aggregate: one range without merged links.
 
     With merged links there is one range per link, for the records that its map has. One more range
-    is for the records that no map has: their origin is unknown.
+    is for the records that no map has: their origin is unknown. Each range also has the copies of
+    source topics that were re-created; see `by_source_topic`. An audit compares the present topics.
     """
     ranges = []
+    is_audit = options.table == FINGERPRINTS_TABLE
     for topic in topics:
-        runs = None
+        runs, topic_id = None, None
+        former: tuple[FormerCopies, ...] = ()
         if topic.link is not None:
-            own = [entry.runs for entry in mapped if entry.link == topic.link.name]
+            own = [entry for entry in mapped if entry.link == topic.link.name]
             if len(topics) == 1 and not own:
-                own = [entry.runs for entry in mapped]  # a link without a name
-            runs = own[0].cut_at_target(end.last_stable_offset) if own else _NO_RUNS
+                own = list(mapped)  # a link without a name
+            runs = own[0].runs.cut_at_target(end.last_stable_offset) if own else _NO_RUNS
+            if own and not is_audit:
+                topic_id, former = own[0].topic_id, own[0].former
         ranges.append(
             PartitionRange(
                 cluster=options.cluster,
@@ -115,15 +120,21 @@ def aggregate_ranges(
                 end=end.last_stable_offset,
                 runs=runs,
                 takes=Takes.ALL if len(topics) == 1 else Takes.MAPPED,
+                topic_id=topic_id,
+                former=former,
             )
         )
-    if len(topics) > 1 and options.table != FINGERPRINTS_TABLE:
+    if len(topics) > 1 and not is_audit:
+        known = [one.runs for one in ranges if one.runs is not None]
+        known += [each.runs for one in ranges for each in one.former]
         ranges.append(
             replace(
                 ranges[0],
                 origin=Origin(None, topics[0].origin.topic),
-                runs=MapRuns.union([one.runs for one in ranges if one.runs is not None]),
+                runs=MapRuns.union(known),
                 takes=Takes.UNMAPPED,
+                topic_id=None,
+                former=(),
             )
         )
     return ranges

@@ -27,6 +27,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from spark_global.source.asked.asked_rows import config_rows, group_rows, lag_rows
 from spark_global.source.coverage import ReadPlan
 from spark_global.source.options import ReadOptions, check_streamable, parse_options
 from spark_global.source.planning import (
@@ -43,12 +44,9 @@ from spark_global.source.record_reading import read_records
 from spark_global.source.rows import (
     audit_rows,
     completeness_rows,
-    config_rows,
     end_offset_rows,
     fingerprint_rows,
-    group_rows,
     journal_rows,
-    lag_rows,
     offset_map_rows,
     progress_rows,
     source_end_offset_rows,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.client.reader import read_topic
-from mirror_maker.formats import FlowKey, MapTopic, map_topic_name
+from mirror_maker.formats import FlowKey, MapTopic, OffsetMap, map_topic_name
 from mirror_maker.formats.probe import is_probe_topic
-from spark_global.source.provenance import MapRuns
+from mirror_maker.formats.records import NO_TOPIC_ID
+from spark_global.source.provenance import FormerCopies, MapRuns
 
 _MAP_TOPIC_PARTS: Final = map_topic_name("\0").split("\0")
 
@@ -25,6 +27,10 @@ class MappedPartition:
     aggregate_topic: str
     partition: int
     runs: MapRuns
+    topic_id: str | None = None
+    """Id of the topic at the source; None if its cluster has no ids."""
+    former: tuple[FormerCopies, ...] = ()
+    """Copies of its source topics of the same name before, the oldest first."""
 
 
 Maps = dict[TopicPartition, list[MappedPartition]]
@@ -73,6 +79,7 @@ def link_of_map_topic(topic: str) -> str | None:
 
 
 def mapped_partition(link: str, replayed: MapTopic, flow: FlowKey) -> MappedPartition | None:
+    """Return the map of a flow, and of the flows before it; None if it was never opened."""
     offset_map = replayed.offset_map(flow)
     target_topic = replayed.target_topic(flow)
     if offset_map is None or target_topic is None:
@@ -82,9 +89,37 @@ def mapped_partition(link: str, replayed: MapTopic, flow: FlowKey) -> MappedPart
         source_topic=flow.source_topic,
         aggregate_topic=target_topic,
         partition=flow.partition,
-        runs=MapRuns.of(
-            offset_map.runs(),
-            source_next=offset_map.source_next,
-            target_next=offset_map.target_next,
-        ),
+        runs=_runs_of(offset_map),
+        topic_id=_topic_id(flow),
+        former=_former_copies(replayed, flow, offset_map),
     )
+
+
+def _former_copies(
+    replayed: MapTopic, flow: FlowKey, present: OffsetMap
+) -> tuple[FormerCopies, ...]:
+    maps = [
+        (each, offset_map)
+        for each in replayed.former_flows(flow)
+        if (offset_map := replayed.offset_map(each)) is not None
+    ]
+    return tuple(
+        FormerCopies(
+            topic_id=_topic_id(each),
+            runs=_runs_of(offset_map).cut_at_target(after.target_start),
+            end=after.target_start,
+        )
+        for (each, offset_map), (_, after) in pairwise([*maps, (flow, present)])
+    )
+
+
+def _runs_of(offset_map: OffsetMap) -> MapRuns:
+    return MapRuns.of(
+        offset_map.runs(),
+        source_next=offset_map.source_next,
+        target_next=offset_map.target_next,
+    )
+
+
+def _topic_id(flow: FlowKey) -> str | None:
+    return None if flow.source_topic_id == NO_TOPIC_ID else str(flow.source_topic_id)

@@ -51,7 +51,7 @@ from spark_global.source.coverage import (
 from spark_global.source.maps import Maps, load_map_topics, mapped_partitions
 from spark_global.source.options import ReadOptions
 from spark_global.source.pruning import Bounds, cut_range
-from spark_global.source.splits import Origin
+from spark_global.source.splits import Origin, by_source_topic
 from spark_global.source.tables import (
     FINGERPRINTS_TABLE,
     GROUPS_TABLE,
@@ -104,7 +104,8 @@ async def plan_read(options: ReadOptions) -> ReadPlan:
                 here = cut_ranges(topics[at.topic], here, cut)
             first = timestamp_starts.get(at, 0)
             ranges += [replace(one, start=max(one.start, first)) for one in here]
-    within = [part for part in (cut_range(one, bounds) for one in ranges) if part is not None]
+    apart = chain.from_iterable(map(by_source_topic, ranges))
+    within = [part for part in (cut_range(one, bounds) for one in apart) if part is not None]
     return ReadPlan(topics, ends, {at: maps[at] for at in ends if at in maps}, within, sources)
 
 

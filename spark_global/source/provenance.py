@@ -134,6 +134,17 @@ class MapRuns:
         return int(self.targets[at] + max(0, source - int(self.sources[at])))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormerCopies:
+    """The copies of a source topic that was deleted and re-created since."""
+
+    topic_id: str | None
+    """Id of that topic at the source; None if its cluster has no ids."""
+    runs: MapRuns
+    end: int
+    """The copies of the topic after it begin at this offset of the aggregate."""
+
+
 def _translate(offsets: Int64s, starts: Int64s, others: Int64s, counts: Int64s) -> Int64s:
     if not len(starts):
         return np.full(len(offsets), UNKNOWN_OFFSET, dtype=np.int64)

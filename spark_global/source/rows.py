@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from local_cluster.client.model import TopicPartition
 from mirror_maker.formats.completeness.replayed_topic import PartitionCompleteness
@@ -15,8 +16,6 @@ from mirror_maker.formats.verdict_topic import FlowVerdicts
 from mirror_maker.formats.verdicts import FAULTS, Verdict
 from spark_global.cut.statements import Statements
 from spark_global.links import MirrorLink
-from spark_global.source.asked.configs import TopicSettings
-from spark_global.source.asked.groups import GroupPosition
 from spark_global.source.columns import (
     Int64s,
     RecordColumns,
@@ -33,17 +32,14 @@ from spark_global.source.tables import (
     COMPLETENESS,
     END_OFFSETS,
     FINGERPRINTS,
-    GROUPS,
     HEADER,
     JOURNAL,
-    LAG,
     OFFSET_MAP,
     PROGRESS,
     RECORDS,
     TIME_MS_MAX,
     TIME_MS_MIN,
     TIMESTAMP,
-    TOPIC_CONFIGS,
 )
 from spark_global.source.verdicts import AuditedPartition, JournalEntry
 from spark_global.streaming.progress import Progress
@@ -67,6 +63,14 @@ def _source_offsets(columns: RecordColumns, wanted: PartitionRange) -> pa.Array:
     return _nullable(wanted.runs.sources_of(columns.offsets))
 
 
+def _topic_ids(columns: RecordColumns, wanted: PartitionRange) -> pa.Array:
+    if wanted.runs is None or wanted.topic_id is None:
+        return pa.nulls(len(columns), pa.string())
+    ids = pa.repeat(pa.scalar(wanted.topic_id), len(columns))
+    is_known = wanted.runs.sources_of(columns.offsets) != UNKNOWN_OFFSET
+    return ids if is_known.all() else pc.if_else(pa.array(is_known), ids, None)
+
+
 def _times(columns: RecordColumns) -> pa.Array:
     within = np.clip(columns.timestamps_ms, TIME_MS_MIN, TIME_MS_MAX)
     return pa.array(within * _US_PER_MS).view(TIMESTAMP)
@@ -85,6 +89,7 @@ _RECORD_COLUMNS: Final[Mapping[str, Callable[[RecordColumns, PartitionRange], pa
     "key": lambda columns, _: binary_column(columns.payload, columns.keys, pa.binary()),
     "value": lambda columns, _: binary_column(columns.payload, columns.values, pa.binary()),
     "headers": lambda columns, _: headers_column(columns, HEADER),
+    "topic_id": _topic_ids,
 }
 
 
@@ -189,56 +194,6 @@ def source_end_offset_rows(plan: ReadPlan) -> pa.RecordBatch:
         for source in sources
     ]
     return pa.RecordBatch.from_pylist(rows, schema=END_OFFSETS)
-
-
-def group_rows(positions: list[GroupPosition]) -> pa.RecordBatch:
-    """Return the table `groups`: one row per group and partition with a commit."""
-    rows = [_group_fields(each) for each in positions]
-    return pa.RecordBatch.from_pylist(rows, schema=GROUPS)
-
-
-def lag_rows(positions: list[GroupPosition]) -> pa.RecordBatch:
-    """Return the table `lag`: one row per group and partition with a commit."""
-    rows = [
-        {
-            **_group_fields(each),
-            "lag": max(0, each.ends.last_stable_offset - each.committed_offset),
-        }
-        for each in positions
-    ]
-    return pa.RecordBatch.from_pylist(rows, schema=LAG)
-
-
-def _group_fields(each: GroupPosition) -> dict[str, object]:
-    return {
-        "side": each.side,
-        "datacenter": each.origin.datacenter,
-        "topic": each.origin.topic,
-        "partition": each.partition,
-        "aggregate_topic": each.aggregate_topic,
-        "group": each.group,
-        "committed_offset": each.committed_offset,
-        "log_start_offset": each.ends.log_start_offset,
-        "last_stable_offset": each.ends.last_stable_offset,
-    }
-
-
-def config_rows(settings: Iterable[TopicSettings]) -> pa.RecordBatch:
-    """Return the table `topic_configs`: one row per topic, side and config."""
-    rows = [
-        {
-            "side": each.side,
-            "datacenter": each.origin.datacenter,
-            "topic": each.origin.topic,
-            "aggregate_topic": each.aggregate_topic,
-            "config": name,
-            "config_value": value,
-            "is_default": is_default,
-        }
-        for each in settings
-        for name, (value, is_default) in sorted(each.configs.items())
-    ]
-    return pa.RecordBatch.from_pylist(rows, schema=TOPIC_CONFIGS)
 
 
 def _mapped_end(plan: ReadPlan, at: TopicPartition, topic: ReadTopic) -> int | None:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from pyspark.sql.datasource import InputPartition
 
 from spark_global.addresses import ClusterAddress
-from spark_global.source.provenance import MapRuns
+from spark_global.source.provenance import FormerCopies, MapRuns
 from spark_global.source.tables import AGGREGATE_SIDE
 
 TASKS_PER_CORE: Final = 4
@@ -59,6 +59,10 @@ class PartitionRange:
     runs: MapRuns | None = None
     """Offset map of the partition; None if the records were produced where they are read."""
     takes: Takes = Takes.ALL
+    topic_id: str | None = None
+    """Id of the topic at the source that the map is of."""
+    former: tuple[FormerCopies, ...] = ()
+    """Copies of source topics of the same name before; `by_source_topic` reads them apart."""
     other_log_start: int = 0
     """Log start on the other side; retention has deleted counterparts below it."""
 
@@ -82,6 +86,28 @@ class Split(InputPartition):
     def __init__(self, ranges: Sequence[PartitionRange]) -> None:
         super().__init__(None)
         self.ranges = tuple(ranges)
+
+
+def by_source_topic(wanted: PartitionRange) -> Iterator[PartitionRange]:
+    """Yield a range as one range per source topic whose copies it has, each offset once.
+
+    A topic that was deleted and re-created is another one. Its offsets begin at 0 again.
+    """
+    if not wanted.former or wanted.takes is Takes.UNMAPPED:
+        yield replace(wanted, former=())
+        return
+    start = wanted.start
+    for each in wanted.former:
+        of_former = replace(wanted, runs=each.runs, topic_id=each.topic_id, former=())
+        if wanted.takes is Takes.MAPPED:
+            yield of_former
+        elif start < min(each.end, wanted.end):
+            yield replace(of_former, start=start, end=min(each.end, wanted.end))
+            start = each.end
+    if wanted.takes is Takes.MAPPED:
+        yield replace(wanted, former=())
+    elif start < wanted.end:
+        yield replace(wanted, start=start, former=())
 
 
 def tasks_wanted() -> int:

@@ -46,6 +46,7 @@ def stated_rows(complete: Mapping[str, Any], options: ReadOptions) -> pa.RecordB
             "key": said,
             "value": said,
             "headers": [],
+            "topic_id": None,
         }
         for name, each in sorted(complete.items())
         for said in [json.dumps(each).encode()]

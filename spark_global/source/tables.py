@@ -56,6 +56,7 @@ RECORDS: Final = pa.schema(
         pa.field("key", pa.binary()),
         pa.field("value", pa.binary()),
         pa.field("headers", pa.list_(HEADER), nullable=False),
+        pa.field("topic_id", pa.string()),
     ]
 )
 
@@ -201,6 +202,8 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "key": "key as produced",
     "value": "value as produced; null is a tombstone",
     "headers": "headers as produced, in order",
+    "topic_id": "id of the topic at the source; another topic of that name has another one. Null "
+    "where offset is null, and if the topic is no copy",
     "past_map": "whether the offset map ends before the record",
     "expired": "whether retention has deleted the counterpart on the other side",
     "fingerprint": "hash of timestamp, key, value and headers",
@@ -283,7 +286,10 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
 
 
 PLACE_COLUMNS: Final = frozenset(
-    {"datacenter", "topic", "partition", "offset", "aggregate_topic", "aggregate_offset"}
+    {
+        *("datacenter", "topic", "partition", "offset"),
+        *("aggregate_topic", "aggregate_offset", "topic_id"),
+    }
 )
 """Columns of `records` that say where a record is, and nothing of what it holds."""
 

@@ -31,7 +31,9 @@ class _Followed:
     position: int | None = None
     """The next offset to read; None before the first read."""
     replayed: MapTopic = field(default_factory=MapTopic)
-    built: dict[FlowKey, tuple[OffsetMap, MappedPartition]] = field(default_factory=dict)
+    built: dict[FlowKey, tuple[list[OffsetMap | None], MappedPartition]] = field(
+        default_factory=dict
+    )
 
 
 class MapFollower:
@@ -118,16 +120,18 @@ class MapFollower:
         )
 
     def _built(self, link: str, followed: _Followed, flow: FlowKey) -> MappedPartition | None:
-        """Return the flow's arrays; they are built again only if the flow has new records."""
-        offset_map = followed.replayed.offset_map(flow)
-        if offset_map is None:
-            return None
+        """Return the arrays of a flow; they are built again only if there are new records of it,
+        or of those before it.
+        """
+        replayed = followed.replayed
+        flows = (*replayed.former_flows(flow), flow)
+        offset_maps = [replayed.offset_map(each) for each in flows]
         known = followed.built.get(flow)
-        if known is None or known[0] is not offset_map:
-            mapped = mapped_partition(link, followed.replayed, flow)
+        if known is None or [*map(id, known[0])] != [*map(id, offset_maps)]:
+            mapped = mapped_partition(link, replayed, flow)
             if mapped is None:
                 return None
-            known = followed.built[flow] = offset_map, mapped
+            known = followed.built[flow] = offset_maps, mapped
         return known[1]
 
 

@@ -34,7 +34,7 @@ from spark_global.source.options import ReadOptions
 from spark_global.source.planning import is_bookkeeping, list_offsets, unknown_topic
 from spark_global.source.pruning import cut_range
 from spark_global.source.reading import TRANSIENT
-from spark_global.source.splits import Split, split_ranges
+from spark_global.source.splits import Split, by_source_topic, split_ranges
 from spark_global.streaming.discovery import known_end, with_discovered
 from spark_global.streaming.following import MapFollower, topic_ids_of
 from spark_global.streaming.positions import (
@@ -194,9 +194,10 @@ class StreamPlanner:
         ranges = [
             one
             for at, span in spans.items()
-            for one in aggregate_ranges(
+            for whole in aggregate_ranges(
                 survey.options, survey.topics[at.topic], at, span, survey.maps.get(at, [])
             )
+            for one in by_source_topic(whole)
         ]
         bounds = survey.options.bounds
         cut = [part for part in (cut_range(one, bounds) for one in ranges) if part is not None]

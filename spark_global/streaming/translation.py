@@ -78,6 +78,7 @@ def translate_positions(
                     f"{at}: the map of link {origin.mapped.link} reaches offset "
                     f"{runs.target_next}, and the stream has read to {offset}"
                 )
+            _check_topics_before(at, offset, origin.mapped)
             there, position = _arrive(at, origin.source, source_position(runs, offset), to)
             if offsets.setdefault(there, position) != position:
                 raise CheckpointError(f"{there}: several partitions of the checkpoint lead to it")
@@ -89,6 +90,18 @@ def translate_positions(
         topic_ids={topic: to.topic_ids[topic] for topic in {at.topic for at in offsets}},
         offsets=offsets,
     )
+
+
+def _check_topics_before(at: TopicPartition, offset: int, mapped: MappedPartition) -> None:
+    """Refuse a position among the copies of a topic that its source does not have any more."""
+    ends = [
+        int(each.runs.targets[-1] + each.runs.counts[-1]) for each in mapped.former if each.runs
+    ]
+    if ends and offset < ends[-1]:
+        raise CheckpointError(
+            f"{at}: offset {offset} is among the copies of a topic {mapped.source_topic} that was "
+            f"deleted and re-created at its source; let the stream read to offset {ends[-1]} first"
+        )
 
 
 def source_position(runs: MapRuns, target: int) -> int:

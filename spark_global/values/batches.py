@@ -29,6 +29,7 @@ REJECT_COLUMNS: Final = (
     REASON,
     KEY,
     VALUE,
+    "topic_id",
 )
 WHY_REJECTED: Final = "why the record does not decode"
 

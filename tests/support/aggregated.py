@@ -22,6 +22,7 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.formats import (
     Block,
     FlowKey,
+    Opening,
     Registration,
     Run,
     encode_record,
@@ -176,6 +177,37 @@ class Aggregated:
             await produce_to(
                 client, TopicPartition(name, 0), encode_batch([NewRecord(0, key, value)])
             )
+
+    async def open_again(self, source: str, topic: str, start: int, end: int) -> None:
+        """Say that the source topic is another one: its copies have the offsets [start, end)."""
+        flow = FlowKey(topic, 0, UUID(int=2), UUID(int=0))
+        opening = Opening(
+            flow=flow,
+            producer_id=1,
+            producer_epoch=1,
+            nonce=2,
+            target_topic=f"{source}.{topic}",
+            source_offset=0,
+            target_offset=start,
+            opened_at_ms=0,
+            worker_id="w",
+        )
+        block = Block(
+            flow=flow,
+            producer_id=1,
+            producer_epoch=1,
+            nonce=2,
+            target_topic=f"{source}.{topic}",
+            source_start=0,
+            target_start=start,
+            source_next=end - start,
+            next_sequence=end - start,
+            runs=(Run(0, start, end - start),),
+        )
+        at = TopicPartition(map_topic_name(f"{source}-nyc"), 0)
+        records = [NewRecord(0, *encode_record(each)) for each in (opening, block)]
+        async with KafkaClient(self.bootstrap) as client:
+            await produce_to(client, at, encode_batch(records))
 
     async def state_complete(
         self,

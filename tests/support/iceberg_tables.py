@@ -41,6 +41,7 @@ def rows_of(offsets: range, datacenter: str | None = "JFK") -> pa.RecordBatch:
                 "key": None,
                 "value": f"v{offset}".encode(),
                 "headers": [{"key": "h", "value": b"1"}],
+                "topic_id": "id",
             }
             for offset in offsets
         ],

@@ -4,4 +4,5 @@ Reading order:
 
     groups   the committed offsets of consumer groups
     configs  the configs of topics
+    asked_rows  both as rows of tables
 """

@@ -63,6 +63,7 @@ def record(
     value: str | None,
     *,
     copy: int | None = None,
+    topic_id: str | None = None,
 ) -> tuple[Any, ...]:
     return (
         datacenter,
@@ -75,6 +76,7 @@ def record(
         None if key is None else key.encode(),
         None if value is None else value.encode(),
         [],
+        topic_id,
     )
 
 
@@ -132,6 +134,19 @@ def test_joins_duplicates_and_conflicts(records: DataFrame) -> None:
         ("b", "us", None),
         ("c", "us", '{"id": 4}'),
     ]
+
+
+def test_offsets_of_a_topic_and_of_one_before_are_not_the_same(spark: SparkSession) -> None:
+    rows = [
+        record("eu", offset, 0, None, None, copy=copy, topic_id=topic_id)
+        for copy, (topic_id, offset) in enumerate([("old", 0), ("old", 7), ("new", 0), ("new", 1)])
+    ]
+    frame = spark.createDataFrame(rows, spark_schema("records"))
+    assert found(DUPLICATES(frame), "offset") == []
+    kept = found(FIRST_COPIES(frame), "aggregate_offset")
+    assert kept == [(0,), (1,), (2,), (3,)]
+    gaps = found(GAPS(frame, table(spark, "journal")), "after_offset", "before_offset", "missing")
+    assert gaps == [(0, 7, 6)]
 
 
 def test_windows_and_late_datacenters(records: DataFrame) -> None:
@@ -604,7 +619,7 @@ def test_heartbeats(spark: SparkSession) -> None:
     def beat(datacenter: str, source: str, target: str, seconds: float) -> tuple[Any, ...]:
         sent_ms = round(at(seconds).timestamp() * 1_000)
         key, value = encode_heartbeat(Heartbeat(source, target, sent_ms))
-        return (*record(datacenter, 0, 0, None, None)[:7], key, value, [])
+        return (*record(datacenter, 0, 0, None, None)[:7], key, value, [], None)
 
     beats = spark.createDataFrame(
         [beat("eu", "eu", "nyc", 1), beat("eu", "eu", "nyc", 7.5), beat("us", "us-west", "nyc", 3)],

@@ -47,7 +47,7 @@ OLD = json.dumps(
 def record(
     datacenter: str | None, offset: int, key: bytes | None, value: bytes | None
 ) -> tuple[Any, ...]:
-    return (datacenter, "flights", 0, offset, "copy", offset, START, key, value, [])
+    return (datacenter, "flights", 0, offset, "copy", offset, START, key, value, [], None)
 
 
 PLANTED = (

@@ -268,6 +268,7 @@ def test_views_are_named_by_the_source_topic(spark: SparkSession, cluster: Clust
         "key",
         "value",
         "headers",
+        "topic_id",
     ]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -106,6 +107,29 @@ def test_a_stream_reads_no_record_before_its_origin_is_known(
         ("ord", "b", SHIFT)
     }
     assert sorted(row.aggregate_offset for row in rows) == list(range(30))
+
+
+def test_copies_of_a_topic_that_was_re_created_keep_their_offsets(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path
+) -> None:
+    """A stream that is behind the new topic has the rows of one that was not."""
+    nyc.run(nyc.create("jfk.again"))
+    nyc.run(nyc.copy("jfk.again", range(5)))
+    nyc.run(nyc.publish_map("jfk", "again", 5))
+    frame = stream_records(spark, nyc.aggregate("jfk"), topic="again")
+    drain(frame, tmp_path / "ahead")
+    nyc.run(nyc.copy("jfk.again", range(5, 8)))
+    nyc.run(nyc.open_again("jfk", "again", 5, 8))
+
+    def rows(out: Path) -> list[tuple[int, int, str | None]]:
+        drain(frame, out)
+        kept = spark.read.parquet(f"{out}/rows").collect()
+        return sorted((row.aggregate_offset, row.offset, row.topic_id) for row in kept)
+
+    new = str(UUID(int=2))
+    expected = [(i, SHIFT + i, None) for i in range(5)] + [(5 + i, i, new) for i in range(3)]
+    assert rows(tmp_path / "behind") == expected
+    assert rows(tmp_path / "ahead") == expected
 
 
 def test_a_batch_that_runs_again_waits_for_a_map_that_is_not_there(nyc: Aggregated) -> None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
+import numpy as np
 import pytest
 
+from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import Record
 from local_cluster.wire.fetch import FetchPartition, PartitionFetchResponse
+from mirror_maker.formats.naming import remote_topic
 from mirror_maker.model import FlowState
 from mirror_maker.rules.trouble import Policies, Trouble
+from spark_global.source.maps import mapped_partitions
+from spark_global.source.provenance import UNKNOWN_OFFSET
 from tests.sim.kafka_double.source import SimSource
 from tests.sim.mirror.world import TOPIC, MirrorWorld, SimWorker, SourceWriter, read_map_topic
 from tests.sim.virtual_time import run_virtually
@@ -79,6 +84,30 @@ def _check_generations(world: MirrorWorld, before: list[Record]) -> None:
         for n in range(run.records_count)
     }
     assert mapped == place
+
+
+def _check_origins(world: MirrorWorld, generations: list[list[Record]]) -> None:
+    """Check that a reader finds the source offset of every copy, in each topic of that name."""
+    at = world.partitions[0]
+    (mapped,) = mapped_partitions({"l": read_map_topic(world.target)})[
+        TopicPartition(remote_topic("a", at.topic), at.partition)
+    ]
+    found = [
+        (topic_id, offset)
+        for topic_id, runs in [
+            *((each.topic_id, each.runs) for each in mapped.former),
+            (mapped.topic_id, mapped.runs),
+        ]
+        for offset in runs.sources_of(np.array([each.offset for each in world.copies(at)])).tolist()
+        if offset != UNKNOWN_OFFSET
+    ]
+    ids = [*(each.topic_id for each in mapped.former), mapped.topic_id]
+    assert None not in ids and len({*ids}) == len(generations)
+    assert found == [
+        (topic_id, record.offset)
+        for topic_id, records in zip(ids, generations, strict=True)
+        for record in records
+    ]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -205,7 +234,7 @@ def test_a_recreated_topic_is_copied_as_a_new_generation(stops: bool) -> None:
         assert gap.source_from > before[-1].offset
         _check_generations(world, before)
         # And once more, each with its own epoch.
-        again = contents(world.copies(world.partitions[0]))
+        again, middle = contents(world.copies(world.partitions[0])), world.writers[0].expected
         world.source.create(TOPIC, 1)
         world.writers[0] = SourceWriter(world.source.partition(world.partitions[0]), Random(10))
         _write_beyond(world, 5)
@@ -215,6 +244,7 @@ def test_a_recreated_topic_is_copied_as_a_new_generation(stops: bool) -> None:
         await world.settle(worker)
         copies = contents(world.copies(world.partitions[0]))
         assert copies == again + contents(world.writers[0].expected)
+        _check_origins(world, [before, middle, world.writers[0].expected])
         await worker.stop()
 
     run_virtually(scenario())

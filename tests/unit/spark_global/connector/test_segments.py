@@ -84,6 +84,15 @@ def test_a_topic_of_its_own_has_its_own_offsets_in_one_bucket() -> None:
     assert joined(range_of(None, 5, 8, Takes.ALL)) == {(n, "dc"): n for n in (5, 6, 7)}
 
 
+def test_an_offset_that_is_known_has_the_id_of_its_topic() -> None:
+    part = replace(range_of(MapRuns.of([(0, 2, 3)]), 0, 9, Takes.ALL), topic_id="i")
+    table, _ = segment_table([part])
+    assert {(row["segment_first"], row["topic_id"]) for row in table.to_pylist()} == {
+        *((0, None), (2, "i")),
+        (5, None),
+    }
+
+
 def test_the_table_has_at_most_four_rows_per_segment() -> None:
     runs = MapRuns.of((i * 20, i * 10, 9) for i in range(1_000))
     long = replace(range_of(None, 0, 1_000_000, Takes.ALL), partition=4)

@@ -11,8 +11,8 @@ from spark_global.links import MirrorLink
 from spark_global.source.coverage import PartitionEnds, aggregate_ranges, choose_topics
 from spark_global.source.maps import MappedPartition, link_of_map_topic
 from spark_global.source.options import ReadOptions
-from spark_global.source.provenance import UNKNOWN_OFFSET, MapRuns
-from spark_global.source.splits import Takes
+from spark_global.source.provenance import UNKNOWN_OFFSET, FormerCopies, MapRuns
+from spark_global.source.splits import PartitionRange, Takes, by_source_topic
 
 LINKS = (
     MirrorLink(name="a", source="us", datacenter="US"),
@@ -79,6 +79,37 @@ def test_a_merged_topic_is_read_once_for_each_link_and_once_for_what_no_map_has(
         for known in [one.runs.sources_of(targets)]
     ]
     assert taken == [[0, 1, 2, 5, 6], [3, 4], [7, 8, 9]]
+
+
+def test_copies_of_a_topic_before_have_their_datacenter_where_links_merge() -> None:
+    former = FormerCopies(topic_id="old", runs=MapRuns.of([(0, 0, 3)], target_next=3), end=5)
+    present = MapRuns.of([(0, 6, 2)], source_next=2, target_next=8)
+    a = replace(mapped("a", "orders", "orders"), runs=present, topic_id="new", former=(former,))
+    b = replace(mapped("b", "orders", "orders"), runs=MapRuns.of([(7, 3, 2)]), topic_id="b")
+    read = ReadOptions(bootstrap="h:1", links=LINKS)
+    topics = choose_topics(read, ["orders"], [a, b])["orders"]
+    at, ends = TopicPartition("orders", 0), PartitionEnds(0, 10)
+
+    def taken(whole: PartitionRange) -> list[tuple[str | None, str | None, list[int]]]:
+        targets = np.arange(10)
+        return [
+            (one.origin.datacenter, one.topic_id, targets[is_known == is_wanted].tolist())
+            for one in by_source_topic(whole)
+            if one.runs is not None
+            for is_known in [one.runs.sources_of(targets) != UNKNOWN_OFFSET]
+            for is_wanted in [one.takes is Takes.MAPPED]
+        ]
+
+    ranges = aggregate_ranges(read, topics, at, ends, [a, b])
+    assert [each for whole in ranges for each in taken(whole)] == [
+        ("US", "old", [0, 1, 2]),
+        ("US", "new", [6, 7]),
+        ("US-EAST", "b", [3, 4]),
+        (None, None, [5, 8, 9]),
+    ]
+    # The audit compares what the sources have now.
+    audit = replace(read, table="fingerprints")
+    assert not any(each.former for each in aggregate_ranges(audit, topics, at, ends, [a, b]))
 
 
 def test_one_topic_of_all_datacenters() -> None:

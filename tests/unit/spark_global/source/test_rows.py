@@ -32,6 +32,7 @@ from mirror_maker.formats.verdicts import (
 )
 from spark_global.addresses import ClusterAddress
 from spark_global.links import MirrorLink
+from spark_global.source.asked.asked_rows import config_rows, group_rows, lag_rows
 from spark_global.source.asked.configs import TopicSettings
 from spark_global.source.asked.groups import GroupPosition
 from spark_global.source.columns import RecordColumns
@@ -41,11 +42,8 @@ from spark_global.source.provenance import MapRuns
 from spark_global.source.rows import (
     audit_rows,
     completeness_rows,
-    config_rows,
     fingerprint_rows,
-    group_rows,
     journal_rows,
-    lag_rows,
     progress_rows,
     record_rows,
 )
@@ -90,7 +88,7 @@ def wanted(**fields: object) -> PartitionRange:
 
 
 def test_records_carry_their_origin() -> None:
-    rows = record_rows(columns(), wanted()).to_pylist()
+    rows = record_rows(columns(), wanted(topic_id="i")).to_pylist()
     assert rows[1] == {
         "datacenter": "JFK",
         "topic": "flights",
@@ -102,7 +100,9 @@ def test_records_carry_their_origin() -> None:
         "key": b"k",
         "value": b"v1",
         "headers": [{"key": "n", "value": None}],
+        "topic_id": "i",
     }
+    assert [row["topic_id"] for row in rows] == ["i", "i", None]
 
 
 @pytest.mark.parametrize("name", TABLES["records"].names)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_global.addresses import ClusterAddress
-from spark_global.source.provenance import MapRuns
+from spark_global.source.provenance import UNKNOWN_OFFSET, FormerCopies, MapRuns
 from spark_global.source.splits import (
     TASK_RECORDS_MIN,
     Origin,
     PartitionRange,
     Takes,
+    by_source_topic,
     split_ranges,
 )
 
@@ -72,6 +75,46 @@ def test_splits_cover_every_range_once_and_in_order(
     for split in splits:
         assert split.ranges
         assert sum(piece.end - piece.start for piece in split.ranges) <= records_max
+
+
+@given(
+    st.lists(st.integers(0, 20), max_size=4),
+    st.integers(0, 20),
+    st.integers(1, 20),
+    st.sampled_from([Takes.ALL, Takes.MAPPED]),
+)
+def test_copies_of_topics_before_are_read_with_their_own_map(
+    ends: list[int], start: int, count: int, takes: Takes
+) -> None:
+    """Each of them has all offsets of the aggregate from the end of the one before."""
+    ends = sorted(ends)
+    former = tuple(
+        FormerCopies(topic_id=str(place), runs=runs_between(before, end), end=end)
+        for place, (before, end) in enumerate(pairwise([0, *ends]))
+    )
+    last = ends[-1] if ends else 0
+    whole = replace(
+        wanted(0, start, count, takes=takes),
+        runs=runs_between(last, 100),
+        topic_id="present",
+        former=former,
+    )
+    parts = list(by_source_topic(whole))
+    assert all(not each.former and each.start < each.end for each in parts)
+    found = [
+        (offset, each.topic_id)
+        for each in parts
+        for offset in range(each.start, each.end)
+        if each.runs is not None
+        and (takes is Takes.ALL or each.runs.sources_of(np.array([offset]))[0] != UNKNOWN_OFFSET)
+    ]
+    topics = [str(place) for place, (a, b) in enumerate(pairwise([0, *ends])) for _ in range(a, b)]
+    topics += ["present"] * (100 - last)
+    assert sorted(found) == [(offset, topics[offset]) for offset in range(start, start + count)]
+
+
+def runs_between(start: int, end: int) -> MapRuns:
+    return MapRuns.of([(0, start, end - start)] if start < end else (), target_next=end)
 
 
 @given(ranges(), st.integers(1, 64))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from local_cluster.client.model import TopicPartition
 from spark_global.source.maps import MappedPartition
-from spark_global.source.provenance import MapRuns
+from spark_global.source.provenance import FormerCopies, MapRuns
 from spark_global.streaming.positions import CheckpointError, StreamPositions
 from spark_global.streaming.translation import (
     Destination,
@@ -104,6 +106,20 @@ def test_what_cannot_be_proved_is_refused() -> None:
     whole = identified(THERE, copied(list(range(10)), source_next=10))
     with pytest.raises(CheckpointError, match=r"copy\.f-0: several links merge there"):
         translate_positions(held(5), [here], aggregate(whole, other))
+
+
+def test_a_position_among_the_copies_of_a_topic_that_is_gone_is_refused() -> None:
+    """The topic that was re-created begins at the aggregate's offset 4."""
+    former = FormerCopies(topic_id="old", runs=copied([7, 8, 9], source_next=10), end=4)
+    present = identified(HERE, copied(list(range(5)), source_next=5, base=4))
+    maps = [replace(present, mapped=replace(present.mapped, former=(former,)))]
+    there = identified(THERE, copied(list(range(5)), source_next=5))
+    for to in (SOURCE, aggregate(there)):
+        for offset in (0, 2):
+            with pytest.raises(CheckpointError, match=r"re-created.*read to offset 3 first"):
+                translate_positions(held(offset), maps, to)
+        for offset, position in ((3, 0), (4, 0), (6, 2)):
+            assert [*translate_positions(held(offset), maps, to).offsets.values()] == [position]
 
 
 def test_a_partition_of_which_nothing_was_read_begins_there_too() -> None:
