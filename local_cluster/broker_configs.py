@@ -114,6 +114,7 @@ _TEXTS: Final = frozenset(
         "authorizer.class.name",
         "group.consumer.assignors",
         "group.consumer.migration.policy",
+        "heliograph.scram.credential.readers",
         "max.connections.per.ip.overrides",
         "replica.selector.class",
         "super.users",
@@ -231,7 +232,7 @@ def _find_wrong_type(name: str, value: str) -> str | None:
     if name == "authorizer.class.name":
         known = ("", *AUTHORIZERS)
         return None if value.strip() in known else f"nothing, or one of {', '.join(AUTHORIZERS)}"
-    if name == "super.users":
+    if name in ("super.users", "heliograph.scram.credential.readers"):
         named = [each for each in value.split(";") if each.strip()]
         is_valid = all(re.fullmatch(r"\s*[^:\s]+:\S.*", each) for each in named)
         return None if is_valid else "principals such as User:alice, with semicolons between them"

@@ -15,7 +15,7 @@ The rooms, in the order of their imports:
     repair       a wrong copy: what is wrong, and an operator's orders
     link         all flows of one source cluster
     topic_sync   configs, ACLs and deletions
-    rights_sync  ACLs of groups and transactional ids, quotas
+    rights_sync  ACLs of groups and transactional ids, quotas, SCRAM users
     group_sync   positions of consumer groups
     worker       the process: group of workers, HTTP
 """

@@ -157,6 +157,11 @@ class LinkSettings(LinkTuning):
     """The same for addresses."""
     quota_defaults: bool = False
     """Whether quotas of default users, client ids and addresses follow."""
+    sync_users: bool = False
+    """Whether SCRAM users follow, between two clusters of ours."""
+    users: tuple[Pattern, ...] = ()
+    """Full-match patterns of the users that follow."""
+    users_exclude: tuple[Pattern, ...] = ()
     leads: tuple[Pattern, ...] = ()
     """Full-match patterns of topics whose copies the link owns although it did not create them
     (`link/config_ownership.py`): they follow it in configs and ACLs. No opposite link may claim the
@@ -214,8 +219,13 @@ class LinkSettings(LinkTuning):
 
     @property
     def syncs_rights(self) -> bool:
-        """Return whether ACLs of groups or transactional ids, or quotas, follow."""
-        return self.sync_group_acls or self.sync_transactional_id_acls or self.sync_quotas
+        """Return whether ACLs of groups or transactional ids, quotas or users follow."""
+        return (
+            self.sync_group_acls
+            or self.sync_transactional_id_acls
+            or self.sync_quotas
+            or self.sync_users
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     SYSTEMD: (),
     STARTING: (),
     PUSH: (TEXT, "local_cluster.periodic"),
-    CLIENT: WIRE,
+    CLIENT: (JSON, *WIRE),
     CONFIGS: WIRE,
     LOG: ("local_cluster.clock", CONFIGS, *WIRE),
     "local_cluster.security.authentication": (
@@ -64,6 +64,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "local_cluster.fetch_sessions": WIRE,
     "local_cluster.security.authorization": (
+        "local_cluster.security.authentication",
         f"{CONTROLLER}.model",
         f"{CONTROLLER}.zk",
         SETTINGS,
@@ -99,6 +100,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "local_cluster.quotas",
         "local_cluster.security.authorization",
         "local_cluster.transactions",
+        f"{CLIENT}.auth",
         CONFIGS,
         CONTROLLER,
         LEVELS,

@@ -168,6 +168,24 @@ class ClusterCalls:
 
         return await retry_while_moved(attempt)
 
+    async def call_controller_raw(self, api: ApiKey, body: bytes) -> bytes:
+        """Send a request of ours at version 0 to the controller; return the body of the response.
+
+        Raises KafkaError as `call` does: unsupported_version if the broker does not offer it.
+        """
+        if self._directory.controller_id is None:
+            await self.metadata([])
+        try:
+            connection = await self.connection(self._directory.controller_id)
+            connection.choose_version(api)
+            sent = connection.send(api, 0, (body,))
+            frame, position = await self._await_response(connection, sent, None)
+        except KafkaError:
+            # Another broker may be the controller when this is repeated.
+            self._directory.forget_controller()
+            raise
+        return bytes(frame[position:])
+
     # -- metadata ---------------------------------------------------------------------------
 
     async def metadata(

@@ -52,6 +52,8 @@ from local_cluster.handlers.security import (
     p49_alter_client_quotas,
     p50_describe_user_scram_credentials,
     p51_alter_user_scram_credentials,
+    read_stored_credentials,
+    write_stored_credentials,
 )
 from local_cluster.handlers.topics import (
     p19_create_topics,
@@ -134,4 +136,6 @@ __all__ = [
     "p72_push_telemetry",
     "p74_list_config_resources",
     "p75_describe_topic_partitions",
+    "read_stored_credentials",
+    "write_stored_credentials",
 ]

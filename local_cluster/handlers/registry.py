@@ -35,7 +35,7 @@ class Handler:
     advertised_min_version: int
     """The oldest version in ApiVersions; it differs from `min_version` for Produce."""
     is_advertised: bool
-    """False for requests between the brokers of one cluster."""
+    """False for requests between the brokers of one cluster, and for those of links."""
 
 
 _HANDLERS: dict[int, Handler] = {}

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from local_cluster.replication.replica_set import ReplicaSet
     from local_cluster.security.authentication.user_store import UserStore
     from local_cluster.security.authorization.acl_store import AclStore
+    from local_cluster.security.authorization.credential_access import CredentialAccess
     from local_cluster.security.authorization.mirror_producers import MirrorProducers
     from local_cluster.settings import BrokerSettings
     from local_cluster.transactions.coordinator import TransactionCoordinator
@@ -125,6 +126,11 @@ class BrokerServices(Protocol):
     @property
     def acls(self) -> AclStore | None:
         """The ACLs; None without an authorizer."""
+        ...
+
+    @property
+    def credential_access(self) -> CredentialAccess | None:
+        """The rules on stored SCRAM credentials; None without an authorizer."""
         ...
 
     @property

@@ -169,6 +169,7 @@ class Broker:
             settings, self.clock, self.control_plane, on_change=self.fetch_sessions.read_all_again
         )
         self.mirror_producers = self._rights.mirror_producers
+        self.credential_access = self._rights.credential_access
         self._metadata_listeners = MetadataListeners(
             {
                 "groups": self.groups.on_metadata_changes,

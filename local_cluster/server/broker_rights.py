@@ -8,6 +8,7 @@ from local_cluster.clock import Clock
 from local_cluster.controller.member.control_plane import ControlPlane
 from local_cluster.security.authorization.acl_store import NO_LIMIT, AclStore
 from local_cluster.security.authorization.authorizer import Authorizer
+from local_cluster.security.authorization.credential_access import CredentialAccess
 from local_cluster.security.authorization.mirror_producers import MirrorProducers
 from local_cluster.security.authorization.policy import is_authorizer_configured, policy_of
 from local_cluster.settings import BrokerSettings
@@ -27,6 +28,8 @@ class BrokerRights:
         """`on_change` is called after each change of the ACLs."""
         self.authorizer: Authorizer | None = None
         self.store: AclStore | None = None
+        self.credential_access: CredentialAccess | None = None
+        """None without an authorizer."""
         self.mirror_producers: MirrorProducers | None = None
         """None without an authorizer, or if it reserves nothing for mirrors."""
         if not is_authorizer_configured(settings.config):
@@ -41,6 +44,7 @@ class BrokerRights:
             is_dry_run=settings.config_bool("heliograph.authorizer.dry.run", False),
             on_change=on_change,
         )
+        self.credential_access = CredentialAccess(settings, self.authorizer)
         self.store = AclStore(
             control_plane.coordination,
             clock,

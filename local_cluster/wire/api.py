@@ -73,6 +73,10 @@ class ApiKey(IntEnum):
     """Private: a broker that shuts down asks the controller to move its leaderships."""
     OFFSET_TIMES = 32_003
     """Private: a coordinator asks leaders for the times of unread records."""
+    READ_STORED_CREDENTIALS = 32_004
+    """Of ours: a mirror reads SCRAM credentials as the source keeps them."""
+    WRITE_STORED_CREDENTIALS = 32_005
+    """Of ours: a mirror sets SCRAM credentials as another cluster keeps them."""
 
 
 NEVER_FLEXIBLE: Final = 1 << 15
@@ -136,6 +140,8 @@ FLEXIBLE_SINCE: Final[dict[int, int]] = {
     ApiKey.CLUSTER_DELTA: 0,
     ApiKey.HAND_OVER: 0,
     ApiKey.OFFSET_TIMES: 0,
+    ApiKey.READ_STORED_CREDENTIALS: 0,
+    ApiKey.WRITE_STORED_CREDENTIALS: 0,
 }
 
 

@@ -92,6 +92,14 @@ class AclOperation(IntEnum):
     TWO_PHASE_COMMIT = 15
 
 
+class CredentialName(NamedTuple):
+    """The SCRAM credential of one user; he may have one for each mechanism."""
+
+    user: str
+    mechanism: str
+    """Such as SCRAM-SHA-512."""
+
+
 SCRAM_MECHANISMS: Final = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 """Names of the SCRAM mechanisms by their numbers in messages (KIP-554)."""
 

@@ -1,13 +1,16 @@
-"""The ACLs and quotas that a link wrote on its target, for the link and for links beyond. Pure.
+"""The ACLs, quotas and users that a link wrote on its target, for it and for links beyond. Pure.
 
 Topic: `heliograph-rights.<link>.internal` on the target, one partition, compacted. It exists if the
-link carries ACLs of groups, ACLs of transactional ids, or quotas. Key and value are JSON objects;
-both carry `"version": 1`. Keys have a `kind`:
+link carries ACLs of groups or transactional ids, quotas or SCRAM users. Key and value are JSON
+objects; both carry `"version": 1`. Keys have a `kind`:
 
     acl    key    resource_type, resource_name, pattern_type, principal, host, operation,
                   permission; what Kafka numbers is a number
     quota  key    entity: a list of [type, name], null for the default; quota: its name
            value  before, wanted: numbers; `before` is null if there was no quota
+    user   key    user, mechanism
+           value  before, wanted: generations of credentials, which hold no secret
+                  (`scram_transfer`); `before` is null if there was no credential
 
 A record is written before the ACL or quota itself. So whatever the link wrote has a record, also
 after a kill. The target may refuse the change, so the quota before it counts too. A record is
@@ -20,7 +23,7 @@ import json
 from typing import Any, Final, NamedTuple
 
 from local_cluster.foreign_json import integer, string
-from local_cluster.wire.constants import Acl
+from local_cluster.wire.constants import Acl, CredentialName
 from mirror_maker.formats.fields import MapFormatError, versioned_object
 
 RIGHTS_VERSION: Final = 1
@@ -63,12 +66,25 @@ class WrittenQuota(NamedTuple):
         return value in (self.before, self.wanted)
 
 
+class WrittenCredential(NamedTuple):
+    """The generations of a SCRAM credential that the link wrote."""
+
+    before: str | None
+    """The link's generation before the last change; None if there was none."""
+    wanted: str
+
+    def explains(self, generation: str) -> bool:
+        """Return whether the link may have written this generation."""
+        return generation in (self.before, self.wanted)
+
+
 class WrittenRights:
     """The state that the records of one topic amount to."""
 
     def __init__(self) -> None:
         self.acls: set[Acl] = set()
         self.quotas: dict[QuotaName, WrittenQuota] = {}
+        self.users: dict[CredentialName, WrittenCredential] = {}
 
     def replay(self, key: bytes | None, value: bytes | None) -> None:
         """Take in the next record of the topic; a null value deletes. Raises MapFormatError.
@@ -98,6 +114,16 @@ class WrittenRights:
                 self.quotas.pop(name, None)
                 if written is not None:
                     self.quotas[name] = written
+            case "user":
+                user = CredentialName(string(k["user"]), string(k["mechanism"]))
+                credential = (
+                    None
+                    if v is None
+                    else WrittenCredential(_optional(v["before"]), string(v["wanted"]))
+                )
+                self.users.pop(user, None)
+                if credential is not None:
+                    self.users[user] = credential
             case kind:
                 raise MapFormatError(f"unknown kind of record {string(kind)[:40]!r}")
 
@@ -110,6 +136,12 @@ def acl_record(acl: Acl, *, is_deleted: bool = False) -> Record:
 def quota_record(name: QuotaName, written: WrittenQuota | None) -> Record:
     """Return key and value; None deletes."""
     key = {"kind": "quota", "entity": [list(pair) for pair in name.entity], "quota": name.quota}
+    return _dump(key), None if written is None else _dump(written._asdict())
+
+
+def user_record(name: CredentialName, written: WrittenCredential | None) -> Record:
+    """Return key and value; None deletes."""
+    key = {"kind": "user", **name._asdict()}
     return _dump(key), None if written is None else _dump(written._asdict())
 
 

@@ -8,14 +8,17 @@ from typing import NamedTuple, TypeVar
 from local_cluster.client.admin.acls import describe_acls
 from local_cluster.client.admin.client_quotas import describe_client_quotas
 from local_cluster.client.admin.group_offsets import list_groups
+from local_cluster.client.admin.stored_credentials import read_stored_credentials
+from local_cluster.client.auth.scram_transfer import StoredCredentials
 from local_cluster.wire.constants import Acl
-from local_cluster.wire.errors import KafkaError
+from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.clusters.cluster_client import MirrorClient
 from mirror_maker.formats.written_rights import WrittenRights
 from mirror_maker.rights_sync.acl_rules import carried_types, needs_groups, plan_acls
 from mirror_maker.rights_sync.others_rights import OthersRights
 from mirror_maker.rights_sync.quota_rules import Quotas, plan_quotas
 from mirror_maker.rights_sync.rights_plan import NOTHING, MirroredRights, RightsPlan
+from mirror_maker.rights_sync.user_rules import UserFilter, plan_users
 from mirror_maker.settings import LinkSettings
 
 Told = TypeVar("Told")
@@ -38,7 +41,7 @@ class RightsPlanner:
         self._at_source = OthersRights(source)
 
     async def plan(self, written: WrittenRights) -> Planned:
-        """Plan ACLs and quotas; one of them may fail without the other. Raises KafkaError.
+        """Plan ACLs, quotas and users; each may fail without the others. Raises KafkaError.
 
         `written` is what the link wrote on the target before this call.
         """
@@ -48,11 +51,14 @@ class RightsPlanner:
         before = await self._at_source.read()
         acls = await _told(self._acls_of(self._source))
         quotas = await _told(describe_client_quotas(self._source)) if settings.sync_quotas else None
+        users = await _told(read_stored_credentials(self._source)) if settings.sync_users else None
         at_source = before.plus(await self._at_source.read())
         plan, failures = NOTHING, []
         parts = [self._plan_acls(acls, written, at_source)] if carried_types(settings) else []
         if quotas is not None:
             parts.append(self._plan_quotas(quotas, written, at_source))
+        if users is not None:
+            parts.append(self._plan_users(users, written, at_source))
         for part in parts:
             found = await _told(part)
             if isinstance(found, KafkaError):
@@ -78,11 +84,39 @@ class RightsPlanner:
         there = await describe_client_quotas(self._sink)
         return plan_quotas(here, there, written, at_source, self._settings)
 
+    async def _plan_users(
+        self,
+        here: StoredCredentials | KafkaError,
+        written: WrittenRights,
+        at_source: MirroredRights,
+    ) -> RightsPlan:
+        if isinstance(here, KafkaError):
+            raise _unserved(here, self._settings.source_alias)
+        names = {name.user for name in here.credentials} | {name.user for name in written.users}
+        selected = UserFilter(self._settings)
+        wanted = sorted(name for name in names if selected.selects(name))
+        try:
+            there = await read_stored_credentials(self._sink, wanted)
+        except KafkaError as error:
+            raise _unserved(error, "the target") from error
+        return plan_users(here, there, written, at_source, self._settings)
+
     async def _acls_of(self, cluster: MirrorClient) -> set[Acl]:
         acls: set[Acl] = set()
         for kind in carried_types(self._settings):
             acls |= await describe_acls(cluster, kind)
         return acls
+
+
+def _unserved(error: KafkaError, cluster: str) -> KafkaError:
+    """Return an error that says why a cluster takes no part in the sync of users."""
+    if error.code != ErrorCode.unsupported_version:
+        return error
+    return KafkaError(
+        error.code,
+        f"SCRAM users do not follow: {cluster} does not serve stored credentials. Brokers of ours "
+        "do, with an authorizer and on a listener with TLS; Apache Kafka does not",
+    )
 
 
 async def _told(work: Awaitable[Told]) -> Told | KafkaError:

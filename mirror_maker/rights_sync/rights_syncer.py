@@ -15,6 +15,7 @@ from mirror_maker.model import LinkFailedError
 from mirror_maker.periodic import PeriodicTask, pause_of
 from mirror_maker.rights_sync.rights_plan import users_of
 from mirror_maker.rights_sync.rights_planner import RightsPlanner
+from mirror_maker.rights_sync.user_writer import apply_users
 from mirror_maker.stores.audit_topics import ReplaceableTopic
 from mirror_maker.stores.state_topic import StateTopic
 from mirror_maker.topic_sync.sync_plan import Change
@@ -27,7 +28,9 @@ log = logging.getLogger(__name__)
 
 
 class RightsSyncer:
-    """The ACLs of groups and transactional ids and the quotas of one link; `run` until cancelled.
+    """The ACLs of groups and transactional ids, the quotas and the SCRAM users of one link.
+
+    `run` until cancelled.
 
     One worker of the link does it for all.
     """
@@ -41,7 +44,7 @@ class RightsSyncer:
         self._written = WrittenRights()
         self._topic = ReplaceableTopic(self._new_topic)
         self._forgettable: frozenset[bytes] = frozenset()
-        """Keys of records that the last round found without their ACL or quota."""
+        """Keys of records that the last round found without what they record."""
         self._applied = 0
         self._withheld: list[Change] = []
         self._refused: dict[Change, KafkaError] = {}
@@ -49,7 +52,7 @@ class RightsSyncer:
         self._rounds = PeriodicTask(
             self.sync,
             link=link.name,
-            what_failed="ACLs of groups and transactional ids, and quotas, not synced",
+            what_failed="ACLs of groups and transactional ids, quotas and users not synced",
             pause=pause_of(link.clock, link.limits.topic_sync_ms),
             backoff=link.new_backoff(),
         )
@@ -75,8 +78,9 @@ class RightsSyncer:
         if plan.noted:
             await self._topic.append(plan.noted)
         refused = await apply_changes(self._sink, plan.changes)
+        refused |= await apply_users(self._source, self._sink, plan.changes)
         # A worker that was replaced may still be between a record and its change. So a record goes
-        # only when two rounds have found it without its ACL or quota.
+        # only when two rounds have found it without what it records.
         due = [record for record in plan.forgotten if record[0] in self._forgettable]
         if due:
             await self._topic.append(due)
@@ -127,6 +131,7 @@ class RightsSyncer:
             "group_acls": settings.sync_group_acls,
             "transactional_id_acls": settings.sync_transactional_id_acls,
             "quotas": settings.sync_quotas,
+            "users": settings.sync_users,
             "failure": self._rounds.failure,
             "applied": self._applied,
             "withheld": [change.as_json() for change in self._withheld[:SHOWN_MAX]],

@@ -19,7 +19,14 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from local_cluster.client.model import TopicConfigs
-from local_cluster.wire.constants import Acl, AclOperation, PatternType, Permission, ResourceType
+from local_cluster.wire.constants import (
+    Acl,
+    AclOperation,
+    CredentialName,
+    PatternType,
+    Permission,
+    ResourceType,
+)
 from mirror_maker.formats.naming import SEPARATOR
 from mirror_maker.formats.written_rights import QuotaName
 from mirror_maker.link.topic_plan import FORCED_CONFIGS
@@ -38,6 +45,18 @@ class ChangeKind(StrEnum):
     DELETE_ACL = "delete_acl"
     SET_QUOTA = "set_quota"
     REMOVE_QUOTA = "remove_quota"
+    SET_USER = "set_user"
+    REMOVE_USER = "remove_user"
+
+
+class PlannedCredential(NamedTuple):
+    """What becomes of a SCRAM credential; plans hold no keys."""
+
+    name: CredentialName
+    expected: str | None
+    """The generation at the target that is replaced; None if there is none."""
+    wanted: str | None
+    """The generation at the source; None removes the credential."""
 
 
 class Change(NamedTuple):
@@ -45,9 +64,9 @@ class Change(NamedTuple):
 
     kind: ChangeKind
     resource: str
-    """The copy, the name in the ACL, or the entity of the quota."""
+    """The copy, the name in the ACL, the entity of the quota, or the user."""
     name: str
-    """The config or quota, or the ACL in words."""
+    """The config or quota, the ACL in words, or the SCRAM mechanism."""
     before: str | None
     after: str | None
     withheld: bool
@@ -56,6 +75,7 @@ class Change(NamedTuple):
     quota: QuotaName | None = None
     quota_value: float | None = None
     """What the quota becomes; None if it is removed."""
+    credential: PlannedCredential | None = None
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
-from local_cluster.wire.constants import Acl
+from local_cluster.wire.constants import Acl, CredentialName
 from mirror_maker.formats import (
     Block,
     FlowKey,
@@ -73,10 +73,12 @@ from mirror_maker.formats.verdicts import (
 )
 from mirror_maker.formats.written_rights import (
     QuotaName,
+    WrittenCredential,
     WrittenQuota,
     WrittenRights,
     acl_record,
     quota_record,
+    user_record,
 )
 from tests.hostile.target import Target, joined, split
 
@@ -350,7 +352,12 @@ def read_receipts(value: bytes) -> object:
 def _rights() -> tuple[bytes, ...]:
     acl = Acl(2, "orders", 3, "User:u", "*", 3, 3)
     name = QuotaName((("user", "u"), ("client-id", None)), "producer_byte_rate")
-    records = (acl_record(acl), quota_record(name, WrittenQuota(None, 1024.0)))
+    user = CredentialName("u", "SCRAM-SHA-512")
+    records = (
+        acl_record(acl),
+        quota_record(name, WrittenQuota(None, 1024.0)),
+        user_record(user, WrittenCredential(None, "g")),
+    )
     return tuple(joined(key, value or b"") for key, value in records)
 
 
@@ -361,7 +368,10 @@ def read_rights(pair: bytes) -> object:
         again.replay(*acl_record(acl))
     for name, written in rights.quotas.items():
         again.replay(*quota_record(name, written))
+    for user, credential in rights.users.items():
+        again.replay(*user_record(user, credential))
     assert (again.acls, again.quotas) == (rights.acls, rights.quotas)
+    assert again.users == rights.users
     return rights
 
 

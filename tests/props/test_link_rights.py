@@ -9,11 +9,20 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local_cluster.wire.constants import Acl, AclOperation, PatternType, Permission, ResourceType
+from local_cluster.client.auth.scram_transfer import StoredCredential, StoredCredentials
+from local_cluster.wire.constants import (
+    Acl,
+    AclOperation,
+    CredentialName,
+    PatternType,
+    Permission,
+    ResourceType,
+)
 from mirror_maker.formats.written_rights import QuotaEntity, QuotaName, Record, WrittenRights
 from mirror_maker.rights_sync.acl_rules import plan_acls
 from mirror_maker.rights_sync.quota_rules import QuotaFilter, plan_quotas
 from mirror_maker.rights_sync.rights_plan import MirroredRights
+from mirror_maker.rights_sync.user_rules import plan_users
 from mirror_maker.rules.topic_filter import NameFilter
 from mirror_maker.settings import LinkSettings
 from mirror_maker.topic_sync.sync_plan import Change
@@ -36,6 +45,9 @@ ENTITIES: list[QuotaEntity] = [
     (("user", "u"), ("client-id", "c")),
     (("user", None),),
 ]
+USERS = [
+    CredentialName(user, f"SCRAM-SHA-{size}") for user, size in (("u", 256), ("u", 512), ("x", 512))
+]
 QUOTAS = [QuotaName(entity, "producer_byte_rate") for entity in ENTITIES]
 CUT_OFF = 0.4
 """How often a round is killed in the middle."""
@@ -47,6 +59,12 @@ class Side:
     def __init__(self) -> None:
         self.acls: set[Acl] = set()
         self.quotas: dict[QuotaName, float] = {}
+        self.users: dict[CredentialName, str] = {}
+        """Generations."""
+
+    def described_users(self) -> StoredCredentials:
+        found = {name: StoredCredential(generation) for name, generation in self.users.items()}
+        return StoredCredentials(found, frozenset())
 
     def described_quotas(self) -> dict[QuotaEntity, dict[str, float]]:
         return {name.entity: {name.quota: value} for name, value in self.quotas.items()}
@@ -54,6 +72,13 @@ class Side:
     def apply(self, change: Change) -> None:
         if change.acl is not None:
             (self.acls.add if "create" in change.kind else self.acls.discard)(change.acl)
+        elif change.credential is not None:
+            name, expected, wanted = change.credential
+            # As a broker does it: nothing that somebody else has set is overwritten.
+            assert self.users.get(name) == expected
+            self.users.pop(name, None)
+            if wanted is not None:
+                self.users[name] = wanted
         elif change.quota is not None and change.quota_value is not None:
             self.quotas[change.quota] = change.quota_value
         elif change.quota is not None:
@@ -81,7 +106,14 @@ class Link:
             at_source,
             self.settings,
         )
-        plan = acls.plus(quotas)
+        users = plan_users(
+            self.source.described_users(),
+            self.target.described_users(),
+            self.written,
+            at_source,
+            self.settings,
+        )
+        plan = acls.plus(quotas).plus(users)
         for record in plan.noted:
             self._write(record)
             yield
@@ -124,14 +156,22 @@ def settings(name: str, **options: Any) -> LinkSettings:
         groups=("a.*",),
         groups_exclude=(),
         quota_users=("u",),
+        sync_users=True,
+        users=("u",),
         deletions="mirror",
         **options,
     )
 
 
 def change_anything(side: Side, random: Random) -> None:
-    """An owner creates or deletes an ACL, or sets or removes a quota."""
-    if random.random() < 0.5:
+    """An owner creates or deletes an ACL, sets or removes a quota, or sets or deletes a user."""
+    if random.random() < 0.3:
+        user = random.choice(USERS)
+        if user in side.users and random.random() < 0.5:
+            del side.users[user]
+        else:
+            side.users[user] = f"{random.randrange(10**9)}"
+    elif random.random() < 0.5:
         acl = random.choice(ACLS)
         side.acls.symmetric_difference_update({acl})
     else:
@@ -149,13 +189,15 @@ def test_the_target_gets_the_sources_rights_and_keeps_its_own(seed: int) -> None
     # The owner of the target has rights of its own, which the link never touches.
     mine = set(random.sample(ACLS, 2))
     own = dict.fromkeys(random.sample(QUOTAS, 2), 9.0)
-    target.acls, target.quotas = set(mine), dict(own)
+    theirs = dict.fromkeys(random.sample(USERS, 1), "of the target")
+    target.acls, target.quotas, target.users = set(mine), dict(own), dict(theirs)
     link = Link(source, target, settings("a"))
     for _ in range(random.randrange(12)):
         change_anything(source, random)
         link.run(NONE, random)
         assert mine <= target.acls
         assert own.items() <= target.quotas.items()
+        assert theirs.items() <= target.users.items()
     for _ in range(3):
         link.run(NONE)
     names = NameFilter(link.settings.groups, ())
@@ -170,6 +212,9 @@ def test_the_target_gets_the_sources_rights_and_keeps_its_own(seed: int) -> None
     selected = QuotaFilter(link.settings)
     followed = {n: value for n, value in source.quotas.items() if selected.selects(n.entity)}
     assert target.quotas == followed | own
+    users = {name: each for name, each in source.users.items() if name.user == "u"}
+    assert target.users == users | theirs
+    assert link.written.users.keys() == users.keys() - theirs.keys()
     assert link.written.acls == wanted - mine
     assert link.written.quotas.keys() == followed.keys() - own.keys()
 
@@ -182,20 +227,25 @@ def test_what_its_owner_deletes_does_not_come_back_from_a_ring_of_clusters(seed:
         Link(side, sides[(index + 1) % len(sides)], settings(str(index)))
         for index, side in enumerate(sides)
     ]
-    acl, quota = random.choice(ACLS), random.choice(QUOTAS)
+    acl, quota, user = random.choice(ACLS), random.choice(QUOTAS), random.choice(USERS)
     first = random.choice(sides)
     first.acls.add(acl)
     first.quotas[quota] = 1.0
+    first.users[user] = "1"
     for _ in range(random.randrange(20)):
         index = random.randrange(len(links))
         links[index].run(links[index - 1].mirrored, random)
     first.acls.discard(acl)
     first.quotas.pop(quota)
+    first.users.pop(user)
     for _ in range(4 * len(links)):
         order = random.sample(range(len(links)), len(links))
         for index in order:
             links[index].run(links[index - 1].mirrored)
-    assert [(side.acls, side.quotas) for side in sides] == [(set(), {})] * len(sides)
-    assert [(each.written.acls, each.written.quotas) for each in links] == [(set(), {})] * len(
+    assert [(side.acls, side.quotas, side.users) for side in sides] == [(set(), {}, {})] * len(
+        sides
+    )
+    written = [each.written for each in links]
+    assert [(each.acls, each.quotas, each.users) for each in written] == [(set(), {}, {})] * len(
         links
     )

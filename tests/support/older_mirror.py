@@ -30,6 +30,9 @@ _NEWER_LINK: Final = (
     "quota_client_ids",
     "quota_ips",
     "quota_defaults",
+    "sync_users",
+    "users",
+    "users_exclude",
 )
 _NEWER_POLICIES: Final = ("foreign",)
 

@@ -43,8 +43,8 @@ def sync_links(deployment: Deployment, link_name: str | None, *, dry_run: bool) 
 
     The copies that links do not change are listed with the reason. Links that sync nothing have no
     changes. Workers delete the copies whose source topics were deleted, so the list has what the
-    workers report about them. Workers also apply ACLs of groups and transactional ids, and quotas:
-    only they keep account of what a link wrote. So these are planned or withheld.
+    workers report about them. Workers also apply ACLs of groups and transactional ids, quotas and
+    users: only they keep account of what a link wrote. So these are planned or withheld.
 
     Raises SyncFailed for an unknown link, and if a cluster of a link, or a running worker, does not
     respond.
@@ -161,7 +161,7 @@ async def _sync(settings: MirrorSettings, link: LinkSettings, *, dry_run: bool) 
 async def _plan_rights(
     source: MirrorClient, sink: MirrorClient, link: LinkSettings
 ) -> list[Change]:
-    """Return the changes of ACLs of groups and transactional ids, and of quotas.
+    """Return the changes of ACLs of groups and transactional ids, of quotas and of users.
 
     Raises KafkaError.
     """

@@ -134,6 +134,18 @@ class LinkQuotas(Entry):
     """Also sync quotas of default users, client ids and addresses. They hold for the mirror too."""
 
 
+class LinkUsers(Entry):
+    """SCRAM users that a link carries over, with their passwords, between two clusters of ours."""
+
+    sync: bool = False
+    """Set the users of the source on the target. Users of the target's owner stay."""
+    include: list[TopicPattern] = []
+    """Names or regular expressions of users, matched in full; `sync` needs at least one. Users of
+    brokers, services and administrators never follow."""
+    exclude: list[TopicPattern] = []
+    """Users that are excluded."""
+
+
 class Link(Entry):
     """Copies topics from one cluster into another, in one direction."""
 
@@ -168,12 +180,14 @@ class Link(Entry):
     """ACL sync."""
     quotas: LinkQuotas = LinkQuotas()
     """Sync of client quotas."""
+    users: LinkUsers = LinkUsers()
+    """Sync of SCRAM users."""
     leads: list[TopicPattern] = []
     """Topics that existed on both sides before the link, and whose copies the link may change in
     configs and ACLs; matched in full. It may always change copies that it created, and prefixed
     copies."""
     deletions: Literal["report", "mirror"] = "report"
-    """Whether the deletion of configs, ACLs, quotas and topics at the source is mirrored to the
+    """Whether deletions at the source (configs, ACLs, quotas, users, topics) are mirrored to the
     target. Copies are deleted after `settings.deletion_grace_ms`, and only if they hold no other
     records."""
     probe: bool | None = None

@@ -239,12 +239,18 @@ class Authorizer(Entry):
     """Allow everything; log and count what would be denied."""
     allow_if_no_acl: bool = False
     """Allow what no ACL covers, as Kafka's allow.everyone.if.no.acl.found does."""
+    credential_readers: list[PrincipalName] = []
+    """Principals that get the keys of SCRAM users: mirrors of links from this cluster with `users`.
+    No ACL stands for this right."""
 
     def configs(self) -> dict[str, str]:
         """Return the broker configs."""
-        return {
+        configs = {
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": ";".join(self.super_users),
             "heliograph.authorizer.dry.run": str(self.dry_run).lower(),
             "allow.everyone.if.no.acl.found": str(self.allow_if_no_acl).lower(),
         }
+        if self.credential_readers:
+            configs["heliograph.scram.credential.readers"] = ";".join(self.credential_readers)
+        return configs

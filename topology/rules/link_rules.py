@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from topology.model import LinkNames
+from topology.model import Cluster, Link, LinkNames
 from topology.problems import Finding, Location, nearest_name
 from topology.rules.copy_loops import find_copy_loops, find_second_paths
 from topology.rules.name_collisions import find_collisions
@@ -33,6 +33,7 @@ def check_links(parts: Parts) -> Iterator[Finding]:
         for key in ("groups", "transactional_ids"):
             if getattr(link.acls, key) and not link.acls.sync:
                 yield Finding((*here, "acls", key), "`sync: true` beside it", at_key=True)
+        yield from _check_users(link, here, parts)
         pairs.append((here, f"{link.source} to {link.target}"))
     yield from duplicates(pairs, "one link for each source and target, with all its topics")
     links = list(parts.links.values())
@@ -45,3 +46,32 @@ def check_links(parts: Parts) -> Iterator[Finding]:
         index = next(i for i, link in parts.links.items() if link is collision.link)
         key = "names" if "names" in collision.link.model_fields_set else "topics"
         yield Finding(("links", index, key), collision.sentence(), at_key=True)
+
+
+def _check_users(link: Link, here: Location, parts: Parts) -> Iterator[Finding]:
+    """Yield what keeps the SCRAM users of a link from following."""
+    at = (*here, "users")
+    if not link.users.sync:
+        return
+    if not link.users.include:
+        yield Finding(at, "`include` with the users that follow", at_key=True)
+    clusters = {each.name: each for each in parts.clusters.values()}
+    for name in (link.source, link.target):
+        cluster = clusters.get(name)
+        if cluster is not None and (expected := _lacking(cluster)) is not None:
+            yield Finding(at, expected, at_key=True)
+    source = clusters.get(link.source)
+    if source is not None and source.authorizer and not source.authorizer.credential_readers:
+        expected = f"`credential_readers` in the `authorizer` of cluster {source.name}"
+        yield Finding(at, f"{expected}, with the principal of the mirror", at_key=True)
+
+
+def _lacking(cluster: Cluster) -> str | None:
+    """Return what a cluster needs so that SCRAM users follow from it or into it."""
+    if cluster.external is not None:
+        return f"absent: cluster {cluster.name} is external, and only brokers of ours take part"
+    if cluster.authorizer is None:
+        return f"`authorizer` in cluster {cluster.name}"
+    if cluster.listeners[0].security_protocol not in ("SSL", "SASL_SSL"):
+        return f"TLS on the first listener of cluster {cluster.name}, which links use"
+    return None

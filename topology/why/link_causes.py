@@ -143,7 +143,7 @@ def _sync_failures(worker: Mapping[str, Any]) -> Iterator[Cause]:
     for part, what in (
         ("groups", "groups are not synced"),
         ("topic_sync", "configs and ACLs are not synced"),
-        ("rights_sync", "ACLs of groups and transactional ids, or quotas, are not synced"),
+        ("rights_sync", "ACLs of groups and transactional ids, quotas or users are not synced"),
         ("deletions", "deletions are not mirrored"),
         ("source_group", "positions are not committed at the source"),
     ):
@@ -154,7 +154,7 @@ def _sync_failures(worker: Mapping[str, Any]) -> Iterator[Cause]:
         yield Cause(
             "user_without_credentials",
             f"user {user} has rights from the link, and no SCRAM credentials on the target",
-            "`heliograph user create` sets them: no cluster gives out its passwords",
+            "`heliograph user create` sets them; between clusters of ours `users` of the link does",
             is_fault=False,
         )
 

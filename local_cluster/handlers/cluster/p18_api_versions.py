@@ -7,7 +7,8 @@ older clients cannot read it (KAFKA-17011). v5 (KIP-1242) names the cluster and 
 client means. If it has reached another one, REBOOTSTRAP_REQUIRED lets it start from its bootstrap
 servers again. Produce is advertised from version 0 although v0-v2 are refused: otherwise librdkafka
 turns compression off (KAFKA-18659). The two APIs of client metrics (KIP-714) are advertised only
-with a receiver of them, as in Kafka.
+with a receiver of them, as in Kafka. Those of stored credentials, which Kafka lacks, are advertised
+with an authorizer on listeners with TLS: so a mirror finds out whether a broker serves them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from local_cluster.features import FEATURES, FINALIZED_EPOCH
-from local_cluster.handlers.registry import Handler, advertised_apis, handles
+from local_cluster.handlers.registry import Handler, advertised_apis, all_apis, handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 DESTINATION_SINCE: Final = 5
 LEVEL_ZERO_SINCE: Final = 4
 SOFTWARE_NAME_SINCE: Final = 3
+STORED_CREDENTIALS: Final = (ApiKey.READ_STORED_CREDENTIALS, ApiKey.WRITE_STORED_CREDENTIALS)
 TELEMETRY: Final = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 UNKNOWN_EPOCH: Final = -1
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -52,13 +54,20 @@ def api_versions(
         broker.client_metrics.connections.name_software(
             context.connection_id, request.client_software_name, request.client_software_version
         )
-    return _encoded(context.api_version, broker.client_metrics.is_enabled)
+    access = broker.credential_access
+    return _encoded(
+        context.api_version,
+        broker.client_metrics.is_enabled,
+        access is not None and access.is_served_on(context.listener),
+    )
 
 
 @lru_cache(maxsize=16)
-def _encoded(version: int, with_telemetry: bool) -> bytes:
+def _encoded(version: int, with_telemetry: bool, with_credentials: bool) -> bytes:
     """Return what every new connection is told. To encode it costs a quarter of a login."""
     apis = [api for api in advertised_apis() if with_telemetry or api.api_key not in TELEMETRY]
+    if with_credentials:
+        apis += [api for api in all_apis() if api.api_key in STORED_CREDENTIALS]
     response = _served(ErrorCode.none, apis, version)
     return messages.encode_response(ApiKey.API_VERSIONS, version, response)
 

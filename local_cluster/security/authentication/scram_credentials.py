@@ -12,6 +12,7 @@ import hmac
 from typing import Final, NamedTuple
 
 from local_cluster.client.auth.scram import HASHES, ITERATIONS_MIN, salted_password
+from local_cluster.client.auth.scram_transfer import generation_of
 from local_cluster.controller.model.znode_json import UnreadableZnodeError, decimal_of
 from local_cluster.foreign_json import INT32_MAX
 
@@ -66,6 +67,11 @@ def decoy(mechanism: str, username: str, secret: bytes) -> ScramCredential:
     seed = hmac.digest(secret, username.encode(), name)
     keys = hmac.digest(secret, seed, name)
     return ScramCredential(seed[:SALT_BYTES], keys, keys, ITERATIONS_DEFAULT)
+
+
+def credential_generation(mechanism: str, credential: ScramCredential) -> str:
+    """Return what tells a credential from the one before it; nothing of it is secret."""
+    return generation_of(mechanism, credential.salt, credential.iterations)
 
 
 def encode_credential(credential: ScramCredential) -> str:

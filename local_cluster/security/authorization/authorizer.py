@@ -155,15 +155,19 @@ class Authorizer:
         decision: Decision,
     ) -> bool:
         """Note a denial; return whether the request is allowed all the same."""
-        request = Request(
-            context.principal,
-            context.client_host,
-            context.listener,
-            ApiKey(context.api_key).name,
-            context.client_id,
-            operation,
-            resource_type,
-            name,
-        )
-        self.denials.note(request, decision)
+        self.denials.note(request_of(context, operation, resource_type, name), decision)
         return self._is_dry_run
+
+
+def request_of(context: AskingContext, operation: str, resource_type: str, name: str) -> Request:
+    """Return a request in the words of the log."""
+    return Request(
+        context.principal,
+        context.client_host,
+        context.listener,
+        ApiKey(context.api_key).name,
+        context.client_id,
+        operation,
+        resource_type,
+        name,
+    )

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from local_cluster.security.authorization.decision import Decision, Rule
 from local_cluster.wire.constants import Acl
 
+DENIED: Final = "Denied"
 KEYS_MAX: Final = 10_000
 """Counted combinations; further principals are counted together."""
 OTHERS: Final = "(others)"
@@ -47,7 +48,7 @@ class Denials:
 
     def __init__(self, *, is_dry_run: bool) -> None:
         """In a dry run the denials are those that would be."""
-        self._word = "Would be denied" if is_dry_run else "Denied"
+        self._word = "Would be denied" if is_dry_run else DENIED
         self._counts: dict[DenialKey, int] = {}
 
     @property
@@ -55,26 +56,28 @@ class Denials:
         """The denials since the start."""
         return self._counts
 
-    def note(self, request: Request, decision: Decision) -> None:
-        """Count and log one denial."""
+    def note(self, request: Request, decision: Decision, *, is_enforced: bool = False) -> None:
+        """Count and log one denial; one that is enforced holds in a dry run too."""
         assert not decision.is_allowed
         key = DenialKey(request.listener, request.principal, request.api)
         if key not in self._counts and len(self._counts) >= KEYS_MAX:
             key = key._replace(principal=OTHERS)
         self._counts[key] = self._counts.get(key, 0) + 1
-        log.info(
-            "%s: principal %s from host %s on listener %s, client id %s: %s on %s %s for %s, by %s",
-            self._word,
-            _short(request.principal),
-            request.client_host,
-            request.listener,
-            _short(request.client_id or ""),
-            request.operation,
-            request.resource_type,
-            _short(request.name),
-            request.api,
-            _rule_text(decision.rule),
-        )
+        word = DENIED if is_enforced else self._word
+        log.info("%s: %s, by %s", word, _request_text(request), _rule_text(decision.rule))
+
+
+def note_use(request: Request) -> None:
+    """Log one use of a right that hands out or replaces what proves a password."""
+    log.info("Allowed: %s", _request_text(request))
+
+
+def _request_text(request: Request) -> str:
+    return (
+        f"principal {_short(request.principal)} from host {request.client_host} on listener "
+        f"{request.listener}, client id {_short(request.client_id or '')}: {request.operation} on "
+        f"{request.resource_type} {_short(request.name)} for {request.api}"
+    )
 
 
 def _rule_text(rule: Rule | Acl) -> str:

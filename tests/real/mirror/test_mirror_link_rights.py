@@ -177,7 +177,7 @@ async def test_rights_follow_between_our_brokers(
     async with mirror(tmp_path, bootstraps["a"], bootstraps["b"], limits=QUICK, **RIGHTS) as worker:
         sides = Sides(clients["a"], clients["b"], worker)
         await follow_everything(sides)
-        # A user of SCRAM at the source cannot log in on the target: no cluster gives out passwords.
+        # A user of SCRAM at the source cannot log in on the target: this link carries no users.
         for user in ("alice", "zoe"):
             change = ScramChange(user, "SCRAM-SHA-512", "secret")
             assert await alter_scram_users(clients["a"], [change]) == [None]

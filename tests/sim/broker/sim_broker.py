@@ -334,6 +334,7 @@ class SimBroker(SimProcess):
 
     acls = None
     mirror_producers = None
+    credential_access = None
     rights_version = 0
     quotas = ClientQuotas({})
 

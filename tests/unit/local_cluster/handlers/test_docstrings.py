@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import local_cluster.handlers.all
+from local_cluster.handlers.cluster.p18_api_versions import STORED_CREDENTIALS
 from local_cluster.handlers.registry import Handler, advertised_apis, all_apis
 from local_cluster.wire.api import ApiKey
 
@@ -38,6 +39,8 @@ def row_of(handler: Handler) -> str:
         versions += f"-v{handler.max_version}"
     path = "/".join(handler.function.__module__.split(".")[2:]) + ".py"
     remark = "" if handler.is_advertised else "between brokers"
+    if handler.api_key in STORED_CREDENTIALS:
+        remark = "for links, with TLS"
     return f"| {handler.api_key} | {name} | {versions} | `{path}` | {remark} |"
 
 

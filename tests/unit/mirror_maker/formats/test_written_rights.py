@@ -6,16 +6,25 @@ import json
 
 import pytest
 
-from local_cluster.wire.constants import Acl, AclOperation, PatternType, Permission, ResourceType
+from local_cluster.wire.constants import (
+    Acl,
+    AclOperation,
+    CredentialName,
+    PatternType,
+    Permission,
+    ResourceType,
+)
 from mirror_maker.formats import MapFormatError
 from mirror_maker.formats.written_rights import (
     QuotaName,
+    WrittenCredential,
     WrittenQuota,
     WrittenRights,
     acl_record,
     is_rights_topic,
     quota_record,
     rights_topic_name,
+    user_record,
 )
 from mirror_maker.rules.topic_filter import is_internal_topic
 
@@ -28,6 +37,7 @@ ACL = Acl(
     AclOperation.READ,
     Permission.ALLOW,
 )
+USER = CredentialName("alice", "SCRAM-SHA-512")
 QUOTA = QuotaName((("user", "alice"), ("client-id", None)), "producer_byte_rate")
 
 
@@ -53,6 +63,14 @@ def test_golden_records() -> None:
         "quota": "producer_byte_rate",
     }
     assert json.loads(value or b"") == {"version": 1, "before": None, "wanted": 1024.0}
+    key, value = user_record(USER, WrittenCredential(None, "g2"))
+    assert json.loads(key) == {
+        "version": 1,
+        "kind": "user",
+        "user": "alice",
+        "mechanism": "SCRAM-SHA-512",
+    }
+    assert json.loads(value or b"") == {"version": 1, "before": None, "wanted": "g2"}
 
 
 def test_the_last_record_of_a_key_holds() -> None:

@@ -146,7 +146,7 @@ links:
         " unterminated subpattern at position 0, not '('",
         "t.yaml:13:51: links[0].setings: unknown key; expected one of acls, configs, deletions,"
         " filter, groups, leads, merge, name, names, on, origin, probe, quotas, settings, source,"
-        " target, topics, transform; did you mean 'settings'?",
+        " target, topics, transform, users; did you mean 'settings'?",
         "t.yaml:14:5: links[1]: a mapping, not 7",
     ]
 

@@ -90,6 +90,7 @@ def test_a_worker_is_told_which_rights_follow(tmp_path: Path) -> None:
     options = """\
     acls: {sync: true, groups: true, transactional_ids: true}
     quotas: {sync: true, users: [alice, "eu-.*"], client_ids: [], defaults: true}
+    users: {include: ["eu-.*"], exclude: [eu-x]}
 """
     topology = parse_topology(LINK + options, file="t.yaml")
     deployment = render(topology, StateDir(tmp_path / "state"), topology_file=Path("t.yaml"))
@@ -99,6 +100,100 @@ def test_a_worker_is_told_which_rights_follow(tmp_path: Path) -> None:
     assert (link.sync_quotas, link.quota_defaults, link.syncs_rights) == (True,) * 3
     assert (link.quota_users, link.quota_client_ids) == (("alice", "eu-.*"), ())
     assert link.quota_ips == (".*",)
+    assert (link.sync_users, link.users, link.users_exclude) == (False, ("eu-.*",), ("eu-x",))
+
+
+SECURE = """\
+    listeners:
+      - name: S
+        security_protocol: SASL_SSL
+        tls: {keystore_file: k}
+        sasl: {mechanisms: [SCRAM-SHA-512], users: {broker: {file: b}, admin: {file: a}}}
+    inter_broker_security:
+      protocol: SASL_SSL
+      mechanism: SCRAM-SHA-512
+      username: broker
+      password: {file: b}
+      ca_file: c
+    security:
+      protocol: SASL_SSL
+      mechanism: SCRAM-SHA-512
+      username: admin
+      password: {file: a}
+      ca_file: c
+    authorizer: {super_users: ["User:admin"]READERS}
+    brokers: [{id: 1, port: PORT}]
+"""
+READERS = ', credential_readers: ["User:mirror"]'
+
+
+def secured_link(a: str, b: str, users: str) -> str:
+    """Return a file with a link from a to b."""
+    sides = f"name: d\nclusters:\n  - name: a\n{a}  - name: b\n{b}"
+    return f"{sides}links:\n  - source: a\n    target: b\n    topics: [t]\n    users: {users}\n"
+
+
+PLAIN = "    brokers: [{id: 1, port: PORT}]\n"
+OUTSIDE = "    external: h:1\n"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "users", "expected"),
+    [
+        (SECURE.replace("READERS", READERS), SECURE, "{sync: true, include: [app]}", []),
+        (PLAIN, PLAIN, "{include: [app]}", []),
+        (
+            SECURE.replace("READERS", READERS),
+            SECURE,
+            "{sync: true}",
+            ["`include` with the users that follow"],
+        ),
+        (
+            SECURE,
+            SECURE,
+            "{sync: true, include: [app]}",
+            [
+                "`credential_readers` in the `authorizer` of cluster a, with the principal of the "
+                "mirror"
+            ],
+        ),
+        (
+            OUTSIDE,
+            PLAIN,
+            "{sync: true, include: [app]}",
+            [
+                "absent: cluster a is external, and only brokers of ours take part",
+                "`authorizer` in cluster b",
+            ],
+        ),
+    ],
+)
+def test_users_follow_between_secured_clusters_of_ours(
+    a: str, b: str, users: str, expected: list[str]
+) -> None:
+    sides = [
+        side.replace("READERS", "").replace("PORT", port) for side, port in ((a, "1"), (b, "2"))
+    ]
+    text = secured_link(sides[0], sides[1], users)
+    try:
+        parse_topology(text, file="t.yaml")
+        found = []
+    except InvalidTopology as error:
+        found = [line.partition(": links[0].users: ")[2] or line for line in error.lines()]
+    assert sorted(found) == sorted(expected)
+
+
+def test_users_need_tls_on_the_listener_that_links_use() -> None:
+    plain = SECURE.replace("READERS", READERS).replace("SASL_SSL", "SASL_PLAINTEXT")
+    plain = plain.replace("        tls: {keystore_file: k}\n", "").replace("      ca_file: c\n", "")
+    text = secured_link(
+        plain.replace("PORT", "1"), plain.replace("PORT", "2"), "{sync: true, include: [app]}"
+    )
+    with pytest.raises(InvalidTopology) as caught:
+        parse_topology(text, file="t.yaml")
+    assert [line.partition(": links[0].users: ")[2] or line for line in caught.value.lines()] == [
+        f"TLS on the first listener of cluster {name}, which links use" for name in ("a", "b")
+    ]
 
 
 def test_acls_of_groups_need_the_sync_of_acls() -> None:
