@@ -17,6 +17,7 @@ from local_cluster.prometheus_text import Family, Sample, counter, gauge, sample
 from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.transactions.transaction_fsm import TransactionState
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.request_memory import RequestMemory
 
 PURGATORIES: Final = {
     "Produce": (ApiKey.PRODUCE,),
@@ -178,6 +179,32 @@ def connection_families(broker: MonitoredBroker) -> Iterator[Family]:
             for name, each in counts
             for limit, count in each.limited.items()
         ),
+    )
+    yield from memory_families(broker.request_memory)
+
+
+def memory_families(memory: RequestMemory) -> Iterator[Family]:
+    """Yield Kafka's metrics of queued.max.request.bytes; nothing of what is left without it."""
+    if memory.bytes_max > 0:
+        yield gauge(
+            "kafka_network_socketserver_memorypoolavailable",
+            "Bytes that requests may still take.",
+            Sample(memory.available),
+        )
+    yield gauge(
+        "kafka_network_socketserver_memorypoolused",
+        "Bytes that requests take.",
+        Sample(memory.used),
+    )
+    yield gauge(
+        "heliograph_requests_waiting_for_memory",
+        "Connections that wait for memory, and are not read.",
+        Sample(memory.waiting),
+    )
+    yield counter(
+        "kafka_server_socket_server_metrics_memorypooldepletedtime_total",
+        "Milliseconds in which requests had to wait for memory.",
+        Sample(memory.depleted_ns / 1e6),
     )
 
 

@@ -48,6 +48,7 @@ RENAMED: Final[Mapping[str, str]] = {
         for name in (
             *("connection_count", "connection_creation_total", "connection_close_total"),
             *("successful_authentication_total", "failed_authentication_total"),
+            "memorypooldepletedtime_total",
         )
     },
     f"{_UNCLEAN}_total": f"{_UNCLEAN}persec",

@@ -23,6 +23,7 @@ from local_cluster.server.broker_rights import BrokerRights
 from local_cluster.server.log_cleaner import LogCleaner
 from local_cluster.settings import BrokerSettings
 from local_cluster.transactions.coordinator import TransactionCoordinator
+from local_cluster.wire.request_memory import RequestMemory
 
 if TYPE_CHECKING:
     from local_cluster.security.authentication.tls_contexts import TlsContexts
@@ -48,6 +49,7 @@ class MonitoredBroker:
     meters: RequestMeters
     listeners: Mapping[str, ListenerCounters]
     """By name of the listener."""
+    request_memory: RequestMemory
     certificates: Mapping[str, TlsContexts]
     """By name of the listener, if it has TLS."""
     quotas: ClientQuotas

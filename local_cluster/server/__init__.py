@@ -9,7 +9,8 @@ Reading order:
     connection           one client connection
     request_dispatch     decodes a request and calls its handler
     request_time         how long handlers take, for the quota of it
-    mute                 the time in which a quota lets a connection wait
+    slot                 the place of a request in its queue of responses
+    pausing              why a connection is not read for some time
     keep_alive           the system's probes of silent connections
     outbox               sends responses, file slices by sendfile
     socket_waits         waits until an outbox can send again

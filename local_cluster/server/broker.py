@@ -331,6 +331,7 @@ class Broker:
                 rights=self._rights,
                 meters=self._listeners.meters,
                 listeners=self._listeners.counters,
+                request_memory=self._listeners.memory,
                 certificates=self._listeners.certificates,
                 quotas=self.quotas,
                 client_metrics=self.client_metrics,

@@ -6,7 +6,8 @@ ready at the end of a turn of the loop is sent together (outbox.py).
 
 Limits per connection: the frame size, the requests in flight, and the bytes of responses that the
 peer has not taken. Above these reading pauses, and the requests that were read wait. They wait as
-well while a quota mutes the connection; its responses leave meanwhile.
+well while a quota mutes the connection; its responses leave meanwhile. A large request waits for
+the memory that all connections share (pausing/).
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from functools import partial
 from typing import Any, Final
 
 from local_cluster.client.connection import frame_buffers
-from local_cluster.counters.requests import ApiMeter
 from local_cluster.handlers.awaited_reply import settle
 from local_cluster.handlers.deferred import Deferred, RecordsBody, ThrottledBody
 from local_cluster.handlers.registry import Reply
@@ -32,15 +32,18 @@ from local_cluster.log.disk.cold_reads import ColdReads
 from local_cluster.log.partition.partition_log import LogSlice
 from local_cluster.server.accept.limits import ConnectionSettings
 from local_cluster.server.keep_alive import keep_alive
-from local_cluster.server.mute import Mute
 from local_cluster.server.outbox import Outbox, Part
+from local_cluster.server.pausing.memory_wait import MemoryWait
+from local_cluster.server.pausing.mute import Mute
 from local_cluster.server.request_dispatch import ANONYMOUS, Dispatcher
 from local_cluster.server.secure.tls_outbox import TlsOutbox
+from local_cluster.server.slot import Slot
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import KafkaError, PeerError
 from local_cluster.wire.frame import FrameReceiver, frame_size_prefix
 from local_cluster.wire.header import encode_response_header
+from local_cluster.wire.request_memory import RequestMemory
 
 IN_FLIGHT_MAX: Final = 256
 """Requests of one connection that may wait for a response before the next is dispatched."""
@@ -52,33 +55,6 @@ RESPONSES_PER_TURN_MAX: Final = 64
 
 log = logging.getLogger(__name__)
 _connection_ids = itertools.count(1)
-
-
-class _Slot:
-    """The place of one request in the queue of responses."""
-
-    __slots__ = (
-        "began_ns",
-        "may_leave",
-        "memory_bytes",
-        "meter",
-        "parts",
-        "queue_ns",
-        "ready",
-        "returned_ns",
-    )
-
-    def __init__(self) -> None:
-        self.may_leave: Callable[[], bool] | None = None
-        self.meter: ApiMeter | None = None
-        self.queue_ns = 0
-        self.began_ns = 0
-        """When its handler was called, by `time.perf_counter_ns`."""
-        self.returned_ns = 0
-        """When its handler had returned without a response; 0 if there was one."""
-        self.memory_bytes = 0
-        self.ready = False
-        self.parts: Sequence[Part] = ()
 
 
 class ClientConnection(asyncio.BufferedProtocol):
@@ -93,8 +69,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         on_open: Callable[[ClientConnection], None],
         on_close: Callable[[ClientConnection], None],
         principal: str = ANONYMOUS,
+        memory: RequestMemory | None = None,
     ) -> None:
-        """`principal` is that of a client certificate, if the handshake found one."""
+        """`principal` is that of a client certificate, if the handshake found one. `memory` counts
+        the requests of the connection, see `admit`."""
         self._dispatcher = dispatcher
         self._counters = dispatcher.counters
         self._request_time = dispatcher.request_time
@@ -108,9 +86,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._on_open = on_open
         self._on_close = on_close
         self._receiver = FrameReceiver(settings.frame_bytes_max, frame_buffers())
+        self._receiver.memory = memory
         self._requests: deque[memoryview] = deque()
         """Requests that were read together with others and wait for a limit."""
-        self._slots: deque[_Slot] = deque()
+        self._slots: deque[Slot] = deque()
         self._response_bytes = 0
         """In memory: in ready slots, and in the outbox since it was empty last."""
         self._sending_bytes = 0
@@ -124,6 +103,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.client_port = 0
         self._is_paused = False
         self._mute = Mute(self._flush)
+        self._memory = MemoryWait(self._receiver, self.id, self._read_again)
+        self._decrypt: Callable[[], None] | None = None
+        """Hands on what TLS has received, and the connection has not."""
         self._flush_is_due = False
         self._closing = False
 
@@ -133,12 +115,26 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a response is awaited or not yet sent."""
-        return bool(self._slots) or self._mute.is_on or not (self._outbox and self._outbox.is_empty)
+        """Whether a response is awaited or not yet sent, or the connection waits."""
+        is_waiting = self._mute.is_on or self._memory.is_on
+        return bool(self._slots) or is_waiting or not (self._outbox and self._outbox.is_empty)
 
-    def set_frame_bytes_max(self, frame_bytes_max: int) -> None:
-        """Take larger frames from a client that has proved who it is."""
+    @property
+    def waits_for_memory(self) -> bool:
+        """Whether nothing may be received."""
+        return self._memory.is_on
+
+    def is_too_slow(self, now_ns: int) -> bool:
+        """Whether the peer keeps memory from others, by `time.perf_counter_ns`."""
+        return not self._mute.is_on and self._memory.is_too_slow(now_ns)
+
+    def admit(self, frame_bytes_max: int, memory: RequestMemory | None) -> None:
+        """Take larger frames from a client that has proved who it is, and count them.
+
+        Those before are not counted: strangers must not hold the memory of others.
+        """
         self._receiver.frame_bytes_max = frame_bytes_max
+        self._receiver.memory = memory
 
     # -- asyncio's side ---------------------------------------------------------------------
 
@@ -147,9 +143,12 @@ class ClientConnection(asyncio.BufferedProtocol):
         sock = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
         self._begin(transport, Outbox(sock, self._cold_reads, self._flush, self._on_broken))
 
-    def take_over(self, transport: asyncio.Transport, outbox: TlsOutbox) -> None:
-        """Begin on a TLS session instead of `connection_made`."""
+    def take_over(
+        self, transport: asyncio.Transport, outbox: TlsOutbox, decrypt: Callable[[], None]
+    ) -> None:
+        """Begin on a TLS session instead of `connection_made`. After a wait `decrypt` is called."""
         outbox.attach(self._flush, self._on_broken)
+        self._decrypt = decrypt
         self._begin(transport, outbox)
 
     def _begin(self, transport: asyncio.Transport, outbox: Outbox | TlsOutbox) -> None:
@@ -161,6 +160,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         keep_alive(sock)
         peer = transport.get_extra_info("peername")
         self._client_host, self.client_port = peer[:2] if peer else ("", 0)
+        self._memory.begin(self._client_host)
         self._counters.opened += 1
         self.last_active_ns = time.perf_counter_ns()
         self._on_open(self)
@@ -183,14 +183,12 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._outbox is not None:
             self._outbox.close()
         self._mute.cancel()
+        self._memory.end()
         for task in tuple(self._tasks):
             task.cancel()
         self._requests.clear()
         for slot in self._slots:
-            if slot.returned_ns and slot.meter is not None:
-                # Its response may never get ready: its task is cancelled.
-                slot.meter.waiting -= 1
-                slot.meter = None
+            slot.give_up()
         self._slots.clear()
         self._counters.closed += 1
         self._on_close(self)
@@ -215,11 +213,14 @@ class ClientConnection(asyncio.BufferedProtocol):
                     or self._response_bytes >= RESPONSE_BYTES_MAX
                     or self._mute.is_on
                 ):
-                    assert self._transport is not None
-                    self._transport.pause_reading()
-                    self._is_paused = True
+                    self._pause()
                     break
                 self._dispatch(self._requests.popleft())
+            receiver = self._receiver
+            if (receiver.charged or receiver.wanted or self._requests) and self._memory.count(
+                self._requests, self._now_ns
+            ):
+                self._pause()
         except PeerError as error:
             return f"broken request: {error}"
         except KafkaError as error:
@@ -231,7 +232,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         return None
 
     def _dispatch(self, frame: memoryview) -> None:
-        slot = _Slot()
+        slot = Slot()
         self._slots.append(slot)
         began_ns = slot.began_ns = self._now_ns
         slot.queue_ns = began_ns - self.last_active_ns
@@ -252,6 +253,8 @@ class ClientConnection(asyncio.BufferedProtocol):
                 )
             )
             self._tasks.add(task)
+            if context.api_key == ApiKey.PRODUCE:
+                self._memory.keep(len(frame), task)
             task.add_done_callback(self._tasks.discard)
         else:
             self._finish(slot, context, reply)
@@ -259,8 +262,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._now_ns = slot.returned_ns = time.perf_counter_ns()
             meter.waiting += 1
 
-    def _failed(self, slot: _Slot, context: RequestContext, error: Exception) -> None:
-        self._count(slot)
+    def _failed(self, slot: Slot, context: RequestContext, error: Exception) -> None:
+        slot.count()
         log.log(
             logging.INFO if isinstance(error, KafkaError) else logging.ERROR,
             "connection %d from %s: %s v%d failed",
@@ -272,7 +275,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         )
         self._close("internal error")
 
-    def _finish(self, slot: _Slot, context: RequestContext, reply: Reply) -> None:
+    def _finish(self, slot: Slot, context: RequestContext, reply: Reply) -> None:
         if self._request_rates.is_used:
             returned_ns = slot.returned_ns or time.perf_counter_ns()
             reply = self._request_time.count(context, reply, returned_ns - slot.began_ns)
@@ -284,29 +287,14 @@ class ClientConnection(asyncio.BufferedProtocol):
             reply = reply.body
         if reply is not None:
             self._encode(slot, context, reply)
-        self._count(slot)
+        self._now_ns = slot.count() or self._now_ns
         slot.ready = True
         if not self._flush_is_due and self._slots and self._slots[0] is slot:
             # Several responses often get ready in one turn: a group commit acknowledges many.
             self._flush_is_due = True
             asyncio.get_running_loop().call_soon(self._flush)
 
-    def _count(self, slot: _Slot) -> None:
-        """Count a request whose response is ready, or failed. Later calls change nothing."""
-        meter, slot.meter = slot.meter, None
-        if meter is None:
-            return
-        now_ns = self._now_ns = time.perf_counter_ns()
-        if slot.returned_ns:
-            meter.waiting -= 1
-            local_ns = slot.returned_ns - slot.began_ns
-            meter.answered_late(slot.queue_ns, local_ns, now_ns - slot.returned_ns)
-        elif slot.queue_ns:
-            meter.answered_late(slot.queue_ns, now_ns - slot.began_ns, 0)
-        else:
-            meter.answered(now_ns - slot.began_ns)
-
-    def _encode(self, slot: _Slot, context: RequestContext, reply: Any) -> None:
+    def _encode(self, slot: Slot, context: RequestContext, reply: Any) -> None:
         body: Sequence[Part]
         if isinstance(reply, bytes):
             body = (reply,)
@@ -358,8 +346,21 @@ class ClientConnection(asyncio.BufferedProtocol):
         has_room = (
             len(self._slots) < IN_FLIGHT_MAX // 2 and self._response_bytes < RESPONSE_BYTES_MAX // 2
         )
-        if self._is_paused and has_room and not self._mute.is_on:
+        if self._is_paused and has_room and not self._mute.is_on and not self._memory.is_on:
             self._resume()
+
+    def _pause(self) -> None:
+        assert self._transport is not None
+        self._transport.pause_reading()
+        self._is_paused = True
+
+    def _read_again(self) -> None:
+        """Go on after a wait for memory."""
+        if self._closing:
+            return
+        self._flush()
+        if self._decrypt is not None:
+            self._decrypt()
 
     def _resume(self) -> None:
         """Dispatch the requests that waited. If none is left, read again."""
@@ -378,8 +379,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._closing or self._transport is None:
             return
         self._mute.extend(throttle_ms)
-        self._transport.pause_reading()
-        self._is_paused = True
+        self._pause()
 
     def _on_broken(self, error: OSError) -> None:
         """Close: the peer has left or a file is short, so the stream ends inside a response."""

@@ -27,6 +27,7 @@ from local_cluster.server.secure.late_imports import tls_acceptor, token_accepto
 from local_cluster.server.secure.sasl_session import FRAME_BYTES_MAX, SaslSession, SharedSasl
 from local_cluster.server.secure.tls_connection import TlsConnection
 from local_cluster.settings import BrokerSettings, Listener
+from local_cluster.wire.request_memory import RequestMemory
 
 if TYPE_CHECKING:
     from local_cluster.security.authentication.tls_contexts import TlsContexts
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 IDLE_SWEEP_MS_MAX: Final = 10_000
 """Time between two searches for idle connections."""
 IDLE_SWEEP_MS_MIN: Final = 100
+MEMORY_SWEEP_MS: Final = 1_000
+"""Time between two searches for peers that keep memory from others."""
 FAILURE_DELAY_MS: Final = 100
 """Kafka's default of connection.failed.authentication.delay.ms."""
 
@@ -81,11 +84,16 @@ class Listeners:
         self._protected = frozenset(between if len(settings.listeners) > 1 else ())
         self.admission = Admission(ConnectionLimits.of(settings.config), self._protected)
         """Counts connections, and knows the limits of them."""
+        self.memory = RequestMemory(self._settings.request_bytes_max, time.perf_counter_ns)
+        """Counts what requests of clients take."""
+        self.memory.on_wait(self._sweep_memory_later)
+        self._broker_principals = frozenset(settings.broker_principals)
         self._acceptors: list[Acceptor] = []
         self._connections: set[ClientConnection | TlsConnection] = set()
         self._places: dict[asyncio.BufferedProtocol, tuple[str, str]] = {}
         """Listener and address of each admitted connection."""
         self._idle_sweep: asyncio.TimerHandle | None = None
+        self._memory_sweep: asyncio.TimerHandle | None = None
         self._client_metrics: ClientMetrics | None = None
 
     @property
@@ -157,6 +165,7 @@ class Listeners:
                 on_open=self._opened,
                 on_close=self._left,
                 principal=principal,
+                memory=self._memory_of(listener.name, principal),
             )
 
         return connect
@@ -202,10 +211,13 @@ class Listeners:
                 on_open=self._opened,
                 on_close=closed,
             )
-            session.begin(
-                partial(connection.set_frame_bytes_max, self._settings.frame_bytes_max),
-                connection.shut_down,
-            )
+
+            def authenticated(principal: str) -> None:
+                connection.admit(
+                    self._settings.frame_bytes_max, self._memory_of(listener.name, principal)
+                )
+
+            session.begin(authenticated, connection.shut_down)
             return connection
 
         return connect
@@ -229,8 +241,9 @@ class Listeners:
 
     def close(self) -> None:
         """Accept no more connections, and close the open ones."""
-        if self._idle_sweep is not None:
-            self._idle_sweep.cancel()
+        for sweep in (self._idle_sweep, self._memory_sweep):
+            if sweep is not None:
+                sweep.cancel()
         for tokens in self._tokens.values():
             tokens.keys.stop()
         for kerberos in self._kerberos.values():
@@ -272,6 +285,28 @@ class Listeners:
         self._closed(connection)
         if self._client_metrics is not None:
             self._client_metrics.end_connection(connection.id)
+
+    def _memory_of(self, listener: str, principal: str) -> RequestMemory | None:
+        """Return what counts requests; None for brokers, which clients must not hold up."""
+        is_broker = listener in self._protected or principal in self._broker_principals
+        return None if is_broker else self.memory
+
+    def _sweep_memory_later(self) -> None:
+        if self._memory_sweep is None:
+            loop = asyncio.get_running_loop()
+            self._memory_sweep = loop.call_later(MEMORY_SWEEP_MS / 1000, self._sweep_memory)
+
+    def _sweep_memory(self) -> None:
+        """Close peers that keep memory from others, as long as somebody waits."""
+        self._memory_sweep = None
+        now_ns = time.perf_counter_ns()
+        for connection in tuple(self._connections):
+            if isinstance(connection, ClientConnection) and connection.is_too_slow(now_ns):
+                connection.shut_down(
+                    "it sends too slowly while others wait for memory (queued.max.request.bytes)"
+                )
+        if self.memory.waiting:
+            self._sweep_memory_later()
 
     def _close_oldest(self) -> None:
         """Close the unprotected connection that was used least recently."""

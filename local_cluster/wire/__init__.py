@@ -4,6 +4,7 @@ In reading order:
 
 - `constants`, `api` (API keys), `errors` (error codes): numbers with a meaning;
 - `frame`, `header`, `primitives`: what every message has;
+- `request_memory`: the limit of what frames of all connections may take;
 - `messages`: every message through kio; `schemas/`: what kio's classes need and lack;
 - `responses/`: the fields of the handlers' responses as types;
 - by hand, because they are hot: `produce` and `fetch/`; the broker's side of `list_offsets`,

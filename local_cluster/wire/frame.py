@@ -4,7 +4,10 @@ Made for `asyncio.BufferedProtocol`: the transport receives straight into `writa
 `received` before anything else runs. So all connections of a loop receive into one scratch buffer,
 and a connection that waits for its next frame holds no memory. A frame that fits is copied out of
 the scratch (a few microseconds at most). A larger frame gets a buffer of its own and is received
-into it without a copy. The size is checked against the cap before anything is allocated.
+into it without a copy. The size is checked against the cap before anything is allocated. With a
+limit for all connections (request_memory.py) such a frame is counted first, or waits: then
+`wanted` is its size, and nothing may be received before `begin_waiting`. A frame of at most
+WINDOW_BYTES, such as a heartbeat, never waits.
 
 The size of a read adapts to the traffic:
 
@@ -19,6 +22,7 @@ import struct
 from typing import Final
 
 from local_cluster.wire.errors import PeerError
+from local_cluster.wire.request_memory import RequestMemory
 
 _SIZE: Final = struct.Struct(">i")
 WINDOW_BYTES: Final = 16 * 1024
@@ -76,12 +80,16 @@ class FrameReceiver:
     __slots__ = (
         "_buffers",
         "_large",
+        "_large_counted",
         "_large_filled",
         "_large_size",
         "_reach",
         "_rest",
         "_scratch",
+        "charged",
         "frame_bytes_max",
+        "memory",
+        "wanted",
     )
 
     def __init__(self, frame_bytes_max: int, buffers: FrameBuffers | None = None) -> None:
@@ -95,9 +103,23 @@ class FrameReceiver:
         self._large: bytearray | None = None
         self._large_size = 0
         self._large_filled = 0
+        self._large_counted = 0
+        """The part of `charged` that belongs to the large frame."""
+        self.memory: RequestMemory | None = None
+        """Counts large frames before they are received; None counts nothing."""
+        self.charged = 0
+        """Bytes of this connection that `memory` counts."""
+        self.wanted = 0
+        """Size of the frame that waits for memory; 0 if none does."""
+
+    @property
+    def share_received(self) -> float:
+        """The part of a large frame that has arrived, between 0 and 1; 1 if there is none."""
+        return 1.0 if self._large is None else self._large_filled / self._large_size
 
     def writable(self) -> memoryview:
         """Return where the next bytes of the stream go: never empty, valid until `received`."""
+        assert not self.wanted, "the connection waits for memory"
         if self._large is not None:
             return memoryview(self._large)[self._large_filled : self._large_size]
         rest_size = len(self._rest)
@@ -128,7 +150,6 @@ class FrameReceiver:
                 self._reach = self._reach_for(size, filled, len(frames))
                 if is_waited_for or _SIZE.size + size > self._reach:
                     self._begin_large(position + _SIZE.size, filled, size)
-                    self._rest = b""
                     return frames
                 break
             frames.append(memoryview(scratch[position + _SIZE.size : end]))
@@ -142,11 +163,50 @@ class FrameReceiver:
             return WINDOW_BYTES
         return SCRATCH_BYTES if filled == self._reach else self._reach
 
+    def begin_waiting(self) -> None:
+        """Go on with the frame that waited: `memory` counts it by now."""
+        size, start = self.wanted, self._rest
+        self.wanted = 0
+        self.charged += size
+        self._large_counted = size
+        self._fill_large(start, size)
+
+    def settle(self, waiting_bytes: int) -> None:
+        """Count the large frame under way and `waiting_bytes` of complete frames, no others."""
+        if self.memory is None:
+            return
+        excess = self.charged - self._large_counted - waiting_bytes
+        self.charged -= excess
+        if excess > 0:
+            self.memory.give(excess)
+        elif excess < 0:
+            self.memory.take_anyway(-excess)
+
+    def drop(self) -> None:
+        """Receive no more: the connection is closed."""
+        self._large = None
+        self._large_counted = 0
+        self.settle(0)
+
     def _begin_large(self, start: int, end: int, size: int) -> None:
+        memory = self.memory
+        if memory is not None:
+            if size <= WINDOW_BYTES:
+                memory.take_anyway(size)
+            elif not memory.take(size):
+                self.wanted = size
+                self._rest = self._scratch[start:end]
+                return
+            self.charged += size
+            self._large_counted = size
+        self._fill_large(memoryview(self._scratch)[start:end], size)
+
+    def _fill_large(self, start: bytes | bytearray | memoryview, size: int) -> None:
         self._large = self._buffers.take(size)
         self._large_size = size
-        self._large_filled = end - start
-        self._large[: self._large_filled] = memoryview(self._scratch)[start:end]
+        self._large_filled = len(start)
+        self._large[: self._large_filled] = start
+        self._rest = b""
 
     def _received_large(self, large: bytearray, bytes_count: int) -> list[memoryview]:
         self._large_filled += bytes_count
@@ -154,6 +214,7 @@ class FrameReceiver:
             return []
         frame = memoryview(large)[: self._large_size]
         self._large = None
+        self._large_counted = 0
         self._buffers.give(large)
         return [frame]
 

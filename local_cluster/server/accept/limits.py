@@ -13,6 +13,7 @@ from local_cluster.broker_configs import listener_config
 from local_cluster.kafka_configs.address_limits import parse_overrides
 from local_cluster.quotas.windowed_rate import WINDOW_MS_DEFAULT, WINDOWS_DEFAULT
 from local_cluster.settings import BrokerSettings
+from local_cluster.wire import request_memory
 
 UNLIMITED: Final = (1 << 31) - 1
 IDLE_MS_MAX_DEFAULT: Final = 600_000
@@ -41,6 +42,8 @@ class ConnectionSettings(NamedTuple):
     """Default of socket.send.buffer.bytes; Kafka's is 100 KiB. Beyond some 512 KiB the pages on
     their way fall out of the processor's cache and cost twice as much. -1 leaves it to the system,
     which is better for consumers far away."""
+    request_bytes_max: int = request_memory.DEFAULT_BYTES_MAX
+    """queued.max.request.bytes: what requests of all connections may take; -1 is no limit."""
 
     @staticmethod
     def of(settings: BrokerSettings) -> ConnectionSettings:
@@ -49,6 +52,7 @@ class ConnectionSettings(NamedTuple):
         return ConnectionSettings(
             settings.config_int("socket.request.max.bytes", default.frame_bytes_max),
             settings.config_int("socket.send.buffer.bytes", default.send_buffer_bytes),
+            settings.config_int("queued.max.request.bytes", default.request_bytes_max),
         )
 
 

@@ -73,12 +73,13 @@ class SaslSession:
         self._has_failed = False
         self._is_busy = False
         """Whether a step is under way beside the loop."""
-        self._on_authenticated: Callable[[], None] | None = None
+        self._on_authenticated: Callable[[str], None] | None = None
         self._close: Callable[[str], None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
-    def begin(self, on_authenticated: Callable[[], None], close: Callable[[str], None]) -> None:
-        """Start the deadline. `close` ends the connection for a reason."""
+    def begin(self, on_authenticated: Callable[[str], None], close: Callable[[str], None]) -> None:
+        """Start the deadline. `on_authenticated` gets the principal, once. `close` ends the
+        connection for a reason."""
         self._on_authenticated = on_authenticated
         self._close = close
         self._deadline = asyncio.get_running_loop().call_later(
@@ -211,7 +212,7 @@ class SaslSession:
         if is_first:
             self.end()
             assert self._on_authenticated is not None
-            self._on_authenticated()
+            self._on_authenticated(principal)
         return lifetime_ms
 
     def _lifetime_ms(self, ends_ms: int | None) -> int:

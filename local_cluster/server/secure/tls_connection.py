@@ -17,6 +17,7 @@ import os
 import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from local_cluster.log.disk.cold_reads import ColdReads
@@ -140,17 +141,20 @@ class TlsConnection(asyncio.BufferedProtocol):
         self._outbox.flush()
         inner = self._open_connection(self._session)
         self._stop_waiting()
-        inner.take_over(self._transport, self._outbox)
+        inner.take_over(self._transport, self._outbox, partial(self.buffer_updated, 0))
         self._inner = inner
         return True
 
     def _decrypt(self) -> None:
-        """Hand all that is complete to the connection, its buffer full each time."""
+        """Hand all that is complete to the connection, its buffer full each time.
+
+        What is left while it waits for memory stays here: at most READ_BYTES.
+        """
         inner, outbox = self._inner, self._outbox
         assert inner is not None
         assert outbox is not None
         is_more = True
-        while is_more and not inner.is_closing:
+        while is_more and not inner.is_closing and not inner.waits_for_memory:
             room = inner.get_buffer(-1)
             filled = 0
             try:

@@ -41,6 +41,7 @@ USED = {
     "offsets.topic.replication.factor": auto_created_topics.INTERNAL_REPLICATION_FACTOR,
     "offsets.topic.segment.bytes": auto_created_topics.OFFSETS_SEGMENT_BYTES_DEFAULT,
     "producer.id.expiration.ms": PRODUCER_ID_EXPIRATION_MS,
+    "queued.max.request.bytes": ConnectionSettings().request_bytes_max,
     "replica.fetch.backoff.ms": replica_fetcher.BACKOFF_MS,
     "replica.fetch.max.bytes": fetch_session.PARTITION_BYTES_MAX,
     "replica.fetch.response.max.bytes": fetch_session.RESPONSE_BYTES_MAX,

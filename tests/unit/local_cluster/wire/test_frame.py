@@ -13,6 +13,7 @@ from local_cluster.wire.frame import (
     FrameReceiver,
     frame_size_prefix,
 )
+from local_cluster.wire.request_memory import RequestMemory
 
 FRAMES = [
     b"",
@@ -102,3 +103,86 @@ def test_a_size_out_of_bounds_is_refused_before_allocating(size: int) -> None:
     receiver.writable()[:4] = frame_size_prefix(size)
     with pytest.raises(PeerError, match=f"frame of {size} bytes"):
         receiver.received(4)
+
+
+# -- the memory that all connections share -----------------------------------------------------
+
+LARGE = b"l" * (SCRATCH_BYTES * 2)
+
+
+def counted_receiver(bytes_max: int) -> tuple[FrameReceiver, RequestMemory]:
+    receiver = FrameReceiver(1_000_000)
+    receiver.memory = RequestMemory(bytes_max, lambda: 1)
+    return receiver, receiver.memory
+
+
+def feed(receiver: FrameReceiver, stream: bytes) -> tuple[list[bytes], bytes]:
+    """Receive until a frame waits for memory; return the frames, and what was not received."""
+    frames: list[bytes] = []
+    while stream and not receiver.wanted:
+        window = receiver.writable()
+        count = min(len(window), len(stream))
+        window[:count] = stream[:count]
+        stream = stream[count:]
+        frames += [bytes(frame) for frame in receiver.received(count)]
+    return frames, stream
+
+
+def test_a_large_frame_is_counted_by_its_announced_size_until_it_is_settled() -> None:
+    receiver, memory = counted_receiver(1_000_000)
+    frames, _ = feed(receiver, frame_size_prefix(len(LARGE)) + LARGE[:100])
+    assert not frames
+    assert memory.used == receiver.charged == len(LARGE)
+    receiver.settle(0)
+    assert memory.used == len(LARGE), "it is still on its way"
+    frames, _ = feed(receiver, LARGE[100:])
+    assert frames == [LARGE]
+    receiver.settle(len(LARGE))
+    assert memory.used == len(LARGE), "it waits for another limit"
+    receiver.settle(0)
+    assert memory.used == receiver.charged == 0
+
+
+@pytest.mark.parametrize("cut", [1, 5, 100, WINDOW_BYTES, 10**9])
+def test_a_frame_that_waited_for_memory_is_received_whole(cut: int) -> None:
+    receiver, memory = counted_receiver(10)
+    assert memory.take(10)
+    small = b"small"
+    stream = b"".join(frame_size_prefix(len(each)) + each for each in (small, LARGE, small))
+    received: list[bytes] = []
+    while stream:
+        if receiver.wanted:
+            assert receiver.wanted == len(LARGE)
+            assert not receiver.charged
+            memory.give(10)
+            assert memory.take(receiver.wanted)
+            receiver.begin_waiting()
+        piece, stream = stream[:cut], stream[cut:]
+        frames, left = feed(receiver, piece)
+        received += frames
+        stream = left + stream
+        receiver.settle(0)
+    assert received == [small, LARGE, small]
+    assert memory.used == 0
+
+
+def test_small_frames_need_no_memory() -> None:
+    receiver, memory = counted_receiver(1)
+    assert memory.take(1)
+    frames, left = feed(receiver, (frame_size_prefix(5) + b"small") * 5_000)
+    assert len(frames) == 5_000
+    assert not left
+    assert memory.used == 1
+    frame = b"s" * WINDOW_BYTES
+    stream = frame_size_prefix(len(frame)) + frame
+    pieces = [stream[at : at + 1_000] for at in range(0, len(stream), 1_000)]
+    assert [each for piece in pieces for each in feed(receiver, piece)[0]] == [frame]
+    assert memory.used == 1 + len(frame), "it is counted, and has not waited"
+
+
+def test_what_a_closed_connection_held_is_given_back() -> None:
+    receiver, memory = counted_receiver(1_000_000)
+    feed(receiver, frame_size_prefix(len(LARGE)) + b"l")
+    assert memory.used == len(LARGE)
+    receiver.drop()
+    assert memory.used == 0

@@ -61,7 +61,7 @@ class Played:
         self.session.begin(self._authenticated, self._close)
         self.send(ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "GSSAPI"})
 
-    def _authenticated(self) -> None:
+    def _authenticated(self, principal: str) -> None:
         self.is_authenticated = True
 
     def _close(self, reason: str) -> None:
