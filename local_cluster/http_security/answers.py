@@ -28,17 +28,18 @@ async def answer_in_json(request: web.Request, handler: Handler) -> web.StreamRe
         if error.status < HTTPStatus.BAD_REQUEST:
             raise
         allow = error.headers.get("Allow")
-        return _refusal(error.status, error.text or error.reason, allow)
+        return refusal(error.status, error.text or error.reason, allow)
     except web.RequestPayloadError as error:
-        return _refusal(HTTPStatus.BAD_REQUEST, f"the body is not readable: {error}")
+        return refusal(HTTPStatus.BAD_REQUEST, f"the body is not readable: {error}")
     except Exception:
         if request.writer.output_size:
             raise  # a part of the response is sent, so no other one can be
         log.exception("%s %s failed", request.method, request.path)
-        return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "this request failed; see the log")
+        return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "this request failed; see the log")
 
 
-def _refusal(status: int, message: str, allow: str | None = None) -> web.Response:
+def refusal(status: int, message: str, allow: str | None = None) -> web.Response:
+    """Return an error as a JSON document."""
     return web.json_response(
         {
             "error": HTTPStatus(status).phrase.lower().replace(" ", "_"),

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Coroutine
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Set
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
-from local_cluster.http_security.answers import server_log
+from local_cluster.http_security.answers import refusal, server_log
+from local_cluster.http_security.arrivals import Arrivals, bound_sockets, counted_address
 
 if TYPE_CHECKING:
     from aiohttp.typedefs import Handler, Middleware
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 CONNECTIONS_MAX: Final = 256
 """Open connections of one port. The next one gets 503 and is closed."""
+ADDRESS_CONNECTIONS_MAX: Final = 64
+"""Those of one address, but not of the loopback. The next one gets 503 too."""
 FIRST_REQUEST_S_MAX: Final = 10.0
 """Seconds that a connection has for its TLS handshake and the headers of its first request."""
 KEEP_ALIVE_S: Final = 75.0
@@ -47,15 +50,21 @@ class HttpPort:
         guard: HttpGuard,
         *,
         connections_max: int = CONNECTIONS_MAX,
+        address_connections_max: int = ADDRESS_CONNECTIONS_MAX,
         first_request_s_max: float = FIRST_REQUEST_S_MAX,
         shutdown_s_max: float = SHUTDOWN_S_MAX,
     ) -> None:
         """`guard` gives the TLS of the port; its middlewares are in the application."""
         self._tls = guard.tls_context
         self._connections_max = connections_max
+        self._address_connections_max = address_connections_max
         self._first_request_s_max = first_request_s_max
         self._silent: dict[RequestHandler, asyncio.TimerHandle] = {}
         """Connections without a request so far, each with the timer that closes it."""
+        self._beginning: set[asyncio.Protocol] = set()
+        """Connections whose TLS handshake is under way."""
+        self._addresses: dict[RequestHandler, str | None] = {}
+        """What each of the connections is counted by; those that have ended until the next one."""
         self._is_full = False
         app.middlewares.insert(0, self._noting_requests())
         self._runner = web.AppRunner(
@@ -64,55 +73,71 @@ class HttpPort:
             logger=server_log,
             keepalive_timeout=KEEP_ALIVE_S,
             shutdown_timeout=shutdown_s_max,
+            auto_decompress=False,
         )
-        self._listeners: list[asyncio.Server] = []
+        self._listeners: list[Arrivals] = []
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
         """The bound addresses, as host and port."""
-        names = (each.getsockname() for server in self._listeners for each in server.sockets)
-        return [(name[0], name[1]) for name in names]
+        return [each.address for each in self._listeners]
 
     async def serve(self, listener: socket.socket) -> None:
         """Serve on a bound socket until `stop`, which closes it."""
-        await self._start(partial(asyncio.get_running_loop().create_server, sock=listener))
+        if self._runner.server is None:
+            await self._runner.setup()
+        self._listeners.append(
+            Arrivals(
+                listener,
+                self._tls,
+                self._first_request_s_max,
+                self._accept,
+                self._beginning.discard,
+            )
+        )
 
     async def bind(self, host: str, port: int) -> None:
         """Serve on an address until `stop`. Raises OSError."""
-        await self._start(partial(asyncio.get_running_loop().create_server, host=host, port=port))
+        for each in await bound_sockets(host, port):
+            await self.serve(each)
 
     async def stop(self) -> None:
         """Close the addresses, let running requests end, and close the connections."""
-        for server in self._listeners:
-            server.close()
+        for listener in self._listeners:
+            listener.close()
         for timer in self._silent.values():
             timer.cancel()
         await self._runner.cleanup()
 
-    async def _start(
-        self, create_server: Callable[..., Coroutine[Any, Any, asyncio.Server]]
-    ) -> None:
-        if self._runner.server is None:
-            await self._runner.setup()
-        handshake_s = None if self._tls is None else self._first_request_s_max
-        server = await create_server(self._accept, ssl=self._tls, ssl_handshake_timeout=handshake_s)
-        self._listeners.append(server)
-
-    def _accept(self) -> asyncio.Protocol:
+    def _accept(self, host: str) -> asyncio.Protocol:
         """Return the protocol of a new connection."""
         server = self._runner.server
         assert server is not None, "addresses are served after the set-up"
-        is_full = len(self._silent.keys() | set(server.connections)) >= self._connections_max
-        if is_full and not self._is_full:
-            log.warning("%d HTTP connections are open; more are refused", self._connections_max)
-        self._is_full = is_full
-        if is_full:
+        self._prune(self._beginning | set(server.connections))
+        address = counted_address(host)
+        count = len(self._addresses)
+        of_address = 0 if address is None else list(self._addresses.values()).count(address)
+        is_full = count >= self._connections_max
+        if is_full or of_address >= self._address_connections_max:
+            if not self._is_full:
+                whose = f"{count} HTTP connections" if is_full else f"{of_address} of {address}"
+                log.warning("%s are open; more are refused", whose)
+            self._is_full = True
             return _Refusal()
+        self._is_full = False
         connection = server()
+        self._beginning.add(connection)
+        self._addresses[connection] = address
         self._silent[connection] = asyncio.get_running_loop().call_later(
             self._first_request_s_max, self._close_silent, connection
         )
         return connection
+
+    def _prune(self, is_open: Set[asyncio.Protocol]) -> None:
+        """Forget connections that have ended."""
+        self._addresses = {each: at for each, at in self._addresses.items() if each in is_open}
+        for each in self._silent.keys() - self._addresses.keys():
+            self._silent.pop(each).cancel()
 
     def _close_silent(self, connection: RequestHandler) -> None:
         del self._silent[connection]
@@ -124,6 +149,12 @@ class HttpPort:
             timer = self._silent.pop(request.protocol, None)
             if timer is not None:
                 timer.cancel()
+            encoding = request.headers.get("Content-Encoding", "identity")
+            if encoding.lower() != "identity":
+                # It could be larger in memory than its limit of bytes.
+                return refusal(
+                    HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send the body without Content-Encoding"
+                )
             return await handler(request)
 
         return note

@@ -17,6 +17,13 @@ import cramjam
 
 DECOMPRESSED_BYTES_MAX: Final = 64 * 1024 * 1024
 """Default cap on the decompressed size of one batch."""
+RATIO_MAX: Final = 1_000
+"""Cap on the decompressed size by the compressed one. Formats allow 21 (snappy), 255 (lz4), 1,032
+(gzip) and far more than 10,000 (zstd), so it is zstd that needs it. For the others it limits what
+a forged length may claim."""
+RATIO_FREE_BYTES: Final = 16 * 1024 * 1024
+"""Up to this size the ratio does not matter: zeros are legal, and compress 10,000 times and more.
+A producer of Kafka makes batches of at most max.request.size, 1 MiB by default."""
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\0"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -68,8 +75,10 @@ def decompress(
 ) -> bytes:
     """Decompress a payload of records into at most `bytes_max` bytes.
 
-    Raises CompressionError if the bytes are broken or the result is larger.
+    Raises CompressionError if the bytes are broken, or the result is larger than that, or than
+    RATIO_MAX times the payload and RATIO_FREE_BYTES.
     """
+    bytes_max = min(bytes_max, max(RATIO_FREE_BYTES, RATIO_MAX * len(payload)))
     try:
         match codec:
             case Codec.NONE:
@@ -145,9 +154,12 @@ def _into_bounded(
         out = bytearray(capacity)
         try:
             return bytes(memoryview(out)[: decompress_into(payload, out)])
-        except cramjam.DecompressionError:
+        except cramjam.DecompressionError as error:
             if capacity >= bytes_max:
-                raise
+                # cramjam does not tell a full buffer from broken bytes.
+                raise CompressionError(
+                    f"broken, or decompresses to more than {bytes_max} bytes: {error}"
+                ) from error
             capacity = min(bytes_max, capacity * 4)
 
 

@@ -65,6 +65,7 @@ def token_request(login: OauthLogin, secret: str) -> TokenRequest:
     """Return the request for a token. `secret` is the client's secret or the assertion."""
     headers = {
         "Accept": "application/json",
+        "Accept-Encoding": "identity",
         "Content-Type": "application/x-www-form-urlencoded",
     }
     if login.assertion_file is not None:

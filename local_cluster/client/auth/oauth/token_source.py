@@ -235,6 +235,7 @@ async def _request_once(login: OauthLogin) -> Token:
                 connector=TCPConnector(ssl=_tls(login)),
                 timeout=ClientTimeout(total=REQUEST_SECONDS_MAX),
                 trust_env=False,
+                auto_decompress=False,
             ) as session,
             session.post(
                 login.token_url,

@@ -110,13 +110,18 @@ def load_keys(path: str) -> KeySet:
 
 
 async def request_keys(url: str, ca_file: str | None) -> KeySet:
-    """Ask an https address for its key set, without redirects. Raises SecurityError."""
+    """Ask an https address for its key set, without redirects. Raises SecurityError.
+
+    A compressed answer is not opened: it could be larger in memory than its limit of bytes.
+    """
     try:
         context = ssl.create_default_context(cafile=ca_file)
         async with (
             ClientSession(
                 connector=TCPConnector(ssl=context),
                 timeout=ClientTimeout(total=REQUEST_SECONDS_MAX),
+                headers={"Accept-Encoding": "identity"},
+                auto_decompress=False,
             ) as session,
             session.get(url, allow_redirects=False) as response,
         ):

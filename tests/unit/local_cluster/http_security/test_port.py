@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import socket
 import ssl
+import zlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from local_cluster.http_security import arrivals
+from local_cluster.http_security import port as port_module
+from local_cluster.http_security.arrivals import counted_address
 from local_cluster.http_security.guard import HttpGuard
 from local_cluster.http_security.port import HttpPort
 from local_cluster.http_security.settings import HttpSecurity
@@ -45,8 +50,10 @@ async def opened() -> AsyncIterator[list[asyncio.StreamWriter]]:
         writer.close()
 
 
-async def connect(port: HttpPort, opened: list[asyncio.StreamWriter]) -> asyncio.StreamReader:
-    reader, writer = await asyncio.open_connection(*port.addresses[0])
+async def connect(
+    port: HttpPort, opened: list[asyncio.StreamWriter], **options: Any
+) -> asyncio.StreamReader:
+    reader, writer = await asyncio.open_connection(*port.addresses[0], **options)
     opened.append(writer)
     return reader
 
@@ -74,6 +81,116 @@ async def test_a_connection_too_many_is_refused(opened: list[asyncio.StreamWrite
         async with asyncio.timeout(30):
             while await get(port) != 200:
                 await asyncio.sleep(0.01)
+    finally:
+        await port.stop()
+
+
+@pytest.mark.parametrize("is_tls", [False, True])
+async def test_one_address_leaves_room_for_others(
+    opened: list[asyncio.StreamWriter],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    is_tls: bool,
+) -> None:
+    """Addresses of the loopback stand for others: only 127.0.0.9 counts as the loopback."""
+    monkeypatch.setattr(
+        port_module, "counted_address", lambda host: None if host == "127.0.0.9" else host
+    )
+    authority = Authority(tmp_path)
+    tls = TlsSettings(keystore_file=str(authority.issue("server").pem)) if is_tls else None
+    security = HttpSecurity(tls=tls, allow_insecure=True)
+    port = make_port(security, connections_max=6, address_connections_max=2)
+    options: dict[str, Any] = {}
+    if is_tls:
+        options["ssl"] = ssl.create_default_context(cafile=str(authority.ca_file))
+    await port.bind("127.0.0.1", 0)
+    try:
+        for _ in range(2):
+            # They say nothing: over TLS they are counted before their handshake.
+            await connect(port, opened, local_addr=("127.0.0.2", 0))
+        refused = await connect(port, opened, local_addr=("127.0.0.2", 0), **options)
+        assert (await refused.read()).startswith(FULL)
+        assert await get(port, **options) == 200, "another address"
+        for _ in range(3):
+            await connect(port, opened, local_addr=("127.0.0.9", 0))
+        opened[0].close()
+        await opened[0].wait_closed()
+        async with asyncio.timeout(30):
+            while True:
+                again = await connect(port, opened, local_addr=("127.0.0.2", 0), **options)
+                opened[-1].write(b"GET / HTTP/1.0\r\n\r\n")
+                if (await again.readline()).startswith(b"HTTP/1.0 200"):
+                    break
+                await asyncio.sleep(0.01)
+    finally:
+        await port.stop()
+
+
+async def test_handshakes_of_refused_connections_are_limited(
+    opened: list[asyncio.StreamWriter], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(arrivals, "BEGINNING_MAX", 3)
+    authority = Authority(tmp_path)
+    tls = TlsSettings(keystore_file=str(authority.issue("server").pem))
+    port = make_port(HttpSecurity(tls=tls, allow_insecure=True), connections_max=1)
+    await port.bind("127.0.0.1", 0)
+    try:
+        for _ in range(3):
+            await connect(port, opened)
+        one_more = await connect(port, opened)
+        async with asyncio.timeout(8):
+            assert await one_more.read() == b"", "it does not wait for the end of a handshake"
+    finally:
+        await port.stop()
+
+
+@pytest.mark.parametrize(
+    ("host", "counted"),
+    [
+        ("127.0.0.1", None),
+        ("127.8.8.8", None),
+        ("::1", None),
+        ("::ffff:127.0.0.1", None),
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+    ],
+)
+def test_what_connections_are_counted_by(host: str, counted: str | None) -> None:
+    assert counted_address(host) == counted
+
+
+async def test_a_compressed_body_is_refused_and_not_opened() -> None:
+    read: list[bytes] = []
+
+    async def take(request: web.Request) -> web.Response:
+        read.append(await request.read())
+        return web.Response()
+
+    app = web.Application()
+    app.add_routes([web.post("/", take)])
+    port = HttpPort(app, HttpGuard(HttpSecurity()))
+    await port.bind("127.0.0.1", 0)
+    host, number = port.addresses[0]
+    try:
+        async with aiohttp.ClientSession() as session:
+            for encoding, body in (
+                ("gzip", gzip.compress(bytes(50_000_000))),
+                ("deflate", zlib.compress(bytes(50_000_000))),
+                ("br", b"x"),
+                ("zstd", b"x"),
+            ):
+                async with session.post(
+                    f"http://{host}:{number}/", data=body, headers={"Content-Encoding": encoding}
+                ) as response:
+                    assert response.status == 415
+                    document = await response.json()
+                    assert document["message"] == "send the body without Content-Encoding"
+            assert not read
+            async with session.post(f"http://{host}:{number}/", data=b"plain") as response:
+                assert response.status == 200
+            assert read == [b"plain"]
     finally:
         await port.stop()
 

@@ -70,6 +70,7 @@ def test_the_grant_for_an_assertion() -> None:
         "assertion": ["a.b.c="],
     }
     assert "Authorization" not in request.headers
+    assert request.headers["Accept-Encoding"] == "identity", "an answer is not decompressed"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -99,12 +100,14 @@ class Served:
     def __init__(self) -> None:
         self.answer = web.Response(text="")
         self.requests = 0
+        self.asked_for: list[str] = []
         self.url = ""
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.requests += 1
+        self.asked_for.append(request.headers["Accept-Encoding"])
         return web.Response(
-            text=self.answer.text, status=self.answer.status, headers=self.answer.headers
+            body=self.answer.body, status=self.answer.status, headers=self.answer.headers
         )
 
 
@@ -144,6 +147,16 @@ async def test_keys_by_https(tmp_path: Path) -> None:
             there.answer = answer
             with pytest.raises(SecurityError, match="keys of tokens at https://127"):
                 await request_keys(there.url, authorities)
+
+
+async def test_a_compressed_key_set_is_not_opened(tmp_path: Path) -> None:
+    authority, issuer = Authority(tmp_path), Issuer()
+    async with served(authority) as there:
+        packed = gzip.compress(issuer.key_set_json().encode())
+        there.answer = web.Response(body=packed, headers={"Content-Encoding": "gzip"})
+        with pytest.raises(SecurityError, match="keys of tokens at https://127"):
+            await request_keys(there.url, str(authority.ca_file))
+        assert there.asked_for == ["identity"]
 
 
 async def test_an_unknown_key_asks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
