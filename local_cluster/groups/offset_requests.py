@@ -226,6 +226,8 @@ class OffsetRequests:
             return unknown
         if len(group_id.encode()) > STRING_BYTES_MAX:
             return ErrorCode.invalid_group_id
+        if self._state.is_full_for(group_id):
+            return ErrorCode.policy_violation
         group = groups[group_id] = ClassicGroup(group_id)
         return group
 

@@ -31,6 +31,11 @@ class GroupLimits:
     consumer: ConsumerGroupLimits = field(default_factory=ConsumerGroupLimits)
     group_record_bytes_max: int = 1_000_000
     """A group with a larger record does not fit into one batch and is refused."""
+    member_metadata_bytes_max: int = 1_000_000
+    """Metadata of one member for all its protocols: more could not be stored either. Kafka keeps it
+    until the rebalance ends."""
+    groups_max: int = 100_000
+    """Groups of one partition of __consumer_offsets. Kafka has no limit."""
 
 
 class JoinRequest(NamedTuple):

@@ -142,6 +142,8 @@ class GroupShard:
         state = self.state
         step = state.step(now)
         error = membership.validate_join(step, request)
+        if error is ErrorCode.none and state.is_full_for(request.group_id):
+            error = ErrorCode.policy_violation
         if error is not ErrorCode.none:
             return step.outcome.respond(ticket, JoinResponse(error, request.member_id))
         if request.group_id in state.consumer_groups and not self._make_classic(step, request):
@@ -217,6 +219,10 @@ class GroupShard:
             if group.state is not GroupState.EMPTY:
                 return outcome.respond(ticket, self._upgrade(group, request, now, outcome))
             state.remove_classic_group(group, outcome.records)
+        elif request.member_epoch == JOIN_EPOCH and state.is_full_for(request.group_id):
+            message = f"The coordinator has {state.limits.groups_max} groups in this partition."
+            response = HeartbeatResponse(ErrorCode.policy_violation, message)
+            return outcome.respond(ticket, response)
         response = state.consumer_groups.heartbeat(request, now, outcome)
         if group is not None and request.group_id not in state.consumer_groups:
             # The join was refused: restore the classic group.

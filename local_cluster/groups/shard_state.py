@@ -48,6 +48,13 @@ class ShardState:
         """Start a step on a classic group."""
         return Step(self.limits, self.timers, now, Outcome())
 
+    def is_full_for(self, group_id: str) -> bool:
+        """Return whether the group is unknown and would be one too many."""
+        if group_id in self.classic_groups or group_id in self.consumer_groups:
+            return False
+        count = len(self.classic_groups) + len(self.consumer_groups)
+        return count >= self.limits.groups_max
+
     def remove_classic_group(self, group: ClassicGroup, records: list[StoredRecord]) -> None:
         """Remove a group with its timers; a stored group gets a tombstone."""
         group.move(GroupEvent.REMOVED, group.state_timestamp_ms)

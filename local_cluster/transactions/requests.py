@@ -20,6 +20,8 @@ class TransactionLimits:
 
     transaction_max_timeout_ms: int = 900_000
     transactional_id_expiration_ms: int = 7 * 24 * 3_600_000
+    transactional_ids_max: int = 100_000
+    """Transactional ids of one partition of __transaction_state. Kafka has no limit."""
 
 
 NO_CONNECTION: Final = 0

@@ -129,6 +129,8 @@ class TransactionShard:
             return _refused(ErrorCode.invalid_transaction_timeout)
         known = self.transactions.get(transactional_id)
         if known is None:
+            if len(self.transactions) >= self.limits.transactional_ids_max:
+                return _refused(ErrorCode.policy_violation)
             if request.new_producer_id == NO_PRODUCER_ID:
                 return _needs_producer_id()
             known = Transaction(

@@ -55,6 +55,8 @@ def validate_join(step: Step, request: JoinRequest) -> ErrorCode:
     # A member id, a client or instance id with a uuid, must also fit into a record.
     if any(len(name.encode()) > STRING_BYTES_MAX - 64 for name in stored_names):
         return ErrorCode.invalid_request
+    if sum([len(data) for _, data in request.protocols]) > limits.member_metadata_bytes_max:
+        return ErrorCode.invalid_request
     return ErrorCode.none
 
 

@@ -70,6 +70,9 @@ class ConsumerGroups:
     def __contains__(self, group_id: str) -> bool:
         return group_id in self._groups
 
+    def __len__(self) -> int:
+        return len(self._groups)
+
     def __iter__(self) -> Iterator[ConsumerGroup]:
         return iter(tuple(self._groups.values()))
 

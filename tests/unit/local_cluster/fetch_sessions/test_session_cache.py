@@ -7,6 +7,7 @@ import uuid
 
 import pytest
 
+from local_cluster.fetch_sessions import session_cache
 from local_cluster.fetch_sessions.session_cache import EVICTION_MS, FetchContext, FetchSessionCache
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import FetchPartition, ForgottenPartition, PartitionFetchResponse
@@ -205,6 +206,18 @@ def test_idle_sessions_are_evicted_first_and_small_ones_when_they_are_old() -> N
     assert client.begin("a", "b") != 0, "old and smaller: it made room though it is in use"
     assert client.refusal(used, 3) == ErrorCode.fetch_session_id_not_found
     client.open(third, 1)
+
+
+def test_a_session_has_so_many_partitions_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_cache, "PARTITIONS_PER_SESSION_MAX", 2)
+    client = Client()
+    assert client.begin("a", "b", "c") == 0, "the request is served without a session"
+    session = client.begin("a", "b")
+    assert session != 0
+    with pytest.raises(KafkaError, match="at most 2 partitions") as refused:
+        client.open(session, 1, requested("c"))
+    assert refused.value.code == ErrorCode.invalid_request
+    assert client.refusal(session, 1) == ErrorCode.fetch_session_id_not_found
 
 
 def test_topics_by_id_are_distinguished() -> None:

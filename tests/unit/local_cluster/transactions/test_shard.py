@@ -223,3 +223,20 @@ def test_only_the_transitions_of_the_table_happen() -> None:
         assert [event for known, event in TRANSITIONS if known is state] == [
             TransactionEvent.MARKED
         ], "a decision is never changed"
+
+
+def test_a_transactional_id_too_many_is_refused_and_the_others_are_served() -> None:
+    shard = TransactionShard(TransactionLimits(transactional_ids_max=2))
+
+    def init(transactional_id: str) -> object:
+        request = InitRequest(transactional_id, 60_000, -1, -1, PRODUCER_ID)
+        response = shard.init_producer_id(request, NOW_MS).response
+        assert isinstance(response, ProducerResponse)
+        return response.error
+
+    assert [init(each) for each in ("a", "b", "c", "a", "b")] == [
+        *(ErrorCode.none, ErrorCode.none),
+        ErrorCode.policy_violation,
+        *(ErrorCode.none, ErrorCode.none),
+    ]
+    assert set(shard.transactions) == {"a", "b"}
