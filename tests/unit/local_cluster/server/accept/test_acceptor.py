@@ -7,8 +7,11 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import pytest
+
 from local_cluster.counters.listener import ListenerCounters
 from local_cluster.quotas.quota_keys import CONNECTION_CREATION_RATE
+from local_cluster.server.accept import acceptor
 from local_cluster.server.accept.acceptor import Acceptor
 from local_cluster.server.accept.admission import Admission
 from local_cluster.server.accept.limits import ConnectionLimits
@@ -114,6 +117,18 @@ async def test_above_its_quota_a_client_is_closed_later() -> None:
         while b"" not in found:
             found.append(await (await served.connect())[0].read(1))
         assert served.counters.limited["ip_rate"] >= 1
+
+
+async def test_refused_connections_that_wait_to_be_closed_are_limited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(acceptor, "DELAYED_MAX", 2)
+    async with serving(ConnectionLimits(window_ms=600_000)) as served:
+        served.admission.set_quotas({(("ip", HOST),): {CONNECTION_CREATION_RATE: 0.0001}})
+        waiting = [(await served.connect())[0] for _ in range(2)]
+        one_more, _ = await served.connect()
+        assert await one_more.read(1) == b"", "it is closed at once"
+        assert not any(each.at_eof() for each in waiting)
 
 
 async def test_above_the_rate_of_the_broker_clients_wait_and_all_are_served() -> None:
