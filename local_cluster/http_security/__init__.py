@@ -6,7 +6,7 @@
 - `tokens`: the tokens themselves, read again when their files change.
 - `guard`: the server side, as an aiohttp middleware and a TLS context.
 - `answers`: refusals and failures as JSON.
-- `arrivals`: accepts connections, and tells what they are counted by.
+- `arrivals`: accepts connections.
 - `port`: a port that serves an application, and its limits.
 - `credentials`: the client side, the token and the TLS context of a request.
 - `request`: one request of a command, with limits of bytes and time.

@@ -1,8 +1,4 @@
-"""SHELL: accepts the connections of one HTTP port, and counts them by address.
-
-An address has ADDRESS_CONNECTIONS_MAX connections of a port, so that one client leaves room for
-others. Addresses of the loopback share the whole port: a proxy there stands for many clients. For
-IPv6 a whole /64 counts as one address, because a host has as many of them as it likes.
+"""SHELL: accepts the connections of one HTTP port.
 
 asyncio's own server makes a protocol before the address of its peer can be read.
 """
@@ -10,14 +6,11 @@ asyncio's own server makes a protocol before the address of its peer can be read
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import socket
 import ssl
 from collections.abc import Callable
 from typing import Final
-
-from local_cluster.kafka_configs.address_limits import plain_address
 
 BACKLOG: Final = 128
 BEGINNING_MAX: Final = 512
@@ -32,16 +25,6 @@ Accepted = Callable[[str], asyncio.Protocol]
 """Make the protocol of a new connection from this address."""
 Begun = Callable[[asyncio.Protocol], None]
 """The handshake of this protocol's connection is done, or has failed."""
-
-
-def counted_address(host: str) -> str | None:
-    """Return what connections of a host are counted by; None for the loopback."""
-    address = ipaddress.ip_address(plain_address(host))
-    if address.is_loopback:
-        return None
-    if isinstance(address, ipaddress.IPv6Address):
-        return str(ipaddress.ip_network((address, 64), strict=False))
-    return str(address)
 
 
 class Arrivals:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
+from local_cluster.http_security.addresses import counted_address
 from local_cluster.http_security.answers import refusal, server_log
-from local_cluster.http_security.arrivals import Arrivals, bound_sockets, counted_address
+from local_cluster.http_security.arrivals import Arrivals, bound_sockets
 
 if TYPE_CHECKING:
     from aiohttp.typedefs import Handler, Middleware
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 CONNECTIONS_MAX: Final = 256
 """Open connections of one port. The next one gets 503 and is closed."""
 ADDRESS_CONNECTIONS_MAX: Final = 64
-"""Those of one address, but not of the loopback. The next one gets 503 too."""
+"""Those of one address, so that one client leaves room for others. The next one gets 503 too."""
 FIRST_REQUEST_S_MAX: Final = 10.0
 """Seconds that a connection has for its TLS handshake and the headers of its first request."""
 KEEP_ALIVE_S: Final = 75.0

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from local_cluster.http_security import arrivals
 from local_cluster.http_security import port as port_module
-from local_cluster.http_security.arrivals import counted_address
+from local_cluster.http_security.addresses import counted_address
 from local_cluster.http_security.guard import HttpGuard
 from local_cluster.http_security.port import HttpPort
 from local_cluster.http_security.settings import HttpSecurity
