@@ -23,7 +23,7 @@ MAKEFLAGS += --jobs=2
 .DEFAULT_GOAL := help
 .PHONY: help compile demo test test-long test-pure lint types unit unit-every-python compat docs catalogue-page wheel \
 	bench bench-broker bench-quick bench-cluster bench-mirror bench-controller bench-migration bench-logins bench-spark bench-offsets-load mirror-proofs \
-	nemesis nemesis-table referee ten-hosts acl-oracle hostile java-scenarios exactly-once rotation materialize-kills spark-kills simulate simulate-mirror lock clean
+	nemesis nemesis-table referee ten-hosts acl-oracle hostile hostile-guided java-scenarios exactly-once rotation materialize-kills spark-kills simulate simulate-mirror lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -95,6 +95,9 @@ acl-oracle: $(STAMP)  ## 100,000 random questions to our ACLs and to the authori
 
 hostile: $(STAMP)  ## a million hostile inputs for what reads foreign bytes, as a table; INPUTS and SEED say otherwise
 	$(BIN)/python -m tests.hostile --inputs $(or $(INPUTS),1000000) --seed $(or $(SEED),1)
+
+hostile-guided: $(STAMP)  ## the same targets under atheris, which follows coverage, if it is installed; SECONDS_EACH says otherwise
+	$(BIN)/python -m tests.hostile.guided --seconds $(or $(SECONDS_EACH),60)
 
 exactly-once: $(STAMP)  ## kill -9 in a loop under transactional producers, for some minutes
 	EXACTLY_ONCE_KILLS=$(or $(KILLS),60) $(BIN)/python -m pytest -s tests/real/broker/test_exactly_once.py

@@ -12,6 +12,7 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.current_leader import CurrentLeader, NodeEndpoint
 from local_cluster.wire.errors import ErrorCode, PeerError
 from local_cluster.wire.header import (
+    CLIENT_ID_BYTES_MAX,
     encode_request_header,
     encode_response_header,
     read_request_header,
@@ -315,3 +316,12 @@ def test_headers_round_trip(api: ApiKey, version: int, client_id: str | None) ->
 def test_api_versions_response_always_has_header_v0() -> None:
     assert len(encode_response_header(ApiKey.API_VERSIONS, 4, 1)) == 4
     assert len(encode_response_header(ApiKey.METADATA, 9, 1)) == 5
+
+
+def test_a_client_id_has_so_many_bytes_and_no_more() -> None:
+    longest = "c" * CLIENT_ID_BYTES_MAX
+    frame = memoryview(bytearray(encode_request_header(ApiKey.METADATA, 0, 1, longest)))
+    assert read_request_header(frame).client_id == longest
+    frame = memoryview(bytearray(encode_request_header(ApiKey.METADATA, 0, 1, longest + "c")))
+    with pytest.raises(PeerError, match=f"client id of {CLIENT_ID_BYTES_MAX + 1} bytes"):
+        read_request_header(frame)
