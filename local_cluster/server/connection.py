@@ -122,7 +122,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     @property
     def waits_for_memory(self) -> bool:
         """Whether nothing may be received."""
-        return self._memory.is_on
+        return self._memory.forbids_reading
 
     def is_too_slow(self, now_ns: int) -> bool:
         """Whether the peer keeps memory from others, by `time.perf_counter_ns`."""
@@ -216,10 +216,8 @@ class ClientConnection(asyncio.BufferedProtocol):
                     self._pause()
                     break
                 self._dispatch(self._requests.popleft())
-            receiver = self._receiver
-            if (receiver.charged or receiver.wanted or self._requests) and self._memory.count(
-                self._requests, self._now_ns
-            ):
+            holds = self._receiver.charged or self._receiver.wanted or self._requests
+            if holds and self._memory.count(self._requests, self._now_ns, self._is_paused):
                 self._pause()
         except PeerError as error:
             return f"broken request: {error}"

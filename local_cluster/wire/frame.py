@@ -171,6 +171,17 @@ class FrameReceiver:
         self._large_counted = size
         self._fill_large(start, size)
 
+    def suspend(self) -> None:
+        """Hold no memory for a large frame that has hardly begun: the connection is not read."""
+        large = self._large
+        if large is None or not self._large_counted or self._large_filled > SCRATCH_BYTES:
+            return
+        self.wanted = self._large_size
+        self._rest = large[: self._large_filled]
+        self._large = None
+        self._large_counted = 0
+        self._buffers.give(large)
+
     def settle(self, waiting_bytes: int) -> None:
         """Count the large frame under way and `waiting_bytes` of complete frames, no others."""
         if self.memory is None:

@@ -45,21 +45,29 @@ class MemoryWait:
         """Learn the address of the client, which shares its turns with other connections of it."""
         self._address = address
 
-    def count(self, requests: Collection[memoryview], now_ns: int) -> bool:
+    @property
+    def forbids_reading(self) -> bool:
+        """Whether a frame has to get its memory before anything is received."""
+        return self._receiver.wanted > 0
+
+    def count(self, requests: Collection[memoryview], now_ns: int, is_paused: bool) -> bool:
         """Count what is held after a read. Return whether the connection has to wait.
 
-        `requests` are complete and wait for another limit.
+        `requests` are complete and wait for another limit. `is_paused`: the connection is not read
+        because of one, so a frame that has just begun holds no memory, and wants none yet.
         """
         receiver = self._receiver
         memory = receiver.memory
         if memory is None:
             return False
+        if is_paused:
+            receiver.suspend()
         receiver.settle(sum([len(each) for each in requests]))
         if not receiver.charged:
             self._since_ns = 0
         elif not self._since_ns:
             self._since_ns = now_ns
-        if receiver.wanted and not self.is_on:
+        if receiver.wanted and not self.is_on and not is_paused:
             self.is_on = True
             memory.wait(self._address, self._connection, receiver.wanted, self._granted)
         return self.is_on

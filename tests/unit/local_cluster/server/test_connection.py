@@ -30,6 +30,7 @@ from local_cluster.server.connection import (
 from local_cluster.server.request_dispatch import RequestDispatcher
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.header import encode_request_header
+from local_cluster.wire.request_memory import RequestMemory
 from tests.unit.local_cluster.server.test_outbox import FakePageCache
 
 REQUESTS = 600
@@ -55,6 +56,9 @@ class Peer:
         """None: the test responds later."""
         self.reader: asyncio.StreamReader
         self.quotas = ClientQuotas({})
+        self.memory: RequestMemory | None = None
+        self.large = b""
+        """Sent behind the first request."""
 
     def handle(self, broker: object, context: RequestContext, body: object) -> Reply:
         self.requested.append(context.correlation_id)
@@ -94,6 +98,7 @@ async def requesting(peer: Peer) -> AsyncIterator[None]:
             ConnectionSettings(),
             on_open=lambda _: None,
             on_close=lambda _: None,
+            memory=peer.memory,
         ),
         "127.0.0.1",
         0,
@@ -103,6 +108,8 @@ async def requesting(peer: Peer) -> AsyncIterator[None]:
     sock.connect(server.sockets[0].getsockname())
     peer.reader, writer = await asyncio.open_connection(sock=sock)
     headers = [encode_request_header(ApiKey.METADATA, 0, n, None) for n in range(REQUESTS)]
+    if peer.large:
+        headers.insert(1, encode_request_header(ApiKey.METADATA, 0, REQUESTS, None) + peer.large)
     writer.write(b"".join(struct.pack(">i", len(each)) + each for each in headers))
     yield
     writer.close()
@@ -158,6 +165,22 @@ async def test_a_throttle_ends_and_later_ones_extend_it(peer: Peer) -> None:
         peer.response = b""
         assert await peer.read_ids() == list(range(REQUESTS))
         assert asyncio.get_running_loop().time() - began >= 2 * SHORT_MS / 1000 - CLOCK_STEP_S
+
+
+async def test_a_throttled_connection_holds_no_memory_for_its_next_request(peer: Peer) -> None:
+    memory = peer.memory = RequestMemory(10_000_000, lambda: 1)
+    peer.large = bytes(5_000_000)
+    peer.response = ThrottledBody(b"", SHORT_MS)
+    async with requesting(peer):
+        await peer.until_requested()
+        assert peer.requested == [0]
+        assert memory.used == 0
+        peer.response = b""
+        async with asyncio.timeout(60):
+            while len(peer.requested) <= REQUESTS:
+                await asyncio.sleep(0.001)
+        assert peer.requested == [0, REQUESTS, *range(1, REQUESTS)]
+        assert memory.used == 0
 
 
 async def test_a_throttled_request_without_a_response_mutes_too(peer: Peer) -> None:

@@ -154,7 +154,7 @@ def test_a_sender_has_time_by_what_it_has_sent() -> None:
     assert not share.is_too_slow(10**18), "it holds nothing"
     receive(receiver, frame_size_prefix(LARGE_BYTES) + b"\0")
     began_ns = 10**9
-    share.count((), began_ns)
+    share.count((), began_ns, False)
     assert not share.is_too_slow(began_ns + GRACE_MS * 10**6)
     assert share.is_too_slow(began_ns + (GRACE_MS + 1) * 10**6)
     receive(receiver, bytes(LARGE_BYTES // 2))
@@ -162,7 +162,7 @@ def test_a_sender_has_time_by_what_it_has_sent() -> None:
     assert not share.is_too_slow(began_ns + half_ns)
     assert share.is_too_slow(began_ns + half_ns + 10**8)
     receive(receiver, bytes(LARGE_BYTES - LARGE_BYTES // 2 - 1))
-    share.count((), began_ns + half_ns)
+    share.count((), began_ns + half_ns, False)
     assert not share.is_too_slow(began_ns + 100 * half_ns), "it is served"
 
 
@@ -170,10 +170,38 @@ def test_a_request_that_waits_for_another_limit_is_not_held_for_ever() -> None:
     memory = RequestMemory(LARGE_BYTES, lambda: 1)
     share, receiver = share_of(memory)
     receive(receiver, frame_size_prefix(LARGE_BYTES) + bytes(LARGE_BYTES))
-    share.count((memoryview(bytes(LARGE_BYTES)), memoryview(bytes(10))), 1)
+    share.count((memoryview(bytes(LARGE_BYTES)), memoryview(bytes(10))), 1, True)
     assert memory.used == LARGE_BYTES + 10
     assert not share.is_too_slow(HOLD_MS_MAX * 10**6)
     assert share.is_too_slow((HOLD_MS_MAX + 1) * 10**6 + 1)
+
+
+async def test_a_connection_that_is_not_read_holds_no_memory_for_what_has_just_begun() -> None:
+    memory = RequestMemory(LARGE_BYTES, lambda: 1)
+    share, receiver = share_of(memory)
+    content = bytes(range(256)) * (LARGE_BYTES // 256)
+    receive(receiver, frame_size_prefix(len(content)) + content[:10_000])
+    assert memory.used == len(content)
+    assert not share.count((), 1, True)
+    assert memory.used == 0
+    assert receiver.wanted == len(content)
+    assert not share.count((), 2, False), "memory is left"
+    assert memory.used == len(content)
+    receive(receiver, content[10_000:200_000])
+    share.count((), 3, True)
+    assert memory.used == len(content), "so much was sent that it is kept"
+    window = receiver.writable()
+    window[: len(content) - 200_000] = content[200_000:]
+    (frame,) = receiver.received(len(content) - 200_000)
+    assert bytes(frame) == content
+    receiver.settle(0)
+    assert memory.take(LARGE_BYTES)
+    receive(receiver, frame_size_prefix(len(content)) + content[:100])
+    assert share.count((), 4, False)
+    assert memory.waiting == 1
+    share.end()
+    assert memory.waiting == 0
+    assert memory.used == LARGE_BYTES
 
 
 async def test_the_copy_of_a_request_is_counted_until_its_task_is_done() -> None:
