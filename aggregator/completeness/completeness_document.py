@@ -30,7 +30,9 @@ def completeness_document(
             {
                 "topic": topic,
                 **_answers(found, now_ms, late_ms),
-                "datacenters": [_part(part, with_partitions) for part in found],
+                "datacenters": [
+                    _part(part, with_partitions) for part in found if not part.is_absent
+                ],
             }
             for topic, found in parts.items()
         ],

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, Final
 
-from aggregator.completeness.parts import PartCompleteness, by_topic, part_completeness
-from aggregator.maps.catalog import Catalog
+from aggregator.completeness.parts import (
+    PartCompleteness,
+    absent_part,
+    by_topic,
+    part_completeness,
+)
+from aggregator.maps.catalog import Catalog, is_internal
 from aggregator.maps.followed_topic import Followed
 from aggregator.settings import LinkSettings
 from local_cluster.records.batch import Record
@@ -56,18 +61,27 @@ class CompletenessTopics:
         return [each for each in found if not is_probe_topic(each.topic)]
 
     def parts(self, catalog: Catalog, now_ms: int) -> dict[str, list[PartCompleteness]]:
-        """Return the copies of each merged topic.
+        """Return the copies of each merged topic, with those that are listed but not copied yet.
 
-        A link of which nothing is copied yet has no part. In a target topic into which several
+        A source without the topic is a part too, for as long as it was listed: it may have one
+        since. A link that has stated nothing has no part. In a target topic into which several
         links merge, only those partitions of a source count that its link states.
         """
         stated = {link.name: by_topic(self.partitions(link.name)) for link in self._links}
+        names = catalog.merged.keys() | {
+            name
+            for link in self._links
+            for name in self._listed_topics(link.name)
+            if not is_internal(name)
+        }
         parts: dict[str, list[PartCompleteness]] = {}
-        for name, merged in catalog.merged.items():
+        for name in sorted(names):
             if is_probe_topic(name):
                 continue
-            targets = [part.topic for part in merged.parts]
-            parts[name] = [
+            merged = catalog.merged.get(name)
+            copies = () if merged is None else merged.parts
+            targets = [part.topic for part in copies]
+            found = [
                 part_completeness(
                     link=part.link,
                     datacenter=part.datacenter,
@@ -77,9 +91,54 @@ class CompletenessTopics:
                     known=stated[part.link].get(part.source_topic, {}),
                     now_ms=now_ms,
                 )
-                for part in merged.parts
+                for part in copies
             ]
+            copying = {part.link for part in copies}
+            found += [
+                self._without_copy(link, name, stated[link.name], now_ms)
+                for link in self._links
+                if link.name not in copying and self._has_stated(link.name)
+            ]
+            parts[name] = sorted(found, key=lambda each: (each.datacenter, each.target_topic))
         return parts
+
+    def _has_stated(self, link: str) -> bool:
+        topic = self._topics[link].value
+        return topic is not None and (topic.listed_ms is not None or bool(topic.partitions()))
+
+    def _listed_topics(self, link: str) -> Set[str]:
+        topic = self._topics[link].value
+        return set() if topic is None else topic.listed_topics()
+
+    def _without_copy(
+        self,
+        link: LinkSettings,
+        name: str,
+        stated: Mapping[str, Mapping[int, PartitionCompleteness]],
+        now_ms: int,
+    ) -> PartCompleteness:
+        """Return the part of a link of which no copy is known."""
+        target = link.names.target_topic(link.source, name)
+        topic = self._topics[link.name].value
+        assert topic is not None, "it has stated something"
+        if name in topic.listed_topics():
+            return part_completeness(
+                link=link.name,
+                datacenter=link.datacenter,
+                source_topic=name,
+                target_topic=target,
+                partitions_count=None,
+                known=stated.get(name, {}),
+                now_ms=now_ms,
+            )
+        return absent_part(
+            link=link.name,
+            datacenter=link.datacenter,
+            source_topic=name,
+            target_topic=target,
+            listed_ms=topic.listed_ms,
+            now_ms=now_ms,
+        )
 
 
 def _replay(topic: CompletenessTopic, record: Record) -> None:

@@ -54,6 +54,37 @@ class PartCompleteness:
     held_back: HeldBack | None
     """The partition with the least time; None if nothing but the next response is due."""
     partitions: tuple[PartitionCompleteness, ...]
+    is_absent: bool = False
+    """Whether the source has no such topic, as its mirror listed last. It may have one since."""
+
+
+def absent_part(
+    *,
+    link: str,
+    datacenter: str,
+    source_topic: str,
+    target_topic: str,
+    listed_ms: int | None,
+    now_ms: int,
+) -> PartCompleteness:
+    """Return how long a source surely had no such topic: nothing was to be copied until then."""
+    reason = _why_unlisted(listed_ms, now_ms)
+    return PartCompleteness(
+        link=link,
+        datacenter=datacenter,
+        source_topic=source_topic,
+        target_topic=target_topic,
+        complete_through_ms=listed_ms,
+        state=state_of(listed_ms, 0),
+        gaps=0,
+        held_back=(
+            None
+            if reason is None
+            else HeldBack(link, datacenter, source_topic, None, reason, listed_ms)
+        ),
+        partitions=(),
+        is_absent=True,
+    )
 
 
 def part_completeness(
@@ -119,12 +150,31 @@ def why_held_back(found: PartitionCompleteness, now_ms: int) -> str | None:
     if found.hold.kind is HoldKind.OPEN_TRANSACTION:
         producer = found.hold.producer_id
         return "an open transaction" + (f" of producer id {producer}" if producer >= 0 else "")
+    unlisted = _why_unlisted(found.listed_ms, now_ms)
+    if found.listed_ms is None or (
+        unlisted is not None and (found.sampled_ms or 0) >= now_ms - SILENT_MS
+    ):
+        return unlisted
+    if not found.is_stated:
+        return "its source has it, and no mirror worker has stated anything about it yet"
     if found.sampled_ms is None:
         return "the end of its source is not proved yet"
     if found.sampled_ms < now_ms - SILENT_MS:
         return "its source has not answered since"
     if found.end is not None and found.position < found.end:
         return f"{found.end - found.position} offsets are not copied yet"
+    return None
+
+
+def _why_unlisted(listed_ms: int | None, now_ms: int) -> str | None:
+    """Return why later records may be in partitions that are not known, in words."""
+    if listed_ms is None:
+        return (
+            "its mirror does not state which partitions its source has: "
+            "all of its workers are of an older version"
+        )
+    if listed_ms < now_ms - SILENT_MS:
+        return "its mirror has not listed the topics and partitions of its source since"
     return None
 
 

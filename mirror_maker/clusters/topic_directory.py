@@ -8,6 +8,7 @@ from uuid import UUID
 
 from local_cluster.client.model import PartitionMetadata, TopicMetadata, TopicPartition
 from local_cluster.wire.errors import ErrorCode
+from mirror_maker.clusters.source_listing import SourceListing
 from mirror_maker.formats.records import NO_TOPIC_ID
 
 Topics = Mapping[str, TopicMetadata]
@@ -22,6 +23,7 @@ class Directory:
         self.hidden_source: Set[str] = frozenset()
         """Topics that the mirror may not describe at the source, so it is unknown whether they
         exist."""
+        self.listing = SourceListing()
         self.is_loaded = False
         self.asked = asyncio.Event()
         """Set when a caller cannot wait for the next regular round."""

@@ -110,7 +110,10 @@ class CompletenessPublisher:
             elif entry is None or entry.session is None or entry.hold is not NO_HOLD:
                 self._changed.add(at)  # time alone may change what is known of it
         statements = self._statements.next_round(
-            entries, self._clock.now_ms(), self._clock.monotonic_ms()
+            entries,
+            self._directory.listing.newest,
+            self._clock.now_ms(),
+            self._clock.monotonic_ms(),
         )
         for at in released:
             self._statements.forget(at)

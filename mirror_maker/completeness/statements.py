@@ -3,14 +3,23 @@
 The first round has a vector of all partitions, and so has one after a failed write, which readers
 may have missed. Rounds between vectors have only what has changed. An idle partition takes no room:
 each round has the times of the sessions that prove its end again.
+
+Each round also has the time of the newest listing of the source. The listing itself precedes a
+vector, and a round whose listing is not the one before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from local_cluster.client.model import TopicPartition
+from mirror_maker.formats.completeness.listing import (
+    LISTED_NODE,
+    ListedTopic,
+    Listing,
+    listing_statements,
+)
 from mirror_maker.formats.completeness.statement import (
     Entry,
     SourceSession,
@@ -35,6 +44,8 @@ class Statements:
         """The last entry of each partition."""
         self._vector_ms: int | None = None
         """When the last vector was written; None if readers need one."""
+        self._listed: Sequence[ListedTopic] | None = None
+        """The topics of the last listing that was written."""
 
     def session_index(self, session: LastAnswer) -> int:
         """Return the index of a session; a new one is added."""
@@ -53,7 +64,11 @@ class Statements:
         self._stated.pop(at, None)
 
     def next_round(
-        self, changed: Mapping[TopicPartition, Entry], now_ms: int, monotonic_ms: int
+        self,
+        changed: Mapping[TopicPartition, Entry],
+        listing: Listing | None,
+        now_ms: int,
+        monotonic_ms: int,
     ) -> list[Statement]:
         """Return the records of the next round; the caller reports a failed write by `failed`."""
         self._round += 1
@@ -63,6 +78,12 @@ class Statements:
         if is_vector:
             self._vector_ms = monotonic_ms
             news = list(self._stated.values())
+        sessions = [SourceSession(each.node_id, each.asked_ms) for each in self._sessions]
+        listings: list[Statement] = []
+        if listing is not None:
+            sessions.append(SourceSession(LISTED_NODE, listing.asked_ms))
+            if is_vector or listing.topics is not self._listed:
+                listings += self._listing(listing, now_ms)
         news.sort(key=lambda each: (each.topic, each.partition))
         statement = Statement(
             is_vector=is_vector,
@@ -72,10 +93,22 @@ class Statements:
             part=0,
             parts=1,
             written_ms=now_ms,
-            sessions=tuple(SourceSession(each.node_id, each.asked_ms) for each in self._sessions),
+            sessions=tuple(sessions),
             entries=tuple(news),
         )
-        return list(split_vector(statement)) if is_vector else [statement]
+        return listings + (list(split_vector(statement)) if is_vector else [statement])
+
+    def _listing(self, listing: Listing, now_ms: int) -> list[Statement]:
+        self._listed = listing.topics
+        return list(
+            listing_statements(
+                listing,
+                worker_id=self._worker_id,
+                run=self._run,
+                round_number=self._round,
+                written_ms=now_ms,
+            )
+        )
 
     def failed(self) -> None:
         """Note that the last round may not have been written."""

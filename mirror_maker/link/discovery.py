@@ -25,6 +25,7 @@ from mirror_maker.link.topic_plan import (
     missing_topics,
     new_topic,
     select_topics,
+    unreadable_topics,
 )
 from mirror_maker.periodic import PeriodicTask
 from mirror_maker.ports import Clock, DataSink, DataSource
@@ -42,6 +43,9 @@ log = logging.getLogger(__name__)
 
 class TopicDiscovery:
     """The rounds of one link; `run` until cancelled."""
+
+    _unreadable: Sequence[str] = ()
+    """Topics to copy that the source does not describe: then it is unknown what they have."""
 
     def __init__(
         self,
@@ -158,15 +162,18 @@ class TopicDiscovery:
         self._on_round(source.brokers, is_changed)
 
     async def _look_at_source(self) -> ClusterMetadata:
-        before = self._source
+        before, asked_ms = self._source, self._clock.now_ms()
         source = await self._ask_source(None, before)
         if before is None or source.topics is not before.topics:
             self.wanted = self._without_collisions(select_topics(source, self._filter))
             self._copies = sorted(map(self._settings.copy_name, self.wanted))
             self.left_out = left_out_topics(source, self._filter)
+            self._unreadable = unreadable_topics(source, self._filter)
             self._named |= self.wanted.keys()
             self._unseen = sorted(self._named - source.topics.keys())
         self._source = source
+        if not self._unreadable:
+            self._directory.listing.note(self.wanted, asked_ms)
         return source
 
     async def _find_hidden(self) -> frozenset[str]:

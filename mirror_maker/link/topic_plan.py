@@ -49,6 +49,15 @@ def select_topics(source: ClusterMetadata, topic_filter: TopicFilter) -> dict[st
     }
 
 
+def unreadable_topics(source: ClusterMetadata, topic_filter: TopicFilter) -> list[str]:
+    """Return the topics that the link would copy, if the source described them without an error."""
+    return sorted(
+        name
+        for name, topic in source.topics.items()
+        if topic.error and not topic.is_internal and topic_filter.selects(name)
+    )
+
+
 def left_out_topics(source: ClusterMetadata, topic_filter: TopicFilter) -> list[str]:
     """Return topics that match the link's patterns and are not copied.
 

@@ -34,6 +34,7 @@ _WORDS: Final[Mapping[CutRefusal, str]] = {
     CutRefusal.TRUNCATED: "its source was truncated by a new leader epoch",
     CutRefusal.OLD_TOPIC_ID: "its source topic was deleted and re-created: an old topic id",
     CutRefusal.STARTED_OVER: "its copy was started over",
+    CutRefusal.NOT_LISTED: "its mirror has not listed the partitions of its source since",
 }
 
 

@@ -78,7 +78,10 @@ class Completeness:
         assert survey is not None, "the planner has just looked"
         asked = survey.options
         stated = of_options(statements, asked)
-        return sightings_without_copies(survey.topics, asked.links, stated, asked.topic)
+        chosen = asked.topic or asked.topics or asked.source_topics or asked.aggregate_topics
+        return sightings_without_copies(
+            survey.topics, asked.links, stated, asked.topic, reads_all=not chosen
+        )
 
     @property
     def links(self) -> Sequence[MirrorLink]:

@@ -104,7 +104,7 @@ def sightings_of(
             if not whole:
                 unknown.add(datacenter)
                 continue
-            stated.setdefault(datacenter, []).append(_through(known, link))
+            stated.setdefault(datacenter, []).append(_through(known.values(), link))
             to_reach = seen.setdefault(datacenter, {})
             for at in places:
                 runs = _runs(maps.get(at, ()), link, each.origin.topic)
@@ -122,21 +122,34 @@ def sightings_without_copies(
     links: Iterable[MirrorLink],
     statements: Statements,
     topic: str | None,
+    *,
+    reads_all: bool = False,
 ) -> dict[str, Sighting]:
     """Return a sighting of each datacenter whose links state a topic that they have no copy of.
 
     A copy would have been there before its records were stated, so there is nothing to reach. With
-    topic None any topic counts.
+    topic None any topic counts. Of a link with copies only new topics count, which its source has
+    and nobody copies yet, and these only if `reads_all` topics.
     """
     with_copies = {each.link.name for origins in copies.values() for each in origins if each.link}
+    copied = {
+        (each.link.name, each.origin.topic)
+        for origins in copies.values()
+        for each in origins
+        if each.link
+    }
     found: dict[str, list[Through]] = {}
     for link in links:
-        own = {
-            partition: each
-            for (name, partition), each in statements.get(link.name or "", {}).items()
+        own = [
+            each
+            for (name, _), each in statements.get(link.name or "", {}).items()
             if topic in (None, name)
-        }
-        if own and link.name not in with_copies:
+        ]
+        if link.name in with_copies:
+            news = [each for each in own if not each.is_stated]
+            own = [each for each in news if (link.name, each.topic) not in copied]
+            own = own if reads_all else []
+        if own:
             found.setdefault(link.datacenter, []).append(_through(own, link.name))
     return {name: Sighting(stated=_least(each), ends={}) for name, each in sorted(found.items())}
 
@@ -199,12 +212,12 @@ def _has_reached(positions: StreamPositions, ends: Mapping[TopicPartition, int])
     return all(positions.offsets.get(at, -1) >= end for at, end in ends.items())
 
 
-def _through(known: Mapping[int, PartitionCompleteness], link: str | None) -> Through:
+def _through(known: Iterable[PartitionCompleteness], link: str | None) -> Through:
     about = () if link is None else (link,)
     return _least(
         [
             Through(each.complete_through_ms, each.proved_through_ms, each.gaps, about)
-            for each in known.values()
+            for each in known
         ]
     )
 

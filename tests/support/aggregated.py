@@ -39,6 +39,7 @@ from mirror_maker.formats.completeness.statement import (
 from spark_global.links import MirrorLink
 from spark_global.views import Aggregate
 from tests.support.cluster import running_broker
+from tests.support.listed_statements import with_listing
 from tests.support.producing import produce_to
 
 SHIFT = 1_000
@@ -242,8 +243,10 @@ class Aggregated:
         now_ms = round(time.time() * 1_000)
         statement = Statement(True, "w", self.rounds, 1, 0, 1, now_ms, (), (entry,))
         async with KafkaClient(self.bootstrap) as client:
-            record = NewRecord(now_ms, None, encode_statement(statement))
-            await produce_to(client, TopicPartition(name, 0), encode_batch([record]))
+            records = [
+                NewRecord(now_ms, None, encode_statement(each)) for each in with_listing(statement)
+            ]
+            await produce_to(client, TopicPartition(name, 0), encode_batch(records))
 
 
 @contextmanager

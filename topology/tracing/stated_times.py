@@ -20,6 +20,7 @@ import uuid
 from dataclasses import dataclass, field
 
 from local_cluster.client.model import TopicPartition
+from mirror_maker.formats.completeness.listing import listed_ms
 from mirror_maker.formats.completeness.runs import RUNS_MAX, Run, continued
 from mirror_maker.formats.completeness.statement import Entry, Statement
 from topology.tracing.facts import NOTHING_STATED, Bounds, Stated
@@ -67,6 +68,7 @@ class StatedTimes:
             del self._lives[next(iter(self._lives))]
         run.round, run.written_ms = statement.round, statement.written_ms
         run.asked_ms = [each.asked_ms for each in statement.sessions]
+        run.listed_ms = listed_ms(statement)
         for entry in statement.entries:
             if (entry.topic, entry.partition) == self.at:
                 run.entries[self.at] = entry
@@ -120,8 +122,11 @@ class StatedTimes:
 
 
 def complete_through(entry: Entry, run: Run) -> int | None:
-    """Return the time through which the copy is complete, by an entry and its session."""
+    """Return the time through which the copy is complete, by an entry and its session, and the
+    listing of its worker."""
     stated, asked_ms = entry.complete_through_ms, run.session_ms(entry)
     if asked_ms is not None and entry.end is not None and entry.position >= entry.end:
-        return asked_ms if stated is None else max(stated, asked_ms)
-    return stated
+        stated = asked_ms if stated is None else max(stated, asked_ms)
+    if stated is None or run.listed_ms is None:
+        return stated
+    return min(stated, run.listed_ms)

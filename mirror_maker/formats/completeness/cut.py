@@ -11,6 +11,9 @@ as the topic grows. Later records can only confirm the sample, or refuse it:
 - the topic was deleted and re-created, or its copy was started over.
 
 A sample is proved by a larger end in its epoch, or by the same end in the next epoch.
+
+A listing at or after T proves which partitions there were (`listed_partitions.py`). A partition
+that did not exist at T, or later, has no records in the cut.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from enum import StrEnum
 from itertools import zip_longest
 from typing import Final
 
+from mirror_maker.formats.completeness.listed_partitions import ListedPartitions
 from mirror_maker.formats.completeness.runs import RUNS_MAX, Run, continued
 from mirror_maker.formats.completeness.statement import Entry, Statement, decode_statement
 from mirror_maker.formats.fields import MapFormatError
@@ -47,6 +51,8 @@ class CutRefusal(StrEnum):
     """The source topic was deleted and re-created after T."""
     STARTED_OVER = "started over"
     """The copy was started over after T."""
+    NOT_LISTED = "not listed"
+    """No listing at or after T says which partitions the source had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,7 @@ class CutReader:
         self._partitions: dict[tuple[str, int], _Partition] = {}
         self._followed: dict[tuple[str, int], Run] = {}
         """By partition, the run that has named it last."""
+        self._listed = ListedPartitions()
 
     def replay(self, value: bytes | None) -> None:
         """Take in the next record. Raises MapFormatError."""
@@ -113,6 +120,8 @@ class CutReader:
 
     def apply(self, statement: Statement) -> None:
         """Take in the next statement."""
+        if self._listed.take(statement):
+            return
         name = statement.worker_id, statement.run
         before = self._runs.pop(name, None)
         run = continued(before, statement)
@@ -127,7 +136,7 @@ class CutReader:
             at = entry.topic, entry.partition
             self._repeat(run, at)  # with the times of earlier rounds
             run.entries.pop(at, None)
-        run.round = statement.round
+        run.round, run.listed_ms = statement.round, self._listed.prove(statement)
         self._advance(run, [each.asked_ms for each in statement.sessions])
         for entry in statement.entries:
             at = entry.topic, entry.partition
@@ -142,20 +151,33 @@ class CutReader:
         """Return the cut by source topic and partition. The reader takes no more records then."""
         while self._runs:
             self._end(self._runs.popitem()[1])
-        return {at: self._cut(found) for at, found in sorted(self._partitions.items())}
+        cuts = {at: self._cut(at, found) for at, found in self._partitions.items()}
+        for name, each in self._listed.topics().items():
+            for partition in range(each.topic.partitions_count):
+                at = name, partition
+                if at not in cuts:
+                    nothing = _Partition(each.topic.topic_id, 0, 0, each.written_ms)
+                    cuts[at] = self._cut(at, nothing)
+        return dict(sorted(cuts.items()))
 
-    def _cut(self, found: _Partition) -> PartitionCut:
-        refusal, sample = found.refusal, found.chosen
+    def _cut(self, at: tuple[str, int], found: _Partition) -> PartitionCut:
+        refusal, sample, is_proved = found.refusal, found.chosen, found.is_proved
+        listed_ms = self._listed.newest_ms
         if refusal is None:
-            if sample is None or sample.sampled_ms < self._as_of_ms - SAMPLE_AGE_MS_MAX:
+            absent_ms = self._listed.absent_ms(at[0], found.topic_id, at[1])
+            if sample is None and absent_ms is not None and absent_ms >= self._as_of_ms:
+                sample, is_proved = CutSample(self._as_of_ms, 0, -1), True
+            elif sample is None or sample.sampled_ms < self._as_of_ms - SAMPLE_AGE_MS_MAX:
                 refusal = CutRefusal.NO_SAMPLE
             elif not found.is_closed:
                 refusal = CutRefusal.NOT_SETTLED
+            elif listed_ms is None or listed_ms < self._as_of_ms:
+                refusal = CutRefusal.NOT_LISTED
         is_known = refusal is None
         return PartitionCut(
             topic_id=found.topic_id,
             sample=sample if is_known else None,
-            is_proved=is_known and found.is_proved,
+            is_proved=is_known and is_proved,
             refusal=refusal,
             earlier=None if is_known else sample or found.earlier,
         )

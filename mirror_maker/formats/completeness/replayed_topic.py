@@ -6,15 +6,28 @@ several workers that state something of one partition each is right, so the best
 - of the same generation and leader epoch: the latest time;
 - a later generation at a smaller position starts over, and so does another topic id;
 - a later leader epoch keeps what is proved, or everything if the source's end has not moved.
+
+Nothing is complete beyond the listing of its worker (`listed_partitions.py`). What is stated by an
+older version, which has no listings, counts until the newest listing of the link. Each partition
+of the listings is known: if no worker states it, it is complete through a time at which it did
+not exist, or unknown.
 """
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Set
 from dataclasses import dataclass, replace
 
+from mirror_maker.formats.completeness.listed_partitions import Listed, ListedPartitions
 from mirror_maker.formats.completeness.runs import RUNS_MAX, Run, continued
-from mirror_maker.formats.completeness.statement import Entry, Hold, Statement, decode_statement
+from mirror_maker.formats.completeness.statement import (
+    NO_HOLD,
+    Entry,
+    Hold,
+    Statement,
+    decode_statement,
+)
 from mirror_maker.formats.fields import MapFormatError
 
 
@@ -41,6 +54,10 @@ class PartitionCompleteness:
     worker_id: str
     written_ms: int
     """When the worker stated it last."""
+    listed_ms: int | None
+    """Time of the listing that proves which partitions there are; None if no worker has one."""
+    is_stated: bool = True
+    """Whether a worker states it; if not, a listing names it."""
 
 
 class CompletenessTopic:
@@ -51,6 +68,7 @@ class CompletenessTopic:
         self._known: dict[tuple[str, int], PartitionCompleteness] = {}
         self._followed: dict[tuple[str, int], tuple[str, int]] = {}
         """By partition, the run whose entry holds."""
+        self._listed = ListedPartitions()
 
     def replay(self, key: bytes | None, value: bytes | None) -> None:
         """Take in the next record. Raises MapFormatError."""
@@ -60,6 +78,8 @@ class CompletenessTopic:
 
     def apply(self, statement: Statement) -> None:
         """Take in the next statement."""
+        if self._listed.take(statement):
+            return
         name = statement.worker_id, statement.run
         before = self._runs.get(name)
         run = continued(before, statement)
@@ -74,9 +94,10 @@ class CompletenessTopic:
             self._fold(name, (entry.topic, entry.partition))  # by the times of the rounds before
         run.round, run.written_ms = statement.round, statement.written_ms
         run.asked_ms = [each.asked_ms for each in statement.sessions]
+        run.listed_ms = self._listed.prove(statement)
         for entry in statement.entries:
             run.entries[entry.topic, entry.partition] = entry
-            self._merge(name, entry, statement.written_ms)
+            self._merge(name, entry, run)
 
     def _end(self, name: tuple[str, int]) -> None:
         """Forget a run, but not what its sessions have proved."""
@@ -97,9 +118,9 @@ class CompletenessTopic:
 
     # -- merging --------------------------------------------------------------------------------
 
-    def _merge(self, name: tuple[str, int], entry: Entry, written_ms: int) -> None:
-        at = entry.topic, entry.partition
-        found = _stated(entry, name[0], written_ms)
+    def _merge(self, name: tuple[str, int], entry: Entry, run: Run) -> None:
+        at, written_ms = (entry.topic, entry.partition), run.written_ms
+        found = _stated(entry, name[0], run)
         before = self._current(at)
         self._known[at] = found if before is None else merged(before, found)
         if self._known[at].worker_id == name[0] and self._known[at].written_ms == written_ms:
@@ -118,28 +139,76 @@ class CompletenessTopic:
             return known
         asked_ms = run.session_ms(entry)
         if asked_ms is None or entry.end is None or known.sampled_ms is None:
-            return known
-        is_complete = entry.position >= entry.end
+            asked_ms = None
+        is_complete = asked_ms is not None and entry.position >= (entry.end or 0)
+        through_ms = _latest(entry.complete_through_ms, asked_ms if is_complete else None)
         return replace(
             known,
-            sampled_ms=max(known.sampled_ms, asked_ms),
-            complete_through_ms=(
-                _latest(known.complete_through_ms, asked_ms)
-                if is_complete
-                else known.complete_through_ms
+            sampled_ms=_latest(known.sampled_ms, asked_ms),
+            complete_through_ms=_latest(
+                known.complete_through_ms, _capped(through_ms, run.listed_ms)
+            ),
+            proved_through_ms=_latest(
+                known.proved_through_ms, _capped(entry.proved_through_ms, run.listed_ms)
             ),
             written_ms=max(known.written_ms, run.written_ms),
+            listed_ms=run.listed_ms,
         )
 
     # -- queries --------------------------------------------------------------------------------
 
     def partitions(self) -> list[PartitionCompleteness]:
         """Return what is known of each source partition, sorted."""
-        return [found for at in sorted(self._known) if (found := self._current(at)) is not None]
+        listed = self._listed.topics()
+        named = {
+            (name, partition)
+            for name, each in listed.items()
+            for partition in range(each.topic.partitions_count)
+        }
+        return [
+            found
+            for at in sorted(named | self._known.keys())
+            if (found := self._answer(at, listed.get(at[0]))) is not None
+        ]
 
     def partition(self, topic: str, partition: int) -> PartitionCompleteness | None:
         """Return what is known of one source partition; None if nothing is."""
-        return self._current((topic, partition))
+        return self._answer((topic, partition), self._listed.topics().get(topic))
+
+    @property
+    def listed_ms(self) -> int | None:
+        """Time of the newest listing; None without one."""
+        return self._listed.newest_ms
+
+    def listed_topics(self) -> Set[str]:
+        """Return the topics that the source has, as far as any worker knows."""
+        return self._listed.topics().keys()
+
+    def _answer(self, at: tuple[str, int], listed: Listed | None) -> PartitionCompleteness | None:
+        """Return what is known of a partition, as far as the listings allow."""
+        known = self._current(at)
+        if listed is not None and at[1] < listed.topic.partitions_count:
+            is_other = known is None or known.topic_id != listed.topic.topic_id
+            if is_other and (known is None or known.written_ms <= listed.written_ms):
+                known = _unstated(at[1], listed)
+        if known is None:
+            return None
+        absent_ms = self._listed.absent_ms(at[0], known.topic_id, at[1])
+        newest_ms = self._listed.newest_ms
+        through_ms = _latest(known.complete_through_ms, absent_ms)
+        proved_ms = _latest(known.proved_through_ms, absent_ms)
+        through_ms = None if newest_ms is None else _capped(through_ms, newest_ms)
+        proved_ms = None if newest_ms is None else _capped(proved_ms, newest_ms)
+        listed_ms = newest_ms if known.listed_ms is None else known.listed_ms
+        times = known.complete_through_ms, known.proved_through_ms, known.listed_ms
+        if times == (through_ms, proved_ms, listed_ms):
+            return known  # as nearly always: to make another one takes longer than all the rest
+        return replace(
+            known,
+            complete_through_ms=through_ms,
+            proved_through_ms=proved_ms,
+            listed_ms=listed_ms,
+        )
 
 
 def merged(before: PartitionCompleteness, found: PartitionCompleteness) -> PartitionCompleteness:
@@ -192,7 +261,7 @@ def _withdrawn(
     )
 
 
-def _stated(entry: Entry, worker_id: str, written_ms: int) -> PartitionCompleteness:
+def _stated(entry: Entry, worker_id: str, run: Run) -> PartitionCompleteness:
     return PartitionCompleteness(
         topic=entry.topic,
         partition=entry.partition,
@@ -202,15 +271,44 @@ def _stated(entry: Entry, worker_id: str, written_ms: int) -> PartitionCompleten
         epoch=entry.epoch,
         sampled_ms=entry.sampled_ms,
         end=entry.end,
-        complete_through_ms=entry.complete_through_ms,
-        proved_through_ms=entry.proved_through_ms,
+        complete_through_ms=_capped(entry.complete_through_ms, run.listed_ms),
+        proved_through_ms=_capped(entry.proved_through_ms, run.listed_ms),
         gaps=entry.gaps,
         hold=entry.hold,
         worker_id=worker_id,
-        written_ms=written_ms,
+        written_ms=run.written_ms,
+        listed_ms=run.listed_ms,
     )
 
 
+def _unstated(partition: int, listed: Listed) -> PartitionCompleteness:
+    """Return what is known of a partition that only a listing names."""
+    return PartitionCompleteness(
+        topic=listed.topic.name,
+        partition=partition,
+        topic_id=listed.topic.topic_id,
+        generation=0,
+        position=0,
+        epoch=-1,
+        sampled_ms=None,
+        end=None,
+        complete_through_ms=None,
+        proved_through_ms=None,
+        gaps=0,
+        hold=NO_HOLD,
+        worker_id=listed.worker_id,
+        written_ms=listed.written_ms,
+        listed_ms=None,
+        is_stated=False,
+    )
+
+
+def _capped(time_ms: int | None, limit_ms: int | None) -> int | None:
+    """Return the earlier one; a limit of None is none."""
+    return time_ms if time_ms is None or limit_ms is None else min(time_ms, limit_ms)
+
+
 def _latest(one: int | None, other: int | None) -> int | None:
-    known = [each for each in (one, other) if each is not None]
-    return max(known, default=None)
+    if one is None or other is None:
+        return other if one is None else one
+    return max(one, other)

@@ -26,6 +26,8 @@ class Run:
     """By session."""
     entries: dict[tuple[str, int], Entry] = field(default_factory=dict)
     written_ms: int = 0
+    listed_ms: int | None = None
+    """Time of the newest listing of its worker; None if it is not known."""
 
     @property
     def is_whole(self) -> bool:

@@ -28,6 +28,9 @@ target, or left out. The link's rules, an aborted transaction or the journal lea
 `gaps` counts the journal's entries. `metrics/end_samples.py` says what proves a sample, and which
 samples a new leader epoch withdraws: all after `proved_through`.
 
+A worker also states which partitions its source has, and as of when: `listing.py`. Nothing else
+proves that a topic has no more partitions than those that are named.
+
 `position` is the source offset of the next record to copy. `generation` is the producer epoch of
 the copy's opening in the map: with a larger one the copy may have been started over.
 """
@@ -101,7 +104,7 @@ class Entry(NamedTuple):
 
 
 class SourceSession(NamedTuple):
-    """A worker's fetch session with one source broker."""
+    """A worker's fetch session with one source broker, or its listing."""
 
     node_id: int
     asked_ms: int | None

@@ -76,6 +76,14 @@ class SimCluster:
             self.leaders[TopicPartition(name, index)] = index % self.brokers
         return topic
 
+    def add_partition(self, name: str) -> TopicPartition:
+        """Add a partition to a topic."""
+        partitions = self.topics[name].partitions
+        at = TopicPartition(name, len(partitions))
+        partitions.append(SimPartition())
+        self.leaders[at] = at.partition % self.brokers
+        return at
+
     def topic_name(self, topic_id: uuid.UUID | None) -> str | None:
         """Return the name of the topic with this id."""
         for name, each in self.topics.items():
@@ -99,6 +107,10 @@ class SimCluster:
 
     def partition(self, at: TopicPartition) -> SimPartition:
         return self.topics[at.topic].partitions[at.partition]
+
+    def has(self, at: TopicPartition) -> bool:
+        """Return whether a partition exists."""
+        return at.topic in self.topics and at.partition < len(self.topics[at.topic].partitions)
 
     def move_leader(self, at: TopicPartition) -> None:
         self.leaders[at] = (self.leaders[at] + 1) % self.brokers

@@ -7,11 +7,13 @@ records themselves: offsets, maps and positions of the mirror play no part.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import Record, decode_batch
+from mirror_maker.formats.completeness.cut import SAMPLE_AGE_MS_MAX, CutReader
 from mirror_maker.formats.completeness.replayed_topic import CompletenessTopic
 from mirror_maker.formats.completeness.statement import completeness_topic_name
 from mirror_maker.formats.naming import remote_topic
@@ -67,13 +69,48 @@ class CompletenessWatch:
             await asyncio.sleep(0.01)
 
     def check(self) -> None:
-        """Read what is new, and compare each partition's claim with both logs."""
+        """Read what is new, and compare each claim with both logs: about partitions, topics and
+        the whole source."""
         self.log.note()
-        self._read()
+        has_news = self._read()
         for at in self.world.partitions:
             known = self.topic.partition(*at)
             if known is not None and known.complete_through_ms is not None:
                 self._check_claim(at, known.complete_through_ms)
+        topics = {None, *(at.topic for at in self.world.partitions)}
+        for topic in topics if has_news else ():
+            claimed_ms = self.topic_complete_through(topic)
+            for at in self.world.partitions:
+                if claimed_ms is not None and topic in (None, at.topic):
+                    self._check_claim(at, claimed_ms)
+
+    def topic_complete_through(self, topic: str | None) -> int | None:
+        """Return what readers conclude of a topic (None: all); None if it is unknown."""
+        times = [
+            each.complete_through_ms
+            for each in self.topic.partitions()
+            if topic in (None, each.topic)
+        ]
+        known = [time_ms for time_ms in times if time_ms is not None]
+        return min(known) if known and len(known) == len(times) else None
+
+    def check_cut(self, as_of_ms: int) -> bool:
+        """Check the cut at a time that readers of the whole topic get; return whether it is not
+        refused."""
+        reader = CutReader(as_of_ms)
+        for record in self._records():
+            reader.replay(record.value)
+        cuts = reader.cuts()
+        if not cuts or any(each.sample is None for each in cuts.values()):
+            return False
+        for at in self.world.partitions:
+            committed = self.log.before(at, as_of_ms - SAMPLE_AGE_MS_MAX)
+            found = cuts.get((at.topic, at.partition))
+            if found is not None and found.sample is not None:
+                committed = self.log.before(at, found.sample.sampled_ms)
+            end = 0 if found is None or found.sample is None else found.sample.end
+            assert not committed or committed[-1].offset < end, (at, as_of_ms, committed[-1], end)
+        return True
 
     def _check_claim(self, at: TopicPartition, complete_through_ms: int) -> None:
         since_ms, until_ms = self.excused.get(at, (0, 0))
@@ -88,10 +125,10 @@ class CompletenessWatch:
         self.checks_count += 1
 
     def _copies(self, at: TopicPartition) -> list[Record]:
-        name = remote_topic("a", at.topic)
-        if name not in self.world.target.topics:
+        copy = at._replace(topic=remote_topic("a", at.topic))
+        if not self.world.target.has(copy):
             return []
-        partition = self.world.target.partition(at._replace(topic=name))
+        partition = self.world.target.partition(copy)
         return [
             record
             for header, batch in partition.batches
@@ -99,18 +136,27 @@ class CompletenessWatch:
             for record in decode_batch(batch, 0, header)
         ]
 
-    def _read(self) -> None:
+    def _records(self) -> Iterator[Record]:
+        for header, batch in (
+            self.world.target.topics[completeness_topic_name(LINK)].partitions[0].batches
+        ):
+            yield from decode_batch(batch, 0, header)
+
+    def _read(self) -> bool:
+        """Read what is new; return whether anything is."""
         name = completeness_topic_name(LINK)
         if name not in self.world.target.topics:
-            return
+            return False
         partition = self.world.target.topics[name].partitions[0]
+        before = self._next_batch
         while self._next_batch < len(partition.batches):
             header, batch = partition.batches[self._next_batch]
             if header.next_offset > partition.high_watermark:
-                return
+                break
             for record in decode_batch(batch, 0, header):
                 self.topic.replay(record.key, record.value)
             self._next_batch += 1
+        return self._next_batch > before
 
     def complete_through(self, at: TopicPartition) -> int:
         """Return what is published now; 0 if unknown."""

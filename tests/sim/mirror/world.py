@@ -248,14 +248,28 @@ class SimWorker:
             tracer=world.spans,
         )
         self.origins = parts.origins
-        self.link = LinkWorker(parts, "b", lambda: None)
-        self.link.assign(world.partitions)
+        self.link = LinkWorker(parts, "b", self._on_known_changed)
+        self._world = world
+        self._assigned = frozenset(world.partitions)
+        self.link.assign(self._assigned)
         self._tasks: list[asyncio.Task[None]] = []
 
     def _step(self) -> None:
         if self._dead:
             raise Killed
         self._outer_step()
+
+    def _on_known_changed(self) -> None:
+        """Let the group assign partitions that were added to the world, some time later."""
+        added = self.link.known.intersection(self._world.partitions) - self._assigned
+        if added:
+            self._assigned |= added
+            delay_s = self._world.assignment_seconds()
+            asyncio.get_running_loop().call_later(delay_s, self._assign)
+
+    def _assign(self) -> None:
+        if not self._dead:
+            self.link.assign(self._assigned)
 
     def start(self) -> None:
         self._tasks = [
@@ -305,6 +319,8 @@ class MirrorWorld:
         self.limits = LIMITS
         self.link_settings: dict[str, Any] = {}
         """Settings of later workers."""
+        self.assignment_seconds: Callable[[], float] = lambda: 0.0
+        """Returns how long the group takes to assign a partition that was added."""
         self.spans: BatchSpans | None = None
         """Spans of later workers."""
         self.network = Network(Random(self.random.getrandbits(32)))
@@ -312,10 +328,21 @@ class MirrorWorld:
         self.target = SimCluster("target", self.random)
         self.source.create(TOPIC, partitions)
         self.partitions = [TopicPartition(TOPIC, index) for index in range(partitions)]
-        self.writers = [
-            SourceWriter(self.source.partition(at), Random(self.random.getrandbits(32)))
-            for at in self.partitions
-        ]
+        self.writers = [self._writer(at) for at in self.partitions]
+
+    def _writer(self, at: TopicPartition) -> SourceWriter:
+        return SourceWriter(self.source.partition(at), Random(self.random.getrandbits(32)))
+
+    def add_partition(self, topic: str = TOPIC) -> SourceWriter:
+        """Add a partition to a topic of the source, which is created if need be."""
+        if topic in self.source.topics:
+            at = self.source.add_partition(topic)
+        else:
+            self.source.create(topic, 1)
+            at = TopicPartition(topic, 0)
+        self.partitions.append(at)
+        self.writers.append(self._writer(at))
+        return self.writers[-1]
 
     def write(self, batches: int) -> None:
         """Append random batches to the source."""
@@ -436,7 +463,7 @@ class MirrorWorld:
     def check_prefix(self) -> None:
         """Check that the target holds a prefix of what must be copied; true at any time."""
         for at in self.partitions:
-            if remote_topic("a", at.topic) in self.target.topics:
+            if self.target.has(at._replace(topic=remote_topic("a", at.topic))):
                 copied = [record[1:] for record in self.copies(at)]
                 assert copied == [record[1:] for record in self.expected(at)][: len(copied)], at
 

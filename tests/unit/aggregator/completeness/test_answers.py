@@ -37,6 +37,7 @@ def partition(index: int = 0, through_ms: int | None = NOW_MS - 400, **changed: 
         "hold": NO_HOLD,
         "worker_id": "w",
         "written_ms": NOW_MS - 100,
+        "listed_ms": NOW_MS - 300,
     }
     return PartitionCompleteness(**found | changed)
 
@@ -83,6 +84,22 @@ LATE_MS = NOW_MS - SILENT_MS - 1
         ({"end": 12}, "3 offsets are not copied yet", NOW_MS - 400),
         ({"sampled_ms": LATE_MS}, "its source has not answered since", NOW_MS - 400),
         ({"written_ms": LATE_MS}, "its mirror worker w has not reported since", NOW_MS - 400),
+        (
+            {"listed_ms": LATE_MS},
+            "its mirror has not listed the topics and partitions of its source since",
+            NOW_MS - 400,
+        ),
+        (
+            {"listed_ms": None},
+            "its mirror does not state which partitions its source has: "
+            "all of its workers are of an older version",
+            NOW_MS - 400,
+        ),
+        (
+            {"is_stated": False, "sampled_ms": None},
+            "its source has it, and no mirror worker has stated anything about it yet",
+            NOW_MS - 400,
+        ),
         (
             {"hold": Hold(HoldKind.STOPPED, state="FAILED")},
             "its mirror has stopped it: FAILED",

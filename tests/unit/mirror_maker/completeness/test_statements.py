@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from local_cluster.client.model import TopicPartition
 from mirror_maker.completeness.statements import VECTOR_MS, Statements
+from mirror_maker.formats.completeness.listing import ListedTopic, Listing
 from mirror_maker.formats.completeness.replayed_topic import CompletenessTopic
 from mirror_maker.formats.completeness.statement import NO_HOLD, Entry
 from mirror_maker.metrics.lag import LastAnswer
 
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = uuid.UUID(int=1)
+TOPICS = [ListedTopic("t", TOPIC_ID, 1, 1, None)]
 
 
 def entry(at: TopicPartition, end: int, sampled_ms: int, session: int | None) -> Entry:
@@ -47,25 +49,28 @@ def test_a_reader_knows_what_was_stated(rounds: list[tuple[dict[int, int], bool]
             ends[partition] = ends.get(partition, 0) + step
             at = TopicPartition("t", partition)
             changed[at] = entry(at, ends[partition], now_ms, index)
-        records = statements.next_round(changed, now_ms, now_ms)
+        records = statements.next_round(changed, Listing(now_ms, TOPICS), now_ms, now_ms)
         if has_failed:
             statements.failed()
             continue
         for record in records:
             topic.apply(record)
-        assert {each.partition: each.end for each in topic.partitions()} == ends
-        assert {each.complete_through_ms for each in topic.partitions()} <= {now_ms}
+        stated = [each for each in topic.partitions() if each.is_stated]
+        assert {each.partition: each.end for each in stated} == ends
+        assert {each.complete_through_ms for each in stated} <= {now_ms}
 
 
 def test_rounds_have_what_changed_and_vectors_everything() -> None:
     statements = Statements("w", 1)
     one, two = TopicPartition("t", 0), TopicPartition("t", 1)
-    first = statements.next_round({one: entry(one, 1, 0, None), two: entry(two, 1, 0, None)}, 0, 0)
+    first = statements.next_round(
+        {one: entry(one, 1, 0, None), two: entry(two, 1, 0, None)}, None, 0, 0
+    )
     assert [each.is_vector for each in first] == [True]
-    same = statements.next_round({one: entry(one, 1, 0, None)}, 0, 1_000)
+    same = statements.next_round({one: entry(one, 1, 0, None)}, None, 0, 1_000)
     assert [(each.is_vector, each.entries) for each in same] == [(False, ())]
-    news = statements.next_round({one: entry(one, 2, 0, None)}, 0, 2_000)
+    news = statements.next_round({one: entry(one, 2, 0, None)}, None, 0, 2_000)
     assert [len(each.entries) for each in news] == [1]
     statements.forget(two)
-    later = statements.next_round({}, 0, VECTOR_MS)
+    later = statements.next_round({}, None, 0, VECTOR_MS)
     assert [(each.is_vector, len(each.entries)) for each in later] == [(True, 1)]

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from mirror_maker.formats import MapFormatError
 from mirror_maker.formats.completeness.replayed_topic import (
-    CompletenessTopic,
     PartitionCompleteness,
 )
 from mirror_maker.formats.completeness.statement import (
@@ -27,6 +26,7 @@ from mirror_maker.formats.completeness.statement import (
     encode_statement,
     split_vector,
 )
+from tests.support.listed_statements import ProvedTopic, with_listing
 
 TOPIC_ID = uuid.UUID(int=5)
 NOW_MS = 1_700_000_000_000
@@ -126,14 +126,15 @@ def test_golden_bytes() -> None:
 
 def test_ten_thousand_idle_partitions_cost_one_small_record() -> None:
     vector = statement(1, *(entry(index) for index in range(10_000)), is_vector=True)
-    topic = CompletenessTopic()
+    topic = ProvedTopic()
     sizes = []
     for part in split_vector(vector):
         value = encode_statement(part)
         sizes.append(len(value))
         topic.replay(None, value)
     assert max(sizes) < 512 * 1024
-    later = encode_statement(statement(2, asked_ms=NOW_MS + 60_000))
+    (proved,) = with_listing(statement(2, asked_ms=NOW_MS + 60_000))
+    later = encode_statement(proved)
     assert len(later) < 60
     topic.replay(None, later)
     found = topic.partitions()
@@ -149,7 +150,7 @@ def test_mirror_maker_2_takes_the_topic_for_an_internal_one() -> None:
 
 
 def known(*statements: Statement) -> PartitionCompleteness | None:
-    topic = CompletenessTopic()
+    topic = ProvedTopic()
     for each in statements:
         topic.apply(each)
     return topic.partition("flights", 0)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from mirror_maker.formats.completeness.cut import (
     SAMPLE_AGE_MS_MAX,
-    CutReader,
     CutRefusal,
     CutSample,
     PartitionCut,
@@ -23,6 +22,7 @@ from mirror_maker.formats.completeness.statement import (
     Statement,
     encode_statement,
 )
+from tests.support.listed_statements import ProvedCutReader
 
 TOPIC_ID, NEW_TOPIC_ID = uuid.UUID(int=5), uuid.UUID(int=6)
 START_MS = 1_700_000_000_000
@@ -66,7 +66,7 @@ def rounds(*entries: tuple[int, tuple[Entry, ...]], worker: str = "w") -> list[S
 
 
 def cut_at(as_of_ms: int, statements: list[Statement], partition: int = 0) -> PartitionCut:
-    reader = CutReader(START_MS + as_of_ms)
+    reader = ProvedCutReader(START_MS + as_of_ms)
     for each in statements:
         reader.replay(encode_statement(each))
     return reader.cuts()["flights", partition]

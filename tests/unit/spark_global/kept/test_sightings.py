@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
 from local_cluster.client.model import TopicPartition
@@ -48,6 +49,7 @@ def stated(
         hold=NO_HOLD,
         worker_id="w",
         written_ms=0,
+        listed_ms=through_ms,
     )
 
 
@@ -139,6 +141,20 @@ def test_a_datacenter_is_as_complete_as_the_least_of_its_links() -> None:
     }
     # What is unknown of its copies stays unknown.
     assert list(with_more_links({}, more, {"jfk"})) == ["lga"]
+
+
+def test_a_new_topic_that_nobody_copies_yet_holds_a_read_of_all_topics_back() -> None:
+    copies = {"jfk.a": [copy("jfk", "jfk.a")]}
+    links = [MirrorLink(source="jfk", datacenter="jfk", name="jfk-nyc")]
+    news = replace(stated(0, 400), topic="new", is_stated=False)
+    statements = of_link("jfk-nyc", stated(0, 700), news)
+    found = sightings_of(copies, {"jfk.a": [0]}, at("jfk.a", 10), statements, {})
+    more = sightings_without_copies(copies, links, statements, None, reads_all=True)
+    united = with_more_links(found, more, {"jfk"})
+    assert (found["jfk"].stated.through_ms, united["jfk"].stated.through_ms) == (700, 400)
+    assert sightings_without_copies(copies, links, statements, None) == {}, "it is not read"
+    begun = {"jfk-nyc": {**statements["jfk-nyc"], ("new", 0): replace(news, is_stated=True)}}
+    assert sightings_without_copies(copies, links, begun, None, reads_all=True) == {}
 
 
 def test_the_map_says_where_the_copies_of_a_statement_end() -> None:

@@ -196,6 +196,7 @@ def stated_partition(hold: Hold, partition: int = 2) -> PartitionCompleteness:
         hold=hold,
         worker_id="w",
         written_ms=2_000,
+        listed_ms=2_000,
     )
 
 

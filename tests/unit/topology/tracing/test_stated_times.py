@@ -7,6 +7,7 @@ from typing import Any
 
 from local_cluster.client.model import TopicPartition
 from mirror_maker.formats.completeness.statement import NO_HOLD, Entry, SourceSession, Statement
+from tests.support.listed_statements import with_listing
 from topology.tracing.facts import Bounds, Stated
 from topology.tracing.stated_times import StatedTimes
 
@@ -85,6 +86,16 @@ def test_a_copy_is_complete_through_the_commit_once_the_statement_says_so() -> N
     told(found, said(3, 3_000, entry(15, 15, 2_990, complete_through_ms=2_990)))
     assert found.found.complete_from_ms == 3_000
     assert found.found.passed == Bounds(1_000, 2_000), "the first statement counts"
+
+
+def test_a_copy_is_complete_no_later_than_its_worker_has_listed_the_partitions() -> None:
+    found = times()
+    done = entry(15, 15, 1_990, complete_through_ms=1_990)
+    told(found, said(1, 1_000, entry(10, 10, 990)))
+    told(found, *with_listing(said(2, 2_000, done), asked_ms=900))
+    assert not found.is_whole
+    told(found, *with_listing(said(3, 3_000), asked_ms=2_400))
+    assert found.found.complete_from_ms == 3_000
 
 
 def test_a_sample_of_an_earlier_leader_epoch_does_not_bound_the_commit() -> None:
