@@ -110,7 +110,8 @@ class ZooKeeperProcess(Entry):
     client_tls: ZooKeeperTls | None = None
     """TLS of its clients: brokers and commands whose `zookeeper_security` has `tls`."""
     allow_insecure: bool = False
-    """Allow nodes that other hosts reach without `quorum_tls`, in a network of their own."""
+    """Allow ports that other hosts reach without TLS, in a network of their own: of nodes without
+    `quorum_tls`, and of clients until `client_tls` closes the plain port."""
 
     @property
     def node_list(self) -> list[ZooKeeperNode]:

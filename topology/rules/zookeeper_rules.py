@@ -20,6 +20,7 @@ def check_zookeepers(parts: Parts) -> Iterator[Finding]:
             expected = f"a port so that the last one of the ensemble, {last}, is at most {PORT_MAX}"
             yield Finding((*here, "port"), expected)
         yield from _check_quorum(server, here)
+        yield from _check_clients(server, here)
         if server.hosts is None:
             continue
         if len(server.hosts) not in NODES_OF_HOSTS:
@@ -45,6 +46,20 @@ def _check_quorum(server: ZooKeeperProcess, here: Location) -> Iterator[Finding]
         expected = (
             f"`quorum_tls` as well, because other hosts reach the nodes at {reached[0]}; or"
             " `allow_insecure: true` in a network of their own"
+        )
+        yield Finding((*here, "host" if server.hosts is None else "hosts"), expected, at_key=True)
+
+
+def _check_clients(server: ZooKeeperProcess, here: Location) -> Iterator[Finding]:
+    """Yield an error if clients of other hosts reach a server without TLS."""
+    reached = [node.client_address for node in server.node_list]
+    reached = [(host, port) for host, port in reached if not is_loopback(host)]
+    if reached and not server.allow_insecure:
+        host, port = reached[0]
+        expected = (
+            "`client_tls` with `closes_plain_port: true` as well, because other hosts reach"
+            f" ZooKeeper without TLS at {host}:{port}; or `allow_insecure: true` in a network of"
+            " their own"
         )
         yield Finding((*here, "host" if server.hosts is None else "hosts"), expected, at_key=True)
 

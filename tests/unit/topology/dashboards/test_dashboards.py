@@ -160,7 +160,7 @@ TEN = """\
 name: d
 http_security: {token: {file: t}, allow_insecure: true}
 supervisors: {port: 9990}
-zookeepers: [{name: z, host: 10.0.0.1, port: 2181}]
+zookeepers: [{name: z, host: 10.0.0.1, port: 2181, allow_insecure: true}]
 clusters:
   - name: ewr
     datacenter: Newark

@@ -77,7 +77,7 @@ def test_an_ensemble_does_not_shrink() -> None:
 
 @pytest.mark.parametrize("host", HOSTS[:3])
 def test_hosts_keep_their_places(host: str) -> None:
-    alone = deployed(f"host: {HOSTS[0]}", HOSTS[0])
+    alone = deployed(f"host: {HOSTS[0]}, allow_insecure: true", HOSTS[0])
     first_last = (HOSTS[1], HOSTS[2], HOSTS[0])
     assert ensemble_problems(over(3, host), over(5, host)) == []
     (problem, *_) = ensemble_problems(over(3, host), over(3, host, first_last))

@@ -151,6 +151,13 @@ links:
     ]
 
 
+PLAIN_CLIENTS = (
+    "`client_tls` with `closes_plain_port: true` as well, because other hosts reach ZooKeeper"
+    " without TLS at"
+)
+OWN_NETWORK = "or `allow_insecure: true` in a network of their own"
+
+
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
@@ -265,6 +272,7 @@ links:
         (
             "zookeepers: [{name: a, port: 1, hosts: [127.0.1.1, 127.0.1.2, 10.0.0.3]}]\n",
             [
+                f"t.yaml:5:33: zookeepers[0].hosts: {PLAIN_CLIENTS} 10.0.0.3:1; {OWN_NETWORK}",
                 "t.yaml:5:33: zookeepers[0].hosts: `quorum_tls` as well, because other hosts reach"
                 " the nodes at 10.0.0.3; or `allow_insecure: true` in a network of their own",
             ],
@@ -272,6 +280,7 @@ links:
         (
             "zookeepers: [{name: a, port: 1, nodes: 3, host: z}]\n",
             [
+                f"t.yaml:5:43: zookeepers[0].host: {PLAIN_CLIENTS} z:1; {OWN_NETWORK}",
                 "t.yaml:5:43: zookeepers[0].host: `quorum_tls` as well, because other hosts reach"
                 " the nodes at z; or `allow_insecure: true` in a network of their own",
             ],
@@ -283,10 +292,24 @@ links:
         (
             "zookeepers: [{name: a, port: 1, nodes: 3, host: z,"
             " quorum_tls: {keystore_file: a.pem, ca_file: b.pem}}]\n",
-            [],
+            [f"t.yaml:5:43: zookeepers[0].host: {PLAIN_CLIENTS} z:1; {OWN_NETWORK}"],
         ),
         (
             "zookeepers: [{name: a, port: 1, host: 10.0.0.1}]\n",
+            [f"t.yaml:5:33: zookeepers[0].host: {PLAIN_CLIENTS} 10.0.0.1:1; {OWN_NETWORK}"],
+        ),
+        (
+            "zookeepers: [{name: a, port: 1, host: 10.0.0.1, allow_insecure: true}]\n",
+            [],
+        ),
+        (
+            "zookeepers: [{name: a, port: 1, host: 0.0.0.0,"
+            " client_tls: {port: 8, keystore_file: a}}]\n",
+            [f"t.yaml:5:33: zookeepers[0].host: {PLAIN_CLIENTS} 0.0.0.0:1; {OWN_NETWORK}"],
+        ),
+        (
+            "zookeepers: [{name: zookeeper, port: 1}, {name: a, port: 2, host: 10.0.0.1,"
+            " client_tls: {port: 8, keystore_file: a, closes_plain_port: true}}]\n",
             [],
         ),
         (

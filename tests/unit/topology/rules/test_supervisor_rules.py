@@ -12,7 +12,7 @@ FILE = """\
 name: t
 http_security: {HTTP}
 supervisors: {PORTS}
-zookeepers: [{name: z, host: 10.0.0.3}]
+zookeepers: [{name: z, host: 10.0.0.3, allow_insecure: true}]
 clusters:
   - {name: jfk, brokers: [{id: 1, host: 127.0.1.1, port: 9092}]}
   - {name: nyc, brokers: [{id: 1, host: 10.0.0.1, port: 9092}], mirror: {hosts: [10.0.0.2]}}
