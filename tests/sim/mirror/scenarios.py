@@ -7,12 +7,18 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from random import Random
 
+import pytest
+
 from tests.sim.kafka_double.network import Killed
 from tests.sim.mirror.world import MirrorWorld, SimWorker
 from tests.sim.virtual_time import run_virtually
 
 LATE_SECONDS = 5.0
 """Every message in flight has arrived by then: more than `Network.late_ms_max`."""
+SOME_OR_EVERY_STEP = pytest.mark.parametrize(
+    "stride", [3, pytest.param(1, marks=pytest.mark.long)], ids=["some", "every"]
+)
+"""Two of three steps are left to the long run."""
 
 
 class KillAtStep:
@@ -37,8 +43,9 @@ def kill_at_every_step(
     batches_later: int,
     check_undisturbed: Callable[[SimWorker], None] = lambda worker: None,
     steps_min: int = 50,
+    stride: int = 1,
 ) -> None:
-    """Kill a worker once at every call to and return from the network.
+    """Kill a worker once at every call to and return from the network, or at every `stride`-th.
 
     `batches` are written at the beginning, `batches_later` after the kill. `check_undisturbed` gets
     the worker that nobody kills. It must take more than `steps_min` steps, or the scenario does not
@@ -46,7 +53,7 @@ def kill_at_every_step(
     """
     steps = run_virtually(_steps_of_undisturbed(make_world, batches, check_undisturbed))
     assert steps > steps_min
-    for step in range(1, steps + 1):
+    for step in range(1, steps + 1, stride):
         run_virtually(_killed_at(step, make_world, batches, batches_later))
 
 

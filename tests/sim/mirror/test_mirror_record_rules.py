@@ -25,7 +25,7 @@ from mirror_maker.rules.rule_settings import (
     Transform,
 )
 from tests.sim.kafka_double.client import SimClient
-from tests.sim.mirror.scenarios import chaos, kill_at_every_step
+from tests.sim.mirror.scenarios import SOME_OR_EVERY_STEP, chaos, kill_at_every_step
 from tests.sim.mirror.world import MirrorWorld, SimWorker, SourceWriter
 from tests.sim.virtual_time import run_virtually
 
@@ -112,15 +112,19 @@ def _check_rules_were_applied(worker: SimWorker) -> None:
     assert batches[CopyPath.RULES] == sum(batches.values()) > 8
 
 
+@SOME_OR_EVERY_STEP
 @pytest.mark.parametrize(
     ("seed", "batches"), [(2, 12), pytest.param(1, 25, marks=pytest.mark.long)]
 )
-def test_killed_at_every_step_with_a_filter_and_transforms(seed: int, batches: int) -> None:
+def test_killed_at_every_step_with_a_filter_and_transforms(
+    seed: int, batches: int, stride: int
+) -> None:
     kill_at_every_step(
         lambda: RulesWorld(seed),
         batches=batches,
         batches_later=batches // 2,
         check_undisturbed=_check_rules_were_applied,
+        stride=stride,
     )
 
 

@@ -20,7 +20,7 @@ from mirror_maker.flow import trouble_handler
 from mirror_maker.model import FlowState, LinkState, UncopyableBatchError
 from mirror_maker.rules.trouble import Policies, Trouble
 from mirror_maker.worker.status import link_status
-from tests.sim.mirror.scenarios import chaos, kill_at_every_step, until
+from tests.sim.mirror.scenarios import SOME_OR_EVERY_STEP, chaos, kill_at_every_step, until
 from tests.sim.mirror.world import LIMITS, MirrorWorld, SourceWriter
 from tests.sim.virtual_time import run_virtually
 
@@ -575,13 +575,15 @@ class SkippingWorld(MirrorWorld):
         super().check_everything()
 
 
-def test_killed_at_every_step_while_skipping() -> None:
+@SOME_OR_EVERY_STEP
+def test_killed_at_every_step_while_skipping(stride: int) -> None:
     """One entry per gap, and no record around it lost, duplicated or out of order."""
     kill_at_every_step(
         lambda: SkippingWorld(4, 1, ErrorCode.invalid_timestamp, Trouble.TIMESTAMP),
         batches=5,
         batches_later=2,
         steps_min=100,
+        stride=stride,
     )
 
 
