@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from tests.bench.systems import System
 
 Side = Literal[
-    "kafka", "kafka fsync", "ours", "ours fsync", "ours plain", "mm2", "mm2 tuned", "ours on ours"
+    "kafka",
+    "kafka fsync",
+    "ours",
+    "ours fsync",
+    "ours plain",
+    "before",
+    "mm2",
+    "mm2 tuned",
+    "ours on ours",
 ]
 """Who does the work; the last three are of the bench of the mirror, see `mirror_model.py`."""
 KAFKA: Final[Side] = "kafka"
@@ -25,6 +33,8 @@ OURS: Final[Side] = "ours"
 OURS_FSYNC: Final[Side] = "ours fsync"
 OURS_PLAIN: Final[Side] = "ours plain"
 """Ours with page_cache, in plain Python instead of compiled modules."""
+BEFORE: Final[Side] = "before"
+"""Ours at an earlier commit."""
 
 NO_FSYNC: Final[Mapping[Side, str]] = {KAFKA_FSYNC: "", OURS_FSYNC: ""}
 """What a row leaves out that writes nothing."""

@@ -20,7 +20,7 @@ from local_cluster.security.authentication.listener_security import (
 from local_cluster.settings import BrokerSettings, FlushMode, Listener
 from tests.bench.model import KAFKA, KAFKA_FSYNC, OURS, OURS_FSYNC, OURS_PLAIN
 from tests.bench.systems import KAFKA_JAVA_OPTIONS, SETTINGS, System, seconds_until_ready
-from tests.support.cluster import BrokerProcess
+from tests.support.cluster import PRESENT_CODE, BrokerProcess
 from tests.support.kafka_from_maven import KafkaProcess, new_cluster_id
 from tests.support.quiet_ports import quiet_ports
 from topology.deployment.zookeeper import EmbeddedZooKeeper
@@ -99,10 +99,12 @@ async def running_ours(
     brokers: int = 1,
     config: Mapping[str, str] | None = None,
     extra: Sequence[ExtraListener] = (),
+    code: Path = PRESENT_CODE,
 ) -> AsyncIterator[tuple[System, float]]:
     """Our brokers, and how many seconds they took until the last one was ready.
 
-    `extra` listeners are for one broker. `plain` forces plain Python.
+    `extra` listeners are for one broker. `plain` forces plain Python. `code` is the directory that
+    `local_cluster` is in.
     """
     chroot = f"{zookeeper.connect}/bench{uuid.uuid4().hex[:8]}"
     processes = []
@@ -137,7 +139,9 @@ async def running_ours(
             config={**SETTINGS, **(config or {})},
         )
         environment = {PURE_VARIABLE: "1"} if plain else {}
-        processes.append(BrokerProcess(settings, home, port=port, environment=environment))
+        processes.append(
+            BrokerProcess(settings, home, port=port, environment=environment, code=code)
+        )
     try:
         start = time.perf_counter()
         for process in processes:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from local_cluster.client.client import KafkaClient
 from local_cluster.settings import BrokerSettings, FlushMode, Listener, dump_settings
 from tests.support.quiet_ports import quiet_port
@@ -75,7 +77,7 @@ class BrokerProcess:
     def spawn(self) -> subprocess.Popen[bytes]:
         """Start, and don't wait."""
         settings = self.directory / "settings.json"
-        settings.write_bytes(dump_settings(self._with_port()))
+        settings.write_bytes(self._settings_text())
         with (self.directory / "broker.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "local_cluster", "--settings", str(settings)],
@@ -125,6 +127,12 @@ class BrokerProcess:
     async def _wait(self) -> int:
         assert self.process is not None
         return await asyncio.wait_for(asyncio.to_thread(self.process.wait), STOP_SECONDS_MAX)
+
+    def _settings_text(self) -> bytes:
+        if self.code == PRESENT_CODE:
+            return dump_settings(self._with_port())
+        # Earlier code does not know the keys that came later.
+        return TypeAdapter(BrokerSettings).dump_json(self._with_port(), exclude_defaults=True)
 
     def _with_port(self) -> BrokerSettings:
         from dataclasses import replace
