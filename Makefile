@@ -11,7 +11,7 @@ WORKERS ?= 4
 SUITE_OPTIONS := -n $(WORKERS) --dist worksteal --reruns 1 --only-rerun "TimeoutError|Timeout \(>|failed to connect back"
 PLAIN := HELIOGRAPH_PURE=1 HELIOGRAPH_EXPECTED_BUILD=plain
 # The rooms that have compiled modules.
-PLAIN_TESTS := $(addprefix tests/unit/local_cluster/,client fetch_sessions groups handlers log records \
+PLAIN_TESTS := $(addprefix tests/unit/local_cluster/,client counters fetch_sessions groups handlers log records \
 	replication server transactions wire) $(addprefix tests/unit/mirror_maker/,copy flow formats)
 STAMP := $(VENV)/.installed
 # The suite starts very many Python processes. Without bytecode on disk each compiles every

@@ -14,6 +14,9 @@ GROUP: Final = "heliograph"
 
 COMPILED_MODULES: Final = (
     "local_cluster.client.produce_batches",
+    "local_cluster.counters.latency",
+    "local_cluster.counters.requests",
+    "local_cluster.counters.traffic",
     "local_cluster.fetch_sessions.session",
     "local_cluster.fetch_sessions.session_cache",
     "local_cluster.fetch_sessions.watches",
@@ -23,6 +26,7 @@ COMPILED_MODULES: Final = (
     "local_cluster.handlers.data.p00_produce",
     "local_cluster.handlers.data.p01_fetch",
     "local_cluster.handlers.data.p02_list_offsets",
+    "local_cluster.handlers.data.throttles",
     "local_cluster.handlers.deferred",
     "local_cluster.handlers.registry",
     "local_cluster.log.partition.batch_checks",
@@ -61,6 +65,7 @@ COMPILED_MODULES: Final = (
     "local_cluster.transactions.transaction",
     "local_cluster.transactions.transaction_fsm",
     "local_cluster.wire.api",
+    "local_cluster.wire.current_leader",
     "local_cluster.wire.fetch.model",
     "local_cluster.wire.fetch.request",
     "local_cluster.wire.fetch.response",
