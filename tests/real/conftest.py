@@ -10,7 +10,7 @@ import pytest
 from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
-from spark_global.session import open_session
+from spark_global.session import SHORT_JOB, open_session
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +22,7 @@ def spark_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def spark(spark_log: Path) -> Iterator[SparkSession]:
     """One Spark session for all tests."""
-    with open_session("local[2]", log_file=spark_log) as session:
+    with open_session("local[2]", log_file=spark_log, settings=SHORT_JOB) as session:
         yield session
 
 
