@@ -17,6 +17,7 @@ Reading order:
     windowing  windows as a stream that wait for datacenters
     audit      the exact audit, in SQL
     session    the Spark session and its settings
+    jvm        the archive of classes with which it starts sooner
     shipping   the archive of this package for executors
     sql        `heliograph sql`, with prompt, progress and printing
     without_pandas  spares a command the import of pandas

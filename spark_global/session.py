@@ -25,6 +25,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from spark_global.jvm.class_archive import archive_option
 from spark_global.shipping import ARCHIVE_NAME, PACKAGE_ROOT, write_archive
 from spark_global.source.data_source import HeliographDataSource
 
@@ -36,6 +37,8 @@ _ERROR_LINES_MAX: Final = 2
 """Of a Java exception; a stack follows."""
 _LOG_CONFIG: Final = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_ARCHIVE_OPTIONS: Final = ("-XX:ArchiveClassesAtExit", "-XX:SharedArchiveFile")
+"""A session with one of these has an archive of classes of its own."""
 _EXECUTOR_JAVA_OPTIONS: Final = "spark.executor.extraJavaOptions"
 _MASTER: Final = "spark.master"
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
@@ -55,6 +58,11 @@ SHORT_JOB: Final[Mapping[str, str]] = {
     _JAVA_OPTIONS: _java_options("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 }
 """Settings of a job of seconds: the JVM's optimizing compiler would cost more than it saves."""
+
+
+def with_java_options(settings: Mapping[str, str], options: str) -> dict[str, str]:
+    """Return settings whose driver's JVM has these options too."""
+    return {**settings, _JAVA_OPTIONS: f"{settings.get(_JAVA_OPTIONS, '')} {options}".strip()}
 
 
 def with_properties(settings: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
@@ -157,7 +165,10 @@ def stop_session(session: SparkSession) -> None:
 
 def _start_context(master: str, settings: dict[str, str], log_file: Path | None) -> SparkContext:
     is_submitted = _SUBMITTED in os.environ
-    conf = SparkConf().setAll([*(spark_settings(master) | settings).items()])
+    wanted = spark_settings(master) | settings
+    if is_local(master) and not any(each in wanted[_JAVA_OPTIONS] for each in _ARCHIVE_OPTIONS):
+        wanted = with_java_options(wanted, archive_option())
+    conf = SparkConf().setAll([*wanted.items()])
     _prepare_environment(may_choose_python=is_submitted or not is_local(master))
     if log_file is None:
         handle, name = tempfile.mkstemp(prefix="heliograph-spark-", suffix=".log")

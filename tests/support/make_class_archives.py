@@ -1,4 +1,4 @@
-"""Makes the archives of Kafka's classes that are missing.
+"""Makes the archives of Kafka's and of Spark's classes that are missing.
 
 `make test` runs it: `python -m tests.support.make_class_archives`.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,8 @@ from typing import Final
 
 import pytest
 
+from spark_global.jvm.archiving import make_archive
+from spark_global.jvm.class_archive import archive_path
 from tests.support import kafka_from_maven as kafka
 from tests.support.class_archives import archive_of
 from tests.support.quiet_ports import quiet_ports
@@ -26,7 +29,9 @@ WAIT_MS: Final = 1_000
 
 
 def main() -> None:
-    """Make the missing archives; without Java or Kafka, none."""
+    """Make the missing archives; without Java, none."""
+    if shutil.which("java") and not archive_path().exists():
+        make_archive()
     for jars_of, load in ((kafka.broker_jars, _load_broker), (kafka.tool_jars, _load_tool)):
         try:
             archive = archive_of(jars_of())

@@ -347,3 +347,24 @@ def _address(cluster: ClusterView) -> ClusterAddress:
     from spark_global.addresses import ClusterAddress
 
     return ClusterAddress(cluster.bootstrap, cluster.spark_security or cluster.security)
+
+
+@spark_app.command("archive-classes")
+def archive_classes(output: OutputOption = Output.human) -> None:
+    """Let later commands start Spark sooner: keep the classes that its JVM loads.
+
+    The archive is in the user's cache directory, of some 150 MB. Make it again after an update of
+    Java or PySpark.
+    """
+    require_extra("spark")
+    from spark_global.jvm.archiving import make_archive
+    from spark_global.session import SparkStartError
+
+    try:
+        archive = make_archive()
+    except (OSError, SparkStartError) as error:
+        fail(str(error))
+    if output is Output.json:
+        print_json({"archive": str(archive), "size_bytes": archive.stat().st_size})
+        return
+    typer.echo(f"{archive}: {archive.stat().st_size / 1e6:.0f} MB")

@@ -155,6 +155,7 @@ spark serve:
     no JSON,
     files.test_materialize_and_serve_end_with_what_went_wrong
 spark move-table: files.test_move_table
+spark archive-classes: files.test_archive_classes
 spark translate-checkpoint:
     files.test_translate_checkpoint,
     =,

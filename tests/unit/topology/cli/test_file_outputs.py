@@ -11,6 +11,7 @@ import pytest
 
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from spark_global.iceberg.catalogues import open_catalogue
+from spark_global.session import SparkStartError
 from spark_global.streaming.positions import CheckpointError
 from spark_global.streaming.translation import LinkBehindError
 from spark_global.views import Aggregate
@@ -186,6 +187,21 @@ def test_move_table(two: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("spark_global.iceberg.moving.move_table", refuse)
     assert "table nyc.flights: link ewr-bos is behind" in ON.refusal(*words, "bos")
+
+
+def test_archive_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = tmp_path / "spark-classes-1.jsa"
+    archive.write_bytes(bytes(2_000_000))
+    monkeypatch.setattr("spark_global.jvm.archiving.make_archive", lambda: archive)
+    assert ON.lines("spark", "archive-classes") == [f"{archive}: 2 MB"]
+    document = ON.json("spark", "archive-classes")
+    assert document == {"archive": str(archive), "size_bytes": 2_000_000}
+
+    def refuse() -> Path:
+        raise SparkStartError("Spark did not start (it needs Java 17)")
+
+    monkeypatch.setattr("spark_global.jvm.archiving.make_archive", refuse)
+    assert "it needs Java 17" in ON.refusal("spark", "archive-classes")
 
 
 def test_compact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
