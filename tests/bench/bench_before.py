@@ -54,7 +54,7 @@ async def measure(
     code = directory / "before"
     code.mkdir()
     older.unpack(code)
-    bench = Bench(scale, directory, directory / "unused", directory / "unused")
+    bench = Bench(scale, directory, directory / "unused")
     works = chosen(rows(), parts)
     async with AsyncExitStack() as stack:
         zookeeper = await stack.enter_async_context(running_zookeeper(directory / "zookeeper"))
