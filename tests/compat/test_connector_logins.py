@@ -1,10 +1,15 @@
-"""Spark's Kafka connector on our broker by OAUTHBEARER and by GSSAPI: a stream and a read."""
+"""Spark's Kafka connector on our broker by OAUTHBEARER and by GSSAPI: a stream and a read.
+
+On a local master, and on a standalone cluster, whose executors log in too.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -18,9 +23,11 @@ from spark_global.addresses import encode_security
 from spark_global.links import encode_links
 from tests.support.aggregated import SHIFT, Aggregated
 from tests.support.cluster import running_broker
+from tests.support.connector_stream_job import MASTER
 from tests.support.kafka_from_maven import connector_jars
 from tests.support.kdc import running_kdc
 from tests.support.quiet_ports import quiet_ports
+from tests.support.spark_cluster import WORKERS, SparkCluster
 from tests.support.token_endpoint import SECRET, token_endpoint
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle, pytest.mark.long, pytest.mark.timeout(600)]
@@ -39,12 +46,35 @@ async def fill(bootstrap: str) -> str:
     return encode_links(nyc.aggregate("jfk").links)
 
 
-async def check(bootstrap: str, links: str, security: ClientSecurity, out: Path) -> str:
+@pytest.fixture(params=["local", "cluster"])
+def spark_cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkCluster | None]:
+    if request.param == "local":
+        yield None
+        return
+    cluster = SparkCluster(tmp_path_factory.mktemp("spark-cluster"))
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+async def check(
+    bootstrap: str,
+    links: str,
+    security: ClientSecurity,
+    out: Path,
+    cluster: SparkCluster | None,
+) -> str:
     """Stream and read all records by the connector; return all that Spark showed and wrote."""
+    on_cluster = {} if cluster is None else {"PYSPARK_PYTHON": str(cluster.python)}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.support.connector_stream_job"),
         *(bootstrap, links, str(connector_jars()), TOPIC, str(out), encode_security(security)),
+        MASTER if cluster is None else cluster.master,
         cwd=Path(__file__).parents[2],
+        env={**os.environ, **on_cluster, "SPARK_LOCAL_IP": "127.0.0.1"},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
@@ -56,24 +86,39 @@ async def check(bootstrap: str, links: str, security: ClientSecurity, out: Path)
     assert json.loads((out / "read").read_text()) == ours
     assert [row[3] for row in ours] == [str(SHIFT + n) for n in range(RECORDS)]
     written = [path.read_bytes() for path in out.rglob("*") if path.is_file()]
+    if cluster is not None:
+        logs = [list(cluster.work(number).rglob("stderr")) for number in range(WORKERS)]
+        assert all(logs), "both workers had an executor"
+        written += [path.read_bytes() for of_worker in logs for path in of_worker]
     return said + "".join(each.decode(errors="replace") for each in written)
 
 
-async def test_by_tokens_of_an_endpoint(zookeeper: str, tmp_path: Path) -> None:
-    chroot = f"{zookeeper}/connector-tokens"
+async def test_by_tokens_of_an_endpoint(
+    zookeeper: str, tmp_path: Path, spark_cluster: SparkCluster | None
+) -> None:
+    chroot = f"{zookeeper}/{tmp_path.name}"
     async with token_endpoint(tmp_path / "issuer", tls=True) as endpoint:
         listener = endpoint.listener(quiet_ports(1)[0])
         async with running_broker(chroot, tmp_path / "broker", listeners=[listener]) as broker:
             links = await fill(broker.bootstrap)
             shown = await check(
-                f"127.0.0.1:{listener.port}", links, endpoint.security(), tmp_path / "out"
+                f"127.0.0.1:{listener.port}",
+                links,
+                endpoint.security(),
+                tmp_path / "out",
+                spark_cluster,
             )
         assert endpoint.tokens and SECRET not in shown
         assert not any(token in shown for token in endpoint.tokens)
 
 
-async def test_by_tickets(zookeeper: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    chroot = f"{zookeeper}/connector-tickets"
+async def test_by_tickets(
+    zookeeper: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spark_cluster: SparkCluster | None,
+) -> None:
+    chroot = f"{zookeeper}/{tmp_path.name}"
     async with running_kdc(tmp_path / "kdc", (BROKER, "analyst")) as kdc:
         monkeypatch.setenv("KRB5_CONFIG", kdc.config())
         listener = Listener(
@@ -93,4 +138,6 @@ async def test_by_tickets(zookeeper: str, tmp_path: Path, monkeypatch: pytest.Mo
         )
         async with running_broker(chroot, tmp_path / "broker", listeners=[listener]) as broker:
             links = await fill(broker.bootstrap)
-            await check(f"localhost:{listener.port}", links, security, tmp_path / "out")
+            await check(
+                f"localhost:{listener.port}", links, security, tmp_path / "out", spark_cluster
+            )

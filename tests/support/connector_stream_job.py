@@ -1,6 +1,6 @@
 """A Spark driver that streams a topic by the connector, ten offsets at a time, until its end.
 
-python -m tests.support.connector_stream_job BOOTSTRAP LINKS JARS TOPIC OUT [SECURITY]
+python -m tests.support.connector_stream_job BOOTSTRAP LINKS JARS TOPIC OUT [SECURITY [MASTER]]
 
 OUT gets a file per batch with its rows, `again` with those of the last batch when it runs again,
 `ours` with those of the other reader, `read` with those of the connector without a stream, `plan`
@@ -10,10 +10,11 @@ with what Spark shows of both, and `refusal`.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -27,6 +28,17 @@ from spark_global.session import SHORT_JOB, open_session, with_properties
 from spark_global.source.options import ReadOptions
 from spark_global.views import Aggregate, load_table, read_options
 from tests.support.connector_job import rows
+from tests.support.spark_cluster import SETTINGS
+
+MASTER: Final = "local[2]"
+
+
+def settings_of(master: str) -> dict[str, str]:
+    """Return the settings of a session; executors of a cluster get the driver's `KRB5_CONFIG`."""
+    if master == MASTER:
+        return dict(SHORT_JOB)
+    config = os.environ.get("KRB5_CONFIG")
+    return {**SETTINGS, **({} if config is None else {"spark.executorEnv.KRB5_CONFIG": config})}
 
 
 def stream(session: SparkSession, options: ReadOptions, out: Path, *, is_again: bool) -> None:
@@ -53,7 +65,13 @@ def note_plan(frame: DataFrame, out: Path) -> None:
 
 
 def main(
-    bootstrap: str, links: str, jars: str, topic: str, directory: str, security: str = "{}"
+    bootstrap: str,
+    links: str,
+    jars: str,
+    topic: str,
+    directory: str,
+    security: str = "{}",
+    master: str = MASTER,
 ) -> None:
     out = Path(directory)
     out.mkdir()
@@ -65,9 +83,9 @@ def main(
     )
     options = replace(read_options(aggregate), topic=topic, max_records_per_trigger=10)
     settings = with_properties(
-        {**SHORT_JOB, **connector_settings(jars)}, login_properties(aggregate.security)
+        {**settings_of(master), **connector_settings(jars)}, login_properties(aggregate.security)
     )
-    with open_session("local[2]", settings=settings) as session:
+    with open_session(master, settings=settings) as session:
         stream(session, options, out, is_again=False)
         commits = out / "checkpoint" / "commits"
         last = max(int(each.name) for each in commits.glob("[0-9]*"))
