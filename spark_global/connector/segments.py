@@ -50,6 +50,8 @@ class Segments:
 def segments_of(wanted: PartitionRange) -> Iterator[Segments]:
     """Yield the segments of what a range reads, those of known origin first."""
     start, end = wanted.start, wanted.end
+    if wanted.takes is Takes.WRITTEN:
+        return  # the connector does not show who wrote a record; they are UNMAPPED there
     if wanted.runs is None:
         yield Segments(_int64s(start), _int64s(end), _int64s(0))
         return

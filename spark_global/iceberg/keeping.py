@@ -49,10 +49,11 @@ from spark_global.stream_sql import topic_of_query
 from spark_global.streamable import LATE_SECONDS, FoundView, UnknownViewError, find_view
 from spark_global.streaming.lag import LagHistory
 from spark_global.streaming.moving import cluster_id_of
-from spark_global.streaming.planner import Limits, StreamPlanner
+from spark_global.streaming.planner import StreamPlanner
 from spark_global.streaming.positions import CheckpointError, StreamPositions
 from spark_global.streaming.progress import notes_of_topics
 from spark_global.streaming.publishing import publish_positions
+from spark_global.streaming.sharing import Limits
 from spark_global.values.declaring import Decoding
 from spark_global.values.not_decodable import SchemaFileError
 from spark_global.view_names import REJECTS_PREFIX, VIEW_PREFIX

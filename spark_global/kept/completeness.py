@@ -53,7 +53,7 @@ class Completeness:
         if self._planner.survey is None:
             await self._planner.known_ends()  # which links there are
         statements = await self.poll()
-        ends = await self._planner.known_ends()
+        ends = await self._planner.target_ends()
         self.note(statements)
         return ends
 

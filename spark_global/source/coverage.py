@@ -94,14 +94,16 @@ def aggregate_ranges(
 ) -> list[PartitionRange]:
     """Return the ranges of one partition of the aggregate: one range without merged links.
 
-    With merged links there is one range per link, for the records that its map has. One more range
-    is for the records that no map has: their origin is unknown. Each range also has the copies of
-    source topics that were re-created; see `by_source_topic`. An audit compares the present topics.
+    With merged links there is one range per link, for the records that its map has. Records that no
+    map has (yet) have ranges of their own: one per link for those that its producer wrote, and one
+    for the others, whose origin is unknown. Each range also has the copies of source topics that
+    were re-created; see `by_source_topic`. An audit compares the present topics.
     """
     ranges = []
     is_audit = options.table == FINGERPRINTS_TABLE
     for topic in topics:
         runs, topic_id = None, None
+        producers: frozenset[int] = frozenset()
         former: tuple[FormerCopies, ...] = ()
         if topic.link is not None:
             own = [entry for entry in mapped if entry.link == topic.link.name]
@@ -110,6 +112,7 @@ def aggregate_ranges(
             runs = own[0].runs.cut_at_target(end.last_stable_offset) if own else _NO_RUNS
             if own and not is_audit:
                 topic_id, former = own[0].topic_id, own[0].former
+                producers = own[0].producers
         ranges.append(
             PartitionRange(
                 cluster=options.cluster,
@@ -121,23 +124,38 @@ def aggregate_ranges(
                 runs=runs,
                 takes=Takes.ALL if len(topics) == 1 else Takes.MAPPED,
                 topic_id=topic_id,
+                producers=producers,
                 former=former,
             )
         )
-    if len(topics) > 1 and not is_audit:
-        known = [one.runs for one in ranges if one.runs is not None]
-        known += [each.runs for one in ranges for each in one.former]
-        ranges.append(
-            replace(
-                ranges[0],
-                origin=Origin(None, topics[0].origin.topic),
-                runs=MapRuns.union(known),
-                takes=Takes.UNMAPPED,
-                topic_id=None,
-                former=(),
-            )
-        )
-    return ranges
+    return ranges if len(topics) < 2 or is_audit else [*ranges, *_without_map(ranges)]
+
+
+def _without_map(ranges: Sequence[PartitionRange]) -> list[PartitionRange]:
+    """Return the ranges of the records that no map of merged links has."""
+    known = [one.runs for one in ranges if one.runs is not None]
+    known += [each.runs for one in ranges for each in one.former]
+    runs = MapRuns.union(known)
+    start, end = runs.unmapped_span(ranges[0].start, ranges[0].end)
+    if start == end:
+        return []
+    unmapped = [
+        replace(one, runs=runs, start=start, end=end, takes=Takes.WRITTEN, topic_id=None, former=())
+        for one in ranges
+        if one.producers
+    ]
+    rest = replace(
+        ranges[0],
+        origin=Origin(None, ranges[0].origin.topic),
+        runs=runs,
+        start=start,
+        end=end,
+        takes=Takes.UNMAPPED,
+        topic_id=None,
+        producers=frozenset().union(*(one.producers for one in ranges)),
+        former=(),
+    )
+    return [*unmapped, rest]
 
 
 def cut_ranges(

@@ -29,6 +29,8 @@ class MappedPartition:
     runs: MapRuns
     topic_id: str | None = None
     """Id of the topic at the source; None if its cluster has no ids."""
+    producers: frozenset[int] = frozenset()
+    """Producer ids with which the link has written, here and in other partitions."""
     former: tuple[FormerCopies, ...] = ()
     """Copies of its source topics of the same name before, the oldest first."""
 
@@ -91,6 +93,7 @@ def mapped_partition(link: str, replayed: MapTopic, flow: FlowKey) -> MappedPart
         partition=flow.partition,
         runs=_runs_of(offset_map),
         topic_id=_topic_id(flow),
+        producers=frozenset(each.producer_id for each in replayed.registrations),
         former=_former_copies(replayed, flow, offset_map),
     )
 

@@ -83,6 +83,16 @@ class MapRuns:
         """Return the target offset of each source offset, UNKNOWN_OFFSET outside of every run."""
         return _translate(sources, self.sources, self.targets, self.counts)
 
+    def unmapped_span(self, start: int, end: int) -> tuple[int, int]:
+        """Return the least span that has all target offsets of [start, end) without a run."""
+        within = self.covering_targets(start, end)
+        before = np.concatenate([[start], within.targets + within.counts])
+        behind = np.concatenate([within.targets, [end]])
+        gaps = np.flatnonzero(before < behind)
+        if not len(gaps):
+            return end, end
+        return int(before[gaps[0]]), int(behind[gaps[-1]])
+
     def cut_at_target(self, end: int) -> MapRuns:
         """Return the map as it was when the target ended at `end`."""
         if end >= self.target_next:

@@ -222,7 +222,8 @@ def _open_batches(
     """Yield every batch with its decompressed records; None if none of them is in the range."""
     records = fetched.records
     for position, header, visible in committed_batches(records, fetched.aborted_transactions):
-        if not visible or header.last_offset < wanted.start or header.base_offset >= wanted.end:
+        is_within = header.last_offset >= wanted.start and header.base_offset < wanted.end
+        if not visible or not is_within or not _is_of_producers(header, wanted):
             yield header, None
             continue
         if not crc_is_valid(records, position, header):
@@ -234,6 +235,16 @@ def _open_batches(
             continue
         body = memoryview(records)[position + HEADER_BYTES : position + header.size_bytes]
         yield header, decompress(header.codec, body)
+
+
+def _is_of_producers(header: BatchHeader, wanted: PartitionRange) -> bool:
+    match wanted.takes:
+        case Takes.WRITTEN:
+            return header.producer_id in wanted.producers
+        case Takes.UNMAPPED:
+            return header.producer_id not in wanted.producers
+        case _:
+            return True
 
 
 def _chunk_rows(

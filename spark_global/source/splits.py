@@ -34,8 +34,10 @@ class Takes(StrEnum):
     ALL = "all"
     MAPPED = "mapped"
     """Records that the map has: those of one of several links that fill the partition."""
+    WRITTEN = "written"
+    """Records that no link's map has, and that one of `producers` wrote."""
     UNMAPPED = "unmapped"
-    """Records that no link's map has."""
+    """Records that no link's map has, and that none of `producers` wrote."""
 
 
 class Origin(NamedTuple):
@@ -61,6 +63,8 @@ class PartitionRange:
     takes: Takes = Takes.ALL
     topic_id: str | None = None
     """Id of the topic at the source that the map is of."""
+    producers: frozenset[int] = frozenset()
+    """Producer ids of the link or, with `Takes.UNMAPPED`, of all links that fill the partition."""
     former: tuple[FormerCopies, ...] = ()
     """Copies of source topics of the same name before; `by_source_topic` reads them apart."""
     other_log_start: int = 0
@@ -93,7 +97,7 @@ def by_source_topic(wanted: PartitionRange) -> Iterator[PartitionRange]:
 
     A topic that was deleted and re-created is another one. Its offsets begin at 0 again.
     """
-    if not wanted.former or wanted.takes is Takes.UNMAPPED:
+    if not wanted.former:
         yield replace(wanted, former=())
         return
     start = wanted.start

@@ -2,11 +2,12 @@
 
 Guarantees: a position never goes back, and never passes the last stable offset. With `wait_for_map`
 it never passes the offsets whose origin is known either, so a batch that runs again gives the same
-source offsets.
+source offsets. Where links merge, records without a map hold others back for a minute only.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -35,7 +36,7 @@ from spark_global.source.planning import is_bookkeeping, list_offsets, unknown_t
 from spark_global.source.pruning import cut_range
 from spark_global.source.reading import TRANSIENT
 from spark_global.source.splits import Split, by_source_topic, split_ranges
-from spark_global.streaming.discovery import known_end, with_discovered
+from spark_global.streaming.discovery import MapWaits, Stop, known_end, with_discovered
 from spark_global.streaming.following import MapFollower, topic_ids_of
 from spark_global.streaming.positions import (
     StreamPositions,
@@ -43,7 +44,7 @@ from spark_global.streaming.positions import (
     check_identity,
     check_log_starts,
 )
-from spark_global.streaming.sharing import share_bytes, share_limit, unread
+from spark_global.streaming.sharing import Limits, share_bytes, share_limit, unread
 from spark_global.streaming.sizes import SizeEstimates
 from spark_global.streaming.starting import first_offsets
 
@@ -58,14 +59,6 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The most that one batch reads; None for no limit."""
-
-    records_max: int | None = None
-    bytes_max: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
     """What the cluster holds for the stream at one moment."""
 
@@ -77,16 +70,20 @@ class Survey:
     maps: Maps
     stable_ends: Mapping[TopicPartition, int]
     """Last stable offset of each partition to read that has a leader."""
-    known_ends: Mapping[TopicPartition, int]
+    stops: Mapping[TopicPartition, Stop]
     """Where reading must stop for now."""
     unseen: list[TopicPartition]
     """Partitions and map topics that the cluster cannot serve at present."""
+
+    @property
+    def known_ends(self) -> dict[TopicPartition, int]:
+        return {at: stop.known for at, stop in self.stops.items()}
 
 
 class StreamPlanner:
     """Plans the batches of one stream; one call at a time."""
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, clock: Callable[[], float] = time.monotonic) -> None:
         self._options = options
         self._links = FollowedLinks(options.links, options.links_file)
         self._client = options.cluster.client()
@@ -95,6 +92,7 @@ class StreamPlanner:
             self._maps_client = options.maps.client()
         self._follower = MapFollower()
         self._sizes = SizeEstimates()
+        self._waits = MapWaits(clock)
         self._survey: Survey | None = None
         self._are_log_starts_checked = False
 
@@ -123,13 +121,27 @@ class StreamPlanner:
                 found[topic] = "+".join(names) or None
         return found
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether records without a map hold others back, at the last look."""
+        stops = {} if self._survey is None else self._survey.stops
+        return any(stop.known < stop.mapped for stop in stops.values())
+
     async def known_ends(self) -> Mapping[TopicPartition, int]:
-        """Return where the stream could read to now.
+        """Return where the stream could read to now. Raises KafkaError as `target_ends`."""
+        return (await self._look_everywhere()).known_ends
 
-        Raises KafkaError, also if some partition or map cannot be read: the end of a query with
-        `availableNow` would lie before it.
+    async def target_ends(self) -> Mapping[TopicPartition, int]:
+        """Return the end of a query that reads what is there now.
+
+        Records without a map that hold others back lie before it; they are waited for.
+
+        Raises KafkaError, also if some partition or map cannot be read: the end would lie before
+        it.
         """
+        return {at: stop.mapped for at, stop in (await self._look_everywhere()).stops.items()}
 
+    async def _look_everywhere(self) -> Survey:
         async def look_everywhere() -> Survey:
             survey = await self._look(StreamPositions(topic_ids={}, offsets={}))
             if survey.unseen:
@@ -139,7 +151,7 @@ class StreamPlanner:
                 )
             return survey
 
-        return (await _patiently(look_everywhere)).known_ends
+        return await _patiently(look_everywhere)
 
     async def advance(
         self,
@@ -175,10 +187,16 @@ class StreamPlanner:
         advanced = await self._limited(held, unread(held.offsets, ends), limits, survey)
         offsets = {at: offset + advanced.get(at, 0) for at, offset in held.offsets.items()} | joined
         topics = {at.topic for at in offsets}
+        passed = held.passed
+        if offsets != held.offsets:  # else nothing is new, and the positions are the same
+            before = held.passed
+            marks = {at: max(before.get(at, 0), stop.passed) for at, stop in survey.stops.items()}
+            passed = {at: end for at, end in marks.items() if end > held.offsets.get(at, end)}
         return StreamPositions(
             cluster_id=survey.metadata.cluster_id or "",
             topic_ids={name: held.topic_ids.get(name) or survey.topic_ids[name] for name in topics},
             offsets=offsets,
+            passed=passed,
         )
 
     async def splits(self, start: StreamPositions, end: StreamPositions) -> list[Split]:
@@ -261,8 +279,8 @@ class StreamPlanner:
             topics=topics,
             maps=maps,
             stable_ends=stable_ends,
-            known_ends={
-                at: self._known_end(at, topics[at.topic], maps, held, end)
+            stops={
+                at: self._stop(at, topics[at.topic], maps, held, end)
                 for at, end in stable_ends.items()
             },
         )
@@ -302,21 +320,24 @@ class StreamPlanner:
                 )
         return {at: entry.offset for at, entry in listed.items() if not entry.error}
 
-    def _known_end(
+    def _stop(
         self,
         at: TopicPartition,
         topics: list[ReadTopic],
         maps: Maps,
         held: StreamPositions,
         end: int,
-    ) -> int:
-        start = held.offsets.get(at, 0)
+    ) -> Stop:
         links = [topic.link for topic in topics if topic.link is not None]
-        own = maps.get(at, [])
-        is_mapped = own or any(link.name in self._follower.links for link in links)
+        runs = [entry.runs for entry in maps.get(at, [])]
+        is_mapped = runs or any(link.name in self._follower.links for link in links)
         if not self._options.wait_for_map or not links or not is_mapped:
-            return end
-        return known_end([entry.runs for entry in own], start, end)
+            return Stop(end, end)
+        start = max(held.offsets.get(at, 0), held.passed.get(at, 0))
+        if len(topics) == 1:
+            known = known_end(runs, start, end)
+            return Stop(known, known)
+        return self._waits.stop(at, runs, start, end)
 
     async def _check_log_starts(self, held: StreamPositions, survey: Survey) -> None:
         partitions = [at for at in held.offsets if at in survey.stable_ends]

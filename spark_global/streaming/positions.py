@@ -5,6 +5,9 @@ Spark keeps them as JSON in `offsets/N` of the checkpoint:
     {"version": 1, "cluster_id": "...", "topics": {"jfk.flights": {"topic_id": "...",
      "offsets": {"0": 120, "1": 118}}}}
 
+A partition into which links merge may also be in `passed` of its topic: below that offset, a record
+that no map has is not waited for any more.
+
 An offset is the first one that the stream has not read. A partition enters the positions at the
 offset where reading begins, and its records come from the next batch on. So both ends of each range
 are in the checkpoint before its first record is read. A batch that runs again reads the same.
@@ -16,7 +19,7 @@ empty object, whatever the options say.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from local_cluster.client.model import TopicPartition
@@ -32,6 +35,8 @@ LINKS: Final = "links"
 """In `COMPLETE`, of a datacenter: the links that it is about."""
 FORMERLY: Final = "formerly"
 """In `COMPLETE`, of a datacenter that had other names before: the names."""
+PASSED: Final = "passed"
+"""Of a topic: offsets below which no map is waited for, by partition."""
 NOTHING_JOINED: Final[Mapping[str, Any]] = {}
 """The position before the first batch: no partition has entered yet."""
 
@@ -53,6 +58,8 @@ class StreamPositions:
     topic_ids: Mapping[str, str]
     """Topic id by topic; empty if the cluster has no topic ids."""
     offsets: Mapping[TopicPartition, int]
+    passed: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Below these offsets no map is waited for."""
 
     def encode(self) -> dict[str, Any]:
         """Return the JSON object of the checkpoint; equal positions give equal text."""
@@ -62,6 +69,8 @@ class StreamPositions:
         }
         for at, offset in sorted(self.offsets.items()):
             topics[at.topic]["offsets"][str(at.partition)] = offset
+        for at, offset in sorted(self.passed.items()):
+            topics[at.topic].setdefault(PASSED, {})[str(at.partition)] = offset
         return {"version": VERSION, "cluster_id": self.cluster_id, "topics": topics}
 
     @classmethod
@@ -83,6 +92,11 @@ class StreamPositions:
                     TopicPartition(str(name), int(partition)): int(offset)
                     for name, topic in topics
                     for partition, offset in topic["offsets"].items()
+                },
+                passed={
+                    TopicPartition(str(name), int(partition)): int(offset)
+                    for name, topic in topics
+                    for partition, offset in topic.get(PASSED, {}).items()
                 },
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:

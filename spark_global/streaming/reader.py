@@ -27,7 +27,7 @@ from spark_global.source.record_reading import read_records
 from spark_global.source.splits import Split
 from spark_global.source.stated import StatedRows, stated_rows
 from spark_global.streaming.completeness import CompletenessFollower
-from spark_global.streaming.planner import Limits, StreamPlanner
+from spark_global.streaming.planner import StreamPlanner
 from spark_global.streaming.positions import (
     COMPLETE,
     DATACENTERS,
@@ -37,7 +37,10 @@ from spark_global.streaming.positions import (
 )
 from spark_global.streaming.progress import Progress
 from spark_global.streaming.publishing import publish_positions
+from spark_global.streaming.sharing import Limits
 
+WAIT_SECONDS: Final = 1.0
+"""Seconds between two looks for the map of records that hold others back."""
 _MS_PER_SECOND: Final = 1_000
 
 
@@ -131,11 +134,11 @@ class _Driver:
         self._is_published = False
 
     def fix_target(self) -> None:
-        self._target = self._runner.run(self._planner.known_ends())
+        self._target = self._runner.run(self._planner.target_ends())
         if self._completeness is not None:
             # Statements first, then the ends; the first look was for the links.
             self._runner.run(self._completeness.poll())
-            self._target = self._runner.run(self._planner.known_ends())
+            self._target = self._runner.run(self._planner.target_ends())
             self._completeness.note()
 
     def advance(self, start: dict[str, Any], limits: Limits) -> dict[str, Any]:
@@ -151,15 +154,31 @@ class _Driver:
         follower = self._completeness if self._target is None else None
         if follower is not None:
             self._runner.run(follower.poll())
-        self._end = self._runner.run(
-            self._planner.advance(held, limits, self._target, is_first_batch=not start)
-        )
+        self._end = self._plan(held, limits, is_first_batch=not start)
+        while self._end == held and self._waits_for_maps():
+            time.sleep(WAIT_SECONDS)
+            self._end = self._plan(held, limits, is_first_batch=not start)
         if follower is not None:
             follower.note()
         end = self._end.encode()
         if self._completeness is not None:
             end |= self._completeness.carried(start, self._end)
         return start if end == start else end
+
+    def _plan(
+        self, held: StreamPositions, limits: Limits, *, is_first_batch: bool
+    ) -> StreamPositions:
+        return self._runner.run(
+            self._planner.advance(held, limits, self._target, is_first_batch=is_first_batch)
+        )
+
+    def _waits_for_maps(self) -> bool:
+        """Return whether a query with a fixed end would end before it, for want of a map."""
+        return (
+            self._target is not None
+            and self._planner.is_waiting
+            and any(self._end.offsets.get(at, 0) < end for at, end in self._target.items())
+        )
 
     def latest(self) -> dict[str, Any] | None:
         stable = self._planner.stable_ends

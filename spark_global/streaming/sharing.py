@@ -8,8 +8,17 @@ connector shares in proportion to the backlog instead, which makes everyone late
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from local_cluster.client.model import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The most that one batch reads; None for no limit."""
+
+    records_max: int | None = None
+    bytes_max: int | None = None
 
 
 def unread(

@@ -5,21 +5,31 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from local_cluster.client.model import TopicPartition
 from spark_global.materialize import Materialization, start_materializing
-from spark_global.views import load_table, stream_records
+from spark_global.source.reading import read_ranges
+from spark_global.source.rows import record_rows
+from spark_global.streaming.discovery import MAP_SECONDS_MAX
+from spark_global.streaming.planner import StreamPlanner
+from spark_global.streaming.positions import StreamPositions
+from spark_global.streaming.sharing import Limits
+from spark_global.views import load_table, read_options, stream_records
 from spark_global.windowing.answering import Asking, answer_rows
 from spark_global.windowing.closed_questions import CLOSED_QUESTIONS
 from spark_global.windowing.closing import Closing, WindowKind
 from spark_global.windowing.keeping import Windowing, window_rows, write_batch
 from spark_global.windowing.latest import latest_windows
 from tests.support.aggregated import Aggregated, running_aggregated
+from tests.support.merging_mirrors import MergingMirrors
 from tests.support.stating_mirrors import Mirrors
 
 pytestmark = pytest.mark.real
@@ -37,15 +47,17 @@ def nyc(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ag
 class Query:
     """A query that writes the three kinds of windows, each to a folder of its own."""
 
-    def __init__(self, spark: SparkSession, nyc: Aggregated, folder: Path) -> None:
-        self._spark, self._nyc, self._folder = spark, nyc, folder
+    def __init__(
+        self, spark: SparkSession, nyc: Aggregated, folder: Path, topic: str = "w"
+    ) -> None:
+        self._spark, self._nyc, self._folder, self._topic = spark, nyc, folder, topic
         self._checkpoint = folder / "checkpoint"
         self._running: StreamingQuery | None = None
 
     def start(self) -> None:
         rows_of = {
             kind: window_rows(
-                Windowing(topic="w", how=Closing(kind, 0), checkpoint=str(self._checkpoint))
+                Windowing(topic=self._topic, how=Closing(kind, 0), checkpoint=str(self._checkpoint))
             )
             for kind in WindowKind
         }
@@ -55,7 +67,10 @@ class Query:
                 write_batch(rows(records, batch), batch, str(self._folder / kind))
 
         frame = stream_records(
-            self._spark, self._nyc.aggregate("jfk", "lga"), topic="w", carry_completeness="true"
+            self._spark,
+            self._nyc.aggregate("jfk", "lga"),
+            topic=self._topic,
+            carry_completeness="true",
         )
         self._running = (
             frame.writeStream.foreachBatch(write)
@@ -269,3 +284,85 @@ def test_a_dead_datacenter_freezes_no_answer_and_falsifies_none(
         (7, BOTH, False),
         (6, ["JFK"], False),
     ]
+
+
+def test_the_tail_of_a_link_that_died_holds_no_other_back_for_long(nyc: Aggregated) -> None:
+    """Links merge, and the worker of JFK dies before it writes the map of its last records."""
+    mirrors = MergingMirrors(nyc, "tail")
+    mirrors.copy("jfk", range(5), through=10)
+    mirrors.copy("jfk", range(5, 8), through=10, is_mapped=False)
+    mirrors.copy("lga", range(4), through=10)
+    at, now = TopicPartition("tail", 0), 0.0
+    options = replace(read_options(nyc.aggregate("jfk", "lga")), topic="tail")
+    planner = StreamPlanner(options, lambda: now)
+
+    def advance(held: StreamPositions, most: int | None = None) -> StreamPositions:
+        limits = Limits(records_max=most)
+        end: StreamPositions = nyc.run(
+            planner.advance(held, limits, None, is_first_batch=not held.offsets)
+        )
+        return StreamPositions.decode(end.encode())
+
+    def read(planner: StreamPlanner, *span: StreamPositions) -> list[tuple[str, int, int | None]]:
+        rows = pa.Table.from_batches(
+            [
+                rows
+                for split in nyc.run(planner.splits(*span))
+                for rows in read_ranges(split.ranges, record_rows, 1_000_000)
+            ]
+        ).to_pylist()
+        return sorted((row["datacenter"], row["aggregate_offset"], row["offset"]) for row in rows)
+
+    begun = advance(StreamPositions(topic_ids={}, offsets={}))
+    waiting = advance(begun)
+    assert waiting.offsets == {at: 5} and advance(waiting) == waiting
+    assert nyc.run(planner.target_ends()) == {at: 12}, "a query with an end waits too"
+    now = MAP_SECONDS_MAX
+    passed = advance(waiting)
+    assert (passed.offsets, passed.passed) == ({at: 12}, {at: 12})
+    assert advance(passed).offsets == passed.offsets
+    expected: list[tuple[str, int, int | None]]
+    expected = [("JFK", 5, None), ("JFK", 6, None), ("JFK", 7, None)]
+    expected += [("LGA", 8 + i, i) for i in range(4)]
+    assert read(planner, waiting, passed) == expected
+    begun = advance(waiting, most=2)
+    assert (begun.offsets, begun.passed) == ({at: 7}, {at: 12})
+    nyc.run(planner.close())
+    # A driver that starts again does not wait, also in the middle of these records.
+    planner = StreamPlanner(options)
+    assert read(planner, waiting, passed) == expected
+    nyc.run(planner.close())
+    planner = StreamPlanner(options)
+    end = advance(begun)
+    assert (end.offsets, end.passed) == ({at: 12}, {at: 12})
+    nyc.run(planner.close())
+    # A map that comes after all is used.
+    mirrors.publish("jfk", through=10)
+    planner = StreamPlanner(options)
+    assert read(planner, begun, end) == [("JFK", 7, 7), *expected[3:]]
+    nyc.run(planner.close())
+
+
+@pytest.mark.long
+def test_windows_over_a_merged_topic_whose_source_and_worker_died(
+    spark: SparkSession, nyc: Aggregated, tmp_path: Path
+) -> None:
+    mirrors, query = MergingMirrors(nyc, "m"), Query(spark, nyc, tmp_path, "m")
+    mirrors.copy("jfk", range(10), through=200)
+    mirrors.copy("lga", range(4), through=200)
+    query.start()
+    try:
+        mirrors.copy("jfk", range(310, 313), through=200, is_mapped=False)  # and JFK is dead
+        mirrors.copy("lga", range(300, 305), through=900)
+        # The records of LGA lie behind those that nobody can map.
+        lacking = {0: (14, ["JFK"], False), 300: (8, ["JFK"], False)}
+        of_lga = [(0, "LGA", 4, False), (300, "LGA", 5, False)]
+        query.wait_for(lambda: query.fast() == lacking and query.datacenter() == of_lga)
+        assert query.strict() == []
+        mirrors.publish("jfk", through=900)
+        query.wait_for(lambda: len(query.strict()) == 2)
+        assert query.strict() == [(0, 14, BOTH, False), (300, 8, BOTH, False)]
+        exact: dict[int, tuple[int, list[str], bool]] = {0: (14, [], True), 300: (8, [], True)}
+        query.wait_for(lambda: query.fast() == exact)
+    finally:
+        query.stop()

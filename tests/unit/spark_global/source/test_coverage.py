@@ -112,6 +112,31 @@ def test_copies_of_a_topic_before_have_their_datacenter_where_links_merge() -> N
     assert not any(each.former for each in aggregate_ranges(audit, topics, at, ends, [a, b]))
 
 
+def test_records_without_a_map_belong_to_the_link_that_wrote_them() -> None:
+    runs = MapRuns.of([(0, 0, 3)])
+    a = replace(mapped("a", "orders", "orders"), runs=runs, producers=frozenset({7}))
+    b = replace(mapped("b", "orders", "orders"), runs=MapRuns.of([(7, 5, 2)]))
+    b = replace(b, producers=frozenset({8, 9}))
+    read = ReadOptions(bootstrap="h:1", links=LINKS)
+    topics = choose_topics(read, ["orders"], [a, b])["orders"]
+
+    def unmapped(end: int) -> list[tuple[str | None, Takes, int, int, list[int]]]:
+        at, ends = TopicPartition("orders", 0), PartitionEnds(0, end)
+        return [
+            (one.origin.datacenter, one.takes, one.start, one.end, sorted(one.producers))
+            for one in aggregate_ranges(read, topics, at, ends, [a, b])
+            if one.takes is not Takes.MAPPED
+        ]
+
+    assert unmapped(7) == [
+        ("US", Takes.WRITTEN, 3, 5, [7]),
+        ("US-EAST", Takes.WRITTEN, 3, 5, [8, 9]),
+        (None, Takes.UNMAPPED, 3, 5, [7, 8, 9]),
+    ]
+    assert {(start, end) for _, _, start, end, _ in unmapped(10)} == {(3, 10)}
+    assert unmapped(3) == [], "every record has a map"
+
+
 def test_one_topic_of_all_datacenters() -> None:
     present = ["us.orders", "us.east.orders", "us.returns"]
     assert list(chosen(present, topic="orders")) == ["us.east.orders", "us.orders"]

@@ -85,3 +85,13 @@ def test_the_empty_map_knows_nothing() -> None:
 def test_maps_that_cannot_be_are_refused(runs: list[tuple[int, int, int]]) -> None:
     with pytest.raises(ValueError, match="offset map"):
         MapRuns.of(runs)
+
+
+def test_the_span_without_a_map_is_the_least_one() -> None:
+    runs = mapped()
+    is_mapped = runs.sources_of(np.arange(40)) != UNKNOWN_OFFSET
+    for start in range(30):
+        for end in range(start, 40):
+            unmapped = [offset for offset in range(start, end) if not is_mapped[offset]]
+            expected = (unmapped[0], unmapped[-1] + 1) if unmapped else (end, end)
+            assert runs.unmapped_span(start, end) == expected

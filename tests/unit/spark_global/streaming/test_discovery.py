@@ -5,10 +5,19 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from local_cluster.client.model import TopicPartition
 from spark_global.links import MirrorLink
 from spark_global.source.maps import MappedPartition
 from spark_global.source.provenance import MapRuns
-from spark_global.streaming.discovery import known_end, with_discovered
+from spark_global.streaming.discovery import (
+    MAP_SECONDS_MAX,
+    MapWaits,
+    Stop,
+    known_end,
+    with_discovered,
+)
+
+AT = TopicPartition("flights", 0)
 
 
 def mapped(link: str, aggregate_topic: str, source_topic: str = "flights") -> MappedPartition:
@@ -62,6 +71,35 @@ def test_a_silent_link_holds_nobody_back() -> None:
     assert known_end([silent, busy], 0, 100) == 30
     # A record of nobody lies between them: the silent link may still claim it.
     assert known_end([silent, MapRuns.of([(0, 6, 20)])], 0, 100) == 5
+
+
+def test_a_record_without_a_map_holds_others_back_for_a_minute() -> None:
+    """JFK's worker died before it wrote the map of the offsets 5 to 7."""
+    now = 0.0
+    waits = MapWaits(lambda: now)
+    jfk, lga = MapRuns.of([(0, 0, 5)]), MapRuns.of([(0, 8, 2)])
+    assert waits.stop(AT, [jfk, lga], 0, 20) == Stop(5, 10)
+    now = MAP_SECONDS_MAX - 1
+    lga = MapRuns.of([(0, 8, 2), (2, 12, 3)])  # another record without a map lies before 12
+    assert waits.stop(AT, [jfk, lga], 0, 20) == Stop(5, 15)
+    now = MAP_SECONDS_MAX
+    assert waits.stop(AT, [jfk, lga], 0, 20) == Stop(10, 15, passed=10)
+    assert waits.stop(AT, [jfk, lga], 10, 20) == Stop(10, 15)
+    now = 2 * MAP_SECONDS_MAX - 1
+    assert waits.stop(AT, [jfk, lga], 10, 20) == Stop(15, 15, passed=15)
+    assert waits.stop(AT, [jfk, lga], 10, 14) == Stop(14, 14, passed=14), "the log ends there"
+
+
+def test_a_map_that_comes_in_time_is_waited_for() -> None:
+    now = 0.0
+    waits = MapWaits(lambda: now)
+    lga = MapRuns.of([(0, 8, 2)])
+    for now in range(0, 600, 7):  # each time the map of JFK is a little behind
+        jfk = MapRuns.of([(0, 0, 5)])
+        lga = MapRuns.of([(0, 8, 2 + now)])
+        jfk = MapRuns.of([(0, 0, 8), (8, 10 + now, 1)]) if now else jfk
+        found = waits.stop(AT, [jfk, lga], 0, 10_000)
+        assert found.passed == 0 and found.known == (11 + now if now else 5)
 
 
 @given(st.lists(st.sampled_from([None, 0, 1]), max_size=30), st.data())

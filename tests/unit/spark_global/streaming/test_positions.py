@@ -27,6 +27,14 @@ HELD = StreamPositions(
 )
 
 
+def test_offsets_that_no_map_is_waited_for_are_kept() -> None:
+    at = TopicPartition("flights", 0)
+    passed = StreamPositions(topic_ids={"flights": "i"}, offsets={at: 8}, passed={at: 5})
+    assert StreamPositions.decode(passed.encode()) == passed
+    plain = StreamPositions(topic_ids={"flights": "i"}, offsets={at: 8})
+    assert "passed" not in str(plain.encode()), "the text of a version before"
+
+
 def test_positions_come_back_from_the_checkpoint() -> None:
     text = json.dumps(HELD.encode())
     assert text == (
