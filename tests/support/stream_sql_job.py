@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from spark_global.delta.keeping import start_keeping
@@ -21,6 +22,7 @@ from spark_global.iceberg.questions.keeping import start_keeping as start_iceber
 from spark_global.links import MirrorLink
 from spark_global.materialize import Materialization, start_materializing
 from spark_global.session import SHORT_JOB, open_session
+from spark_global.sql import explain_error
 from spark_global.stream_sql import topic_of_query
 from spark_global.streamable import FoundView
 from spark_global.views import Aggregate
@@ -90,7 +92,10 @@ def main(bootstrap: str, topic: str, directory: str, to: str, master: str = MAST
     with open_session(master, settings=settings) as session:
         for view in VIEWS:
             start(session, aggregate, kept(topic, view, directory, once=False), directory, to)
-        session.streams.awaitAnyTermination()
+        try:
+            session.streams.awaitAnyTermination()
+        except StreamingQueryException as error:
+            sys.exit(explain_error(error))  # what it says is gone with the session
 
 
 if __name__ == "__main__":
