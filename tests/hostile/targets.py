@@ -33,6 +33,7 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import KafkaError, PeerError
 from local_cluster.wire.frame import FrameReceiver, frame_size_prefix
 from local_cluster.wire.header import read_request_header
+from local_cluster.wire.request_memory import RequestMemory
 from tests.golden.frames import golden
 from tests.hostile.http_ports import HTTP_TARGETS
 from tests.hostile.log_files import LOG_TARGETS
@@ -91,14 +92,24 @@ def _streams() -> tuple[bytes, ...]:
 
 
 def read_stream(stream: bytes) -> object:
+    """Read frames as a connection does that waits for memory, and is not read now and then."""
     receiver = FrameReceiver(FRAME_BYTES_MAX)
+    memory = receiver.memory = RequestMemory(1, lambda: 1)
     frames = 0
     while stream:
+        if receiver.wanted:
+            memory.take_anyway(receiver.wanted)
+            receiver.begin_waiting()
         window = receiver.writable()
-        count = min(len(window), len(stream))
+        count = min(len(window), len(stream), 1 + stream[-1])
         window[:count] = stream[:count]
         stream = stream[count:]
         frames += len(receiver.received(count))
+        if count % 3 == 0:
+            receiver.suspend()
+        receiver.settle(count % 5)
+    receiver.drop()
+    assert memory.used == 0
     return frames
 
 
