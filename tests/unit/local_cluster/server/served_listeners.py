@@ -152,6 +152,7 @@ async def serving(authority: Authority, limit_bytes: int = LIMIT_BYTES) -> Async
         quotas=ClientQuotas({}),
         clock=SystemClock(),
         scram_users=None,
+        credential_access=None,
         client_metrics=SimpleNamespace(
             is_enabled=False, connections=connections, end_connection=lambda _: None
         ),
