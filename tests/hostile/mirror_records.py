@@ -30,6 +30,7 @@ from mirror_maker.formats import (
     encode_record,
 )
 from mirror_maker.formats.completeness.cut import CutReader
+from mirror_maker.formats.completeness.listing import ListedTopic
 from mirror_maker.formats.completeness.replayed_topic import CompletenessTopic
 from mirror_maker.formats.completeness.statement import (
     Entry,
@@ -81,6 +82,7 @@ from mirror_maker.formats.written_rights import (
     user_record,
 )
 from tests.hostile.target import Target, joined, split
+from tests.support.listed_statements import with_listing
 
 FLOW: Final = FlowKey("flights", 3, uuid.UUID(int=0x11), uuid.UUID(int=0x22))
 NOW_MS: Final = 1_700_000_000_000
@@ -297,7 +299,7 @@ def _check_side(start: int | None, end: int | None) -> None:
 
 
 def _statements() -> tuple[Statement, ...]:
-    """Return a vector and the changes after it."""
+    """Return a listing, a vector and the changes after it."""
     sampled = (0, NOW_MS - 10, 9, NOW_MS - 10, None)
     entries = (
         Entry("flights", uuid.UUID(int=3), 0, 0, 9, 0, *sampled, 0, Hold(HoldKind.NONE)),
@@ -312,7 +314,9 @@ def _statements() -> tuple[Statement, ...]:
     )
     sessions = (SourceSession(0, NOW_MS - 5), SourceSession(1, None))
     vector = Statement(True, "w", 1, 1, 0, 1, NOW_MS, sessions, entries)
-    return vector, vector._replace(is_vector=False, round=2, entries=entries[:1])
+    listed = ListedTopic("flights", uuid.UUID(int=3), 3, 2, NOW_MS - 900)
+    listing, proved = with_listing(vector, listed)
+    return listing, proved, proved._replace(is_vector=False, round=2, entries=entries[:1])
 
 
 def read_statement(value: bytes) -> object:
@@ -320,7 +324,7 @@ def read_statement(value: bytes) -> object:
     statement = decode_statement(value)
     assert decode_statement(encode_statement(statement)) == statement, statement
     topic, cut = CompletenessTopic(), CutReader(NOW_MS)
-    for each in (encode_statement(_statements()[0]), value, value):
+    for each in (*map(encode_statement, _statements()[:2]), value, value):
         topic.replay(None, each)
         cut.replay(each)
     for part in topic.partitions():

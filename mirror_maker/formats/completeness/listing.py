@@ -37,7 +37,7 @@ LISTED_NODE: Final = 1 << 31
 LISTING_NODE: Final = LISTED_NODE + 1
 TOPICS_PER_RECORD_MAX: Final = 4_000
 PARTITIONS_MAX: Final = 1_000_000
-"""Of one topic. A record with more is damaged."""
+"""Of all topics of one record. One with more is damaged."""
 _RUN_BIT: Final = 1 << 63
 
 
@@ -97,9 +97,9 @@ def listing_part(statement: Statement) -> ListingPart | None:
     """Return what a record says of a listing; None if it is none. Raises MapFormatError."""
     if not statement.sessions or statement.sessions[-1].node_id != LISTING_NODE:
         return None
-    for each in statement.entries:
-        if each.partition > PARTITIONS_MAX:
-            raise MapFormatError(f"{each.topic} with {each.partition} partitions")
+    partitions_count = sum(each.partition for each in statement.entries)
+    if partitions_count > PARTITIONS_MAX:
+        raise MapFormatError(f"a listing with {partitions_count} partitions in one record")
     return ListingPart(
         worker_id=statement.worker_id,
         run=statement.run ^ _RUN_BIT,
