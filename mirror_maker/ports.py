@@ -113,6 +113,10 @@ class DataSink(LogReader, Protocol):
 
     async def init_producer_id(self) -> tuple[int, int]: ...
 
+    async def announce_producer(self, producer_id: int, producer_epoch: int) -> None:
+        """Name a producer id that is kept, so that brokers of ours refuse it to others."""
+        ...
+
     async def describe_producer(
         self, node_id: int, at: TopicPartition, producer_id: int
     ) -> DescribedProducer | None:

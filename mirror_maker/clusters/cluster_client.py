@@ -30,6 +30,9 @@ from mirror_maker.model import DescribedProducer
 DELETE_TIMEOUT_MS: Final = 10_000
 """How long a broker waits for the replicas of a partition to delete records."""
 
+NAMING_SINCE: Final = 3
+"""The version of InitProducerId from which a producer names the id that it has (KIP-360)."""
+
 log = logging.getLogger(__name__)
 
 
@@ -124,6 +127,23 @@ class MirrorClient(KafkaClient):
             for name, topic in found.topics.items()
             if not topic.error
         }
+
+    async def announce_producer(self, producer_id: int, producer_epoch: int) -> None:
+        """Name a producer id that is kept, so that brokers of ours refuse it to others.
+
+        Kafka ignores the name, and returns a new id that nobody uses. Raises KafkaError.
+        """
+        connection = await self.connection(None)
+        if connection.has_version(ApiKey.INIT_PRODUCER_ID, NAMING_SINCE):
+            await self.call(
+                ApiKey.INIT_PRODUCER_ID,
+                {
+                    "transactional_id": None,
+                    "transaction_timeout": 0,
+                    "producer_id": producer_id,
+                    "producer_epoch": producer_epoch,
+                },
+            )
 
     async def delete_records(self, node_id: int, at: TopicPartition, before_offset: int) -> None:
         """Delete the records below an offset in a partition that this broker leads.

@@ -116,6 +116,8 @@ class MapStore:
         await self.catch_up()
         if self.state.registration is None:
             await self._register(source_cluster_id or "")
+        else:
+            await self._announce(self.state.registration)
         registration = self.state.registration
         if registration is None:
             raise LinkFailedError(f"{self.topic} does not keep what is written to it")
@@ -124,6 +126,15 @@ class MapStore:
             await self._wait_until_listed()
         self._registration = registration
         self.check_source(source_cluster_id)
+
+    async def _announce(self, registration: Registration) -> None:
+        """Name the link's producer id before others could write with it. It protects, no more."""
+        try:
+            await self._sink.announce_producer(
+                registration.producer_id, registration.producer_epoch
+            )
+        except KafkaError as error:
+            log.info("link %s: its producer id was not announced: %s", self._link, error)
 
     def check_source(self, source_cluster_id: str | None) -> None:
         """Raise LinkFailedError if the source is not the registered cluster."""

@@ -40,7 +40,7 @@ def init_producer_id(
             broker.authorize_any(context, "WRITE", "TOPIC")
         ):
             return _refuse(ErrorCode.cluster_authorization_failed)
-        return _next_id(broker, context)
+        return _next_id(broker, context, get(request, "producer_id", NO_PRODUCER_ID))
     if not broker.authorize(context, "WRITE", "TRANSACTIONAL_ID", transactional_id):
         return _refuse(ErrorCode.transactional_id_authorization_failed)
     producer_id = get(request, "producer_id", NO_PRODUCER_ID)
@@ -54,9 +54,14 @@ def init_producer_id(
     )
 
 
-async def _next_id(broker: BrokerServices, context: RequestContext) -> InitProducerIdResponse:
+async def _next_id(
+    broker: BrokerServices, context: RequestContext, present_id: int
+) -> InitProducerIdResponse:
+    """Return a new id; a mirror may name the one that it has and keeps, as Kafka ignores it."""
     try:
         mirrors = broker.mirror_producers
+        if mirrors is not None:
+            mirrors.announce(context, present_id)
         producer_id = None if mirrors is None else mirrors.new_id(context)
         if producer_id is None:
             producer_id = await broker.producer_ids.next()

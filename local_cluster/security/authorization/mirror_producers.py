@@ -2,8 +2,8 @@
 
 Links read by its producer id whether a mirror wrote a batch. So mirrors get ids of a range of their
 own, at random, so that nobody knows one before its mirror writes with it. An id that a mirror has
-had from before is listed in ZooKeeper when the mirror writes with it, and every broker follows the
-list.
+had from before is listed in ZooKeeper when the mirror starts, or writes with it. Every broker
+follows the list.
 
 A mirror is whoever may write offset maps (`reserved_names`). A super user is one only if the
 settings name it: ids from before of other administrators are not listed.
@@ -78,9 +78,14 @@ class MirrorProducers:
         """Return whether a client may write with this id. A denial is logged and counted."""
         if producer_id >= MIRROR_IDS_FROM or producer_id in self.ids:
             return self._authorizer.authorize_producer(context, producer_id)
-        if producer_id >= 0 and self._authorizer.is_mirror(context):
-            self._list_later(producer_id)
+        self.announce(context, producer_id)
         return True
+
+    def announce(self, context: AskingContext, producer_id: int) -> None:
+        """List an id from before that a mirror writes with, or names when it starts."""
+        is_listed = producer_id >= MIRROR_IDS_FROM or producer_id in self.ids
+        if producer_id >= 0 and not is_listed and self._authorizer.is_mirror(context):
+            self._list_later(producer_id)
 
     def new_id(self, context: AskingContext) -> int | None:
         """Return an id for a mirror; None for anybody else."""

@@ -341,7 +341,18 @@ async def test_only_mirrors_write_with_a_producer_id_that_a_mirror_got(
             assert await write(outsider, partition, of_outsider, 0) == ErrorCode.none
             for client in (mirror, admin):
                 assert await write(client, partition, of_mirror, 0) == ErrorCode.none
-        # One that a mirror has from before is listed when the mirror writes with it.
+        # One that a mirror has from before is listed when the mirror names it at its start,
+        named, _ = await admin.init_producer_id()
+        kept = {"producer_id": named, "producer_epoch": 0}
+        for client in (outsider, mirror):
+            assert await write(outsider, 0, named, 0) == ErrorCode.none, "named by nobody yet"
+            given = {"transactional_id": None, "transaction_timeout": 0, **kept}
+            answer = await client.call(ApiKey.INIT_PRODUCER_ID, given)
+            assert (answer.error_code, answer.producer_id) != (0, named), "as in Kafka: a new one"
+        async with asyncio.timeout(WAIT_S):
+            while await write(outsider, 1, named, 0) != refused:
+                await asyncio.sleep(0.05)
+        # or writes with it.
         assert await write(outsider, 0, older, 0) == ErrorCode.none
         assert await write(mirror, 0, older, 1) == ErrorCode.none
         for partition in (0, 1):

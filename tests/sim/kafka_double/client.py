@@ -91,6 +91,9 @@ class SimClient(SimSource):
         await self._exchange(0, apply, detached=False)
         return answer[0], 0
 
+    async def announce_producer(self, producer_id: int, producer_epoch: int) -> None:
+        """Kafka ignores it."""
+
     async def describe_producer(
         self, node_id: int, at: TopicPartition, producer_id: int
     ) -> DescribedProducer | None:

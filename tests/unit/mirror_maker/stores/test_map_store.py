@@ -16,7 +16,7 @@ from local_cluster.records.batch import decode_batch
 from local_cluster.records.header import read_header
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.metadata import PartitionMetadata, TopicMetadata
-from mirror_maker.formats import FlowKey, MapTopic, Opening
+from mirror_maker.formats import FlowKey, MapTopic, Opening, Registration
 from mirror_maker.ports import DataSink, SystemClock
 from mirror_maker.stores.map_store import MapStore
 from mirror_maker.stores.state_topic import StateTopic, create_missing_topics
@@ -29,6 +29,7 @@ class Sink:
         self.topics = set(topics)
         self.made: list[list[str]] = []
         self.writes: list[list[tuple[bytes | None, bytes | None]]] = []
+        self.announced: list[tuple[int, int]] = []
         self.answers = asyncio.Semaphore(0)
         self._refused = refused
 
@@ -53,6 +54,10 @@ class Sink:
             refusal = KafkaError(ErrorCode.topic_authorization_failed, topic.name)
             answers[topic.name] = refusal if topic.name in self._refused else None
         return answers
+
+    async def announce_producer(self, producer_id: int, producer_epoch: int) -> None:
+        self.announced.append((producer_id, producer_epoch))
+        raise KafkaError(ErrorCode.network_exception, "down")
 
     async def produce(self, node_id: int, batches: ProduceBatches) -> Any:
         ((at, batch),) = batches.items()
@@ -128,6 +133,32 @@ async def test_openings_written_again_for_other_callers_are_other_records() -> N
     keys = [key for write in sink.writes for key, _ in write]
     assert len(keys) == len(set(keys)) == 4
     assert opened(sink) == [0, 1]
+
+
+async def test_a_link_that_starts_again_names_its_producer_id_and_needs_no_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sink = Sink()
+    store = map_store(sink)
+    store.state.registrations.append(
+        Registration(
+            producer_id=7,
+            producer_epoch=2,
+            link="a-b",
+            source_cluster_id="here",
+            target_cluster_id="there",
+            registered_at_ms=0,
+            worker_id="w",
+        )
+    )
+
+    async def nothing() -> None: ...
+
+    monkeypatch.setattr(store, "catch_up", nothing)
+    monkeypatch.setattr(store, "_wait_until_listed", nothing)
+    await store.open("here")
+    assert sink.announced == [(7, 2)]
+    assert store.registration.producer_id == 7
 
 
 def state_topic(sink: Sink, name: str) -> StateTopic:

@@ -111,6 +111,22 @@ async def test_every_broker_knows_with_which_older_ids_mirrors_write() -> None:
         await other.producers.stop()
 
 
+async def test_a_mirror_that_starts_names_its_older_id() -> None:
+    server = FakeZooKeeper()
+    one, other = await One(server).start(), await One(server).start()
+    try:
+        for client, producer_id in ((MIRROR, 7), (OUTSIDER, 8), (ADMIN, 9), (MIRROR, -1)):
+            one.producers.announce(client, producer_id)
+        one.producers.announce(MIRROR, 1 << 52)
+        await until_known(other, 7)
+        assert other.producers.ids == {7}, "before it has written"
+        assert not other.producers.may_write(OUTSIDER, 7)
+        assert one.authorizer.denials.counts == {}
+    finally:
+        await one.producers.stop()
+        await other.producers.stop()
+
+
 async def test_brokers_that_list_at_the_same_time_lose_no_id() -> None:
     server = FakeZooKeeper()
     one, other = await One(server).start(), await One(server).start()
