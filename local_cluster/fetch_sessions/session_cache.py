@@ -105,9 +105,16 @@ class FetchContext:
 class FetchSessionCache:
     """Every session of a broker's consumers."""
 
-    def __init__(self, new_id: Callable[[], int], *, slots_max: int = SLOTS_MAX_DEFAULT) -> None:
-        """`new_id` returns random positive int32s."""
+    def __init__(
+        self,
+        new_id: Callable[[], int],
+        *,
+        slots_max: int = SLOTS_MAX_DEFAULT,
+        partitions_max: int = PARTITIONS_PER_SESSION_MAX,
+    ) -> None:
+        """`new_id` returns random positive int32s. A session has at most `partitions_max`."""
         self._new_id = new_id
+        self._partitions_max = partitions_max
         self._slots_max = slots_max
         self._sessions: dict[int, FetchSession] = {}
 
@@ -158,11 +165,11 @@ class FetchSessionCache:
             raise KafkaError(ErrorCode.invalid_fetch_session_epoch)
         if session.uses_topic_ids != uses_topic_ids:
             raise KafkaError(ErrorCode.fetch_session_topic_id_error)
-        if len(session.partitions) + len(requested) > PARTITIONS_PER_SESSION_MAX:
+        if self._is_too_large(session, requested):
             self._sessions.pop(session_id).close()
             raise KafkaError(
                 ErrorCode.invalid_request,
-                f"a fetch session has at most {PARTITIONS_PER_SESSION_MAX} partitions",
+                f"a fetch session has at most {self._partitions_max} partitions",
             )
         session.update(requested, forgotten)
         if not session.partitions:
@@ -172,11 +179,19 @@ class FetchSessionCache:
         partitions = [session.partitions[key].requested for key in session.pending]
         return FetchContext(self, partitions, session=session)
 
+    def _is_too_large(self, session: FetchSession, requested: Sequence[FetchPartition]) -> bool:
+        """Whether a session would have too many partitions; those that it has count once."""
+        if len(session.partitions) + len(requested) <= self._partitions_max:
+            return False
+        keys = {key_of(each) for each in requested}
+        new = sum(key not in session.partitions for key in keys)
+        return len(session.partitions) + new > self._partitions_max
+
     def create(
         self, partitions: Sequence[FetchPartition], uses_topic_ids: bool, now_ms: int
     ) -> FetchSession | None:
         """Create a session. Return None if there is no room for it."""
-        if len(partitions) > PARTITIONS_PER_SESSION_MAX or self._slots_max <= 0:
+        if len(partitions) > self._partitions_max or self._slots_max <= 0:
             return None
         if len(self._sessions) >= self._slots_max and not self._evict(len(partitions), now_ms):
             return None

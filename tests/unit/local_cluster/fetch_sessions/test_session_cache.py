@@ -7,8 +7,12 @@ import uuid
 
 import pytest
 
-from local_cluster.fetch_sessions import session_cache
-from local_cluster.fetch_sessions.session_cache import EVICTION_MS, FetchContext, FetchSessionCache
+from local_cluster.fetch_sessions.session_cache import (
+    EVICTION_MS,
+    PARTITIONS_PER_SESSION_MAX,
+    FetchContext,
+    FetchSessionCache,
+)
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import FetchPartition, ForgottenPartition, PartitionFetchResponse
 from tests.unit.local_cluster.fetch_sessions.watched import Watched
@@ -37,9 +41,13 @@ def result(
 class Client:
     """A client and the cache. The test sets the time."""
 
-    def __init__(self, slots_max: int = 2) -> None:
+    def __init__(
+        self, slots_max: int = 2, partitions_max: int = PARTITIONS_PER_SESSION_MAX
+    ) -> None:
         ids = itertools.chain([0, 1, 1], itertools.count(2))
-        self.sessions = FetchSessionCache(lambda: next(ids), slots_max=slots_max)
+        self.sessions = FetchSessionCache(
+            lambda: next(ids), slots_max=slots_max, partitions_max=partitions_max
+        )
         self.now_ms = 0
 
     def open(
@@ -208,14 +216,14 @@ def test_idle_sessions_are_evicted_first_and_small_ones_when_they_are_old() -> N
     client.open(third, 1)
 
 
-def test_a_session_has_so_many_partitions_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_cache, "PARTITIONS_PER_SESSION_MAX", 2)
-    client = Client()
+def test_a_session_has_so_many_partitions_and_no_more() -> None:
+    client = Client(partitions_max=2)
     assert client.begin("a", "b", "c") == 0, "the request is served without a session"
     session = client.begin("a", "b")
     assert session != 0
+    client.open(session, 1, requested("a", offset=5), requested("b", offset=5))  # none is new
     with pytest.raises(KafkaError, match="at most 2 partitions") as refused:
-        client.open(session, 1, requested("c"))
+        client.open(session, 2, requested("c"))
     assert refused.value.code == ErrorCode.invalid_request
     assert client.refusal(session, 1) == ErrorCode.fetch_session_id_not_found
 
