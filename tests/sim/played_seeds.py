@@ -6,13 +6,23 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.sim.fixed_process import fixed_environment
 
 ROOT = Path(__file__).parents[2]
+
+
+def every_second(names: Iterable[str]) -> list[Any]:
+    """Return names as values of a parameter; every second one is left to the long run."""
+    return [
+        pytest.param(name, marks=pytest.mark.long) if index % 2 else name
+        for index, name in enumerate(sorted(names))
+    ]
 
 
 def played(module: str, *arguments: str) -> dict[str, Any]:

@@ -226,6 +226,7 @@ def rest(tmp_path: Path) -> Iterator[RestCatalogue]:
         server.stop()
 
 
+@pytest.mark.long
 def test_questions(
     spark: SparkSession,
     nyc: Aggregated,

@@ -205,9 +205,9 @@ async def test_a_full_disk_refuses_writes_and_heals(
         await until(lambda: "there is space again" in broker.log_text(), "the space is seen")
         before = producer.count
         await until(lambda: producer.count > before + 300, "the producer goes on")
+        await asyncio.to_thread(producer.end)  # before it fills the disk once more
         await until_committed(broker)
         await until_produced(broker, "late")
-        await asyncio.to_thread(producer.end)
         assert not producer.errors
         for partition, expected in enumerate(producer.acknowledged):
             assert await read_values(broker, "t", partition) == expected, "once each, in order"

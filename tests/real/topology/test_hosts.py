@@ -81,6 +81,7 @@ links:
 """
 
 
+@pytest.mark.long
 async def test_a_mirror_between_two_hosts_outlives_a_stop_of_either(hosts: list[Host]) -> None:
     first, second, _ = hosts
     ports = quiet_ports(4)

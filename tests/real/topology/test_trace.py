@@ -214,6 +214,7 @@ def test_what_cannot_be_traced_is_told(traced: Traced, monkeypatch: pytest.Monke
     assert "the OpenTelemetry exporter 'nowhere' is not installed" in said
 
 
+@pytest.mark.long
 def test_a_copy_is_traced_while_its_source_is_silent(traced: Traced) -> None:
     """The last one, as it stops the source. The trace is the same, also that of the producer."""
     asked = {offset: trace_until_done(traced, f"flights:0:{offset}") for offset in (1, 2)}
