@@ -1,9 +1,10 @@
-"""Our broker beside itself at an earlier commit, both in plain Python, driven by the raw client.
+"""Our broker beside itself at an earlier commit, driven by the raw client.
 
     .venv/bin/python -m tests.bench.bench_before [--revision COMMIT] [--rows PART,PART]
 
 The default commit is the last one whose listeners had only plain text. So the table shows what
-TLS, SASL and rights cost the clients that use none of them. Compiled modules came later.
+TLS, SASL, rights, limits and meters cost the clients that use none of them. Compiled modules came
+later: the earlier broker is plain Python, and the present one stands there both ways.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Final
 from tests.bench import machine, rows_raw
 from tests.bench.bench import Bench, progress
 from tests.bench.command import chosen, common_options, run
-from tests.bench.model import BEFORE, FIGURES, FULL, OURS, QUICK, Scale, Work
+from tests.bench.model import BEFORE, FIGURES, FULL, OURS, OURS_PLAIN, QUICK, Scale, Work
 from tests.bench.report import Report
 from tests.bench.run import run_works, warm_up
 from tests.bench.starting import running_ours, running_zookeeper
@@ -34,7 +35,7 @@ PACKAGES: Final = ("local_cluster", "mirror_maker", "aggregator", "topology")
 BEFORE_AND_OURS: Final = Comparison(
     figures=FIGURES,
     before={BEFORE: "before", OURS: "now"},
-    behind={},
+    behind={OURS_PLAIN: "now, plain Python"},
     rival=BEFORE,
     rival_title="before",
     ratio_digits=3,
@@ -51,7 +52,7 @@ async def measure(
 ) -> Report:
     """Start both brokers, warm them up, do the works in turn."""
     say = progress()
-    code = directory / "before"
+    code = directory / "code"
     code.mkdir()
     older.unpack(code)
     bench = Bench(scale, directory, directory / "unused")
@@ -59,9 +60,13 @@ async def measure(
     async with AsyncExitStack() as stack:
         zookeeper = await stack.enter_async_context(running_zookeeper(directory / "zookeeper"))
         systems: list[System] = []
-        for side, home, place in ((BEFORE, "older", code), (OURS, "ours", PRESENT_CODE)):
+        for side in (BEFORE, OURS, OURS_PLAIN):
             running = running_ours(
-                directory / home, zookeeper, flush="page_cache", plain=True, code=place
+                directory / side.replace(" ", "-"),
+                zookeeper,
+                flush="page_cache",
+                plain=side != OURS,
+                code=code if side == BEFORE else PRESENT_CODE,
             )
             system, _ = await stack.enter_async_context(running)
             systems.append(replace(system, side=side))
@@ -71,7 +76,7 @@ async def measure(
             bench, systems, [work for work in works if isinstance(work, Work)], say
         )
     settings = {
-        "brokers": f"plain Python, page_cache, plain text; before: {older.revision[:8]}",
+        "brokers": f"page_cache, plain text; before: {older.revision[:8]}, in plain Python",
         "both": ", ".join(f"{name}={value}" for name, value in SETTINGS.items()),
         "sizes": f"{scale.repeats} repeats in turn; warm-up {scale.warm_up_seconds:g} s",
     }
