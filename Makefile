@@ -8,7 +8,7 @@ UV_VERSION := 0.13.8
 # Most of the suite's time is waiting, so more workers than cores. What ran out of its time beside
 # the others is tried once more and listed as such; a wrong result never is.
 WORKERS ?= 4
-SUITE_OPTIONS := -n $(WORKERS) --dist worksteal --reruns 1 --only-rerun "TimeoutError|Timeout \(>|failed to connect back"
+SUITE_OPTIONS := -n $(WORKERS) --dist worksteal --once-more
 PLAIN := HELIOGRAPH_PURE=1 HELIOGRAPH_EXPECTED_BUILD=plain
 # The rooms that have compiled modules.
 PLAIN_TESTS := $(addprefix tests/unit/local_cluster/,client counters fetch_sessions groups handlers log records \
