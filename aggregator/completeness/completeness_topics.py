@@ -68,12 +68,10 @@ class CompletenessTopics:
         links merge, only those partitions of a source count that its link states.
         """
         stated = {link.name: by_topic(self.partitions(link.name)) for link in self._links}
-        names = catalog.merged.keys() | {
-            name
-            for link in self._links
-            for name in self._listed_topics(link.name)
-            if not is_internal(name)
-        }
+        listed = {link.name: self._listed_topics(link.name) for link in self._links}
+        known = set().union(*listed.values())
+        names = catalog.merged.keys() | {name for name in known if not is_internal(name)}
+        speaking = [link for link in self._links if self._has_stated(link.name)]
         parts: dict[str, list[PartCompleteness]] = {}
         for name in sorted(names):
             if is_probe_topic(name):
@@ -95,9 +93,9 @@ class CompletenessTopics:
             ]
             copying = {part.link for part in copies}
             found += [
-                self._without_copy(link, name, stated[link.name], now_ms)
-                for link in self._links
-                if link.name not in copying and self._has_stated(link.name)
+                self._without_copy(link, name, listed[link.name], stated[link.name], now_ms)
+                for link in speaking
+                if link.name not in copying
             ]
             parts[name] = sorted(found, key=lambda each: (each.datacenter, each.target_topic))
         return parts
@@ -114,14 +112,13 @@ class CompletenessTopics:
         self,
         link: LinkSettings,
         name: str,
+        listed: Set[str],
         stated: Mapping[str, Mapping[int, PartitionCompleteness]],
         now_ms: int,
     ) -> PartCompleteness:
         """Return the part of a link of which no copy is known."""
         target = link.names.target_topic(link.source, name)
-        topic = self._topics[link.name].value
-        assert topic is not None, "it has stated something"
-        if name in topic.listed_topics():
+        if name in listed:
             return part_completeness(
                 link=link.name,
                 datacenter=link.datacenter,
@@ -131,6 +128,8 @@ class CompletenessTopics:
                 known=stated.get(name, {}),
                 now_ms=now_ms,
             )
+        topic = self._topics[link.name].value
+        assert topic is not None, "it has stated something"
         return absent_part(
             link=link.name,
             datacenter=link.datacenter,
