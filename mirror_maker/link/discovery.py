@@ -19,13 +19,13 @@ from mirror_maker.clusters.topic_directory import Directory
 from mirror_maker.link.owned_copies import OwnedCopies, copy_pairs
 from mirror_maker.link.topic_plan import (
     colliding_topics,
+    describes_all,
     grown_topics,
     left_out_topics,
     link_topics,
     missing_topics,
     new_topic,
     select_topics,
-    unreadable_topics,
 )
 from mirror_maker.periodic import PeriodicTask
 from mirror_maker.ports import Clock, DataSink, DataSource
@@ -44,8 +44,8 @@ log = logging.getLogger(__name__)
 class TopicDiscovery:
     """The rounds of one link; `run` until cancelled."""
 
-    _unreadable: Sequence[str] = ()
-    """Topics to copy that the source does not describe: then it is unknown what they have."""
+    _is_described = True
+    """Whether the source describes all topics to copy; else it is unknown what they have."""
 
     def __init__(
         self,
@@ -168,11 +168,11 @@ class TopicDiscovery:
             self.wanted = self._without_collisions(select_topics(source, self._filter))
             self._copies = sorted(map(self._settings.copy_name, self.wanted))
             self.left_out = left_out_topics(source, self._filter)
-            self._unreadable = unreadable_topics(source, self._filter)
+            self._is_described = describes_all(source, self._filter)
             self._named |= self.wanted.keys()
             self._unseen = sorted(self._named - source.topics.keys())
         self._source = source
-        if not self._unreadable:
+        if self._is_described:
             self._directory.listing.note(self.wanted, asked_ms)
         return source
 

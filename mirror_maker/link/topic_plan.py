@@ -49,12 +49,11 @@ def select_topics(source: ClusterMetadata, topic_filter: TopicFilter) -> dict[st
     }
 
 
-def unreadable_topics(source: ClusterMetadata, topic_filter: TopicFilter) -> list[str]:
-    """Return the topics that the link would copy, if the source described them without an error."""
-    return sorted(
-        name
+def describes_all(source: ClusterMetadata, topic_filter: TopicFilter) -> bool:
+    """Return whether no topic that the link would copy is described by an error alone."""
+    return not any(
+        topic.error and not topic.is_internal and topic_filter.selects(name)
         for name, topic in source.topics.items()
-        if topic.error and not topic.is_internal and topic_filter.selects(name)
     )
 
 

@@ -18,7 +18,7 @@ from mirror_maker.rights_sync.acl_rules import carried_types, needs_groups, plan
 from mirror_maker.rights_sync.others_rights import OthersRights
 from mirror_maker.rights_sync.quota_rules import Quotas, plan_quotas
 from mirror_maker.rights_sync.rights_plan import NOTHING, MirroredRights, RightsPlan
-from mirror_maker.rights_sync.user_rules import UserFilter, plan_users
+from mirror_maker.rights_sync.user_rules import plan_users, user_filter
 from mirror_maker.settings import LinkSettings
 
 Told = TypeVar("Told")
@@ -93,7 +93,7 @@ class RightsPlanner:
         if isinstance(here, KafkaError):
             raise _unserved(here, self._settings.source_alias)
         names = {name.user for name in here.credentials} | {name.user for name in written.users}
-        selected = UserFilter(self._settings)
+        selected = user_filter(self._settings)
         wanted = sorted(name for name in names if selected.selects(name))
         try:
             there = await read_stored_credentials(self._sink, wanted)

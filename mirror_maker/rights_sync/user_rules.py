@@ -27,15 +27,9 @@ OF_SOURCE = "as at the source"
 OTHER = "another one"
 
 
-class UserFilter:
-    """The users that follow."""
-
-    def __init__(self, settings: LinkSettings) -> None:
-        self._names = NameFilter(settings.users, settings.users_exclude)
-
-    def selects(self, user: str) -> bool:
-        """Return whether a user is selected."""
-        return self._names.selects(user)
+def user_filter(settings: LinkSettings) -> NameFilter:
+    """Return the filter of the users that follow."""
+    return NameFilter(settings.users, settings.users_exclude)
 
 
 def plan_users(
@@ -49,7 +43,7 @@ def plan_users(
 
     `written` is what the link wrote on the target; `at_source` is what mirrors wrote at the source.
     """
-    selected = UserFilter(settings)
+    selected = user_filter(settings)
     guarded = here.guarded | there.guarded
     wanted = {
         name: each.generation

@@ -114,19 +114,8 @@ class StatedTimes:
             self.found = self.found._replace(passed=passed, worker_id=worker_id)
             self.generation = entry.generation
         committed_ms = self.found.committed.not_after_ms
-        through_ms = complete_through(entry, life.run)
+        through_ms = life.run.complete_through_ms(entry, life.run.session_ms(entry))
         if self.found.complete_from_ms is None and None not in (committed_ms, through_ms):
             assert committed_ms is not None and through_ms is not None
             if through_ms >= committed_ms:
                 self.found = self.found._replace(complete_from_ms=written_ms)
-
-
-def complete_through(entry: Entry, run: Run) -> int | None:
-    """Return the time through which the copy is complete, by an entry and its session, and the
-    listing of its worker."""
-    stated, asked_ms = entry.complete_through_ms, run.session_ms(entry)
-    if asked_ms is not None and entry.end is not None and entry.position >= entry.end:
-        stated = asked_ms if stated is None else max(stated, asked_ms)
-    if stated is None or run.listed_ms is None:
-        return stated
-    return min(stated, run.listed_ms)

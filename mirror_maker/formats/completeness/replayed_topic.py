@@ -20,7 +20,7 @@ from collections.abc import Set
 from dataclasses import dataclass, replace
 
 from mirror_maker.formats.completeness.listed_partitions import Listed, ListedPartitions
-from mirror_maker.formats.completeness.runs import RUNS_MAX, Run, continued
+from mirror_maker.formats.completeness.runs import RUNS_MAX, Run, capped, continued, latest
 from mirror_maker.formats.completeness.statement import (
     NO_HOLD,
     Entry,
@@ -137,19 +137,16 @@ class CompletenessTopic:
             return known
         if (entry.epoch, entry.topic_id) != (known.epoch, known.topic_id):
             return known
-        asked_ms = run.session_ms(entry)
-        if asked_ms is None or entry.end is None or known.sampled_ms is None:
-            asked_ms = None
-        is_complete = asked_ms is not None and entry.position >= (entry.end or 0)
-        through_ms = _latest(entry.complete_through_ms, asked_ms if is_complete else None)
+        is_sampled = entry.end is not None and known.sampled_ms is not None
+        asked_ms = run.session_ms(entry) if is_sampled else None
         return replace(
             known,
-            sampled_ms=_latest(known.sampled_ms, asked_ms),
-            complete_through_ms=_latest(
-                known.complete_through_ms, _capped(through_ms, run.listed_ms)
+            sampled_ms=latest(known.sampled_ms, asked_ms),
+            complete_through_ms=latest(
+                known.complete_through_ms, run.complete_through_ms(entry, asked_ms)
             ),
-            proved_through_ms=_latest(
-                known.proved_through_ms, _capped(entry.proved_through_ms, run.listed_ms)
+            proved_through_ms=latest(
+                known.proved_through_ms, capped(entry.proved_through_ms, run.listed_ms)
             ),
             written_ms=max(known.written_ms, run.written_ms),
             listed_ms=run.listed_ms,
@@ -195,10 +192,10 @@ class CompletenessTopic:
             return None
         absent_ms = self._listed.absent_ms(at[0], known.topic_id, at[1])
         newest_ms = self._listed.newest_ms
-        through_ms = _latest(known.complete_through_ms, absent_ms)
-        proved_ms = _latest(known.proved_through_ms, absent_ms)
-        through_ms = None if newest_ms is None else _capped(through_ms, newest_ms)
-        proved_ms = None if newest_ms is None else _capped(proved_ms, newest_ms)
+        through_ms = latest(known.complete_through_ms, absent_ms)
+        proved_ms = latest(known.proved_through_ms, absent_ms)
+        through_ms = None if newest_ms is None else capped(through_ms, newest_ms)
+        proved_ms = None if newest_ms is None else capped(proved_ms, newest_ms)
         listed_ms = newest_ms if known.listed_ms is None else known.listed_ms
         times = known.complete_through_ms, known.proved_through_ms, known.listed_ms
         if times == (through_ms, proved_ms, listed_ms):
@@ -239,8 +236,8 @@ def merged(before: PartitionCompleteness, found: PartitionCompleteness) -> Parti
         epoch=found.epoch,
         sampled_ms=sample.sampled_ms,
         end=sample.end,
-        complete_through_ms=_latest(before.complete_through_ms, found.complete_through_ms),
-        proved_through_ms=_latest(before.proved_through_ms, found.proved_through_ms),
+        complete_through_ms=latest(before.complete_through_ms, found.complete_through_ms),
+        proved_through_ms=latest(before.proved_through_ms, found.proved_through_ms),
     )
 
 
@@ -271,8 +268,8 @@ def _stated(entry: Entry, worker_id: str, run: Run) -> PartitionCompleteness:
         epoch=entry.epoch,
         sampled_ms=entry.sampled_ms,
         end=entry.end,
-        complete_through_ms=_capped(entry.complete_through_ms, run.listed_ms),
-        proved_through_ms=_capped(entry.proved_through_ms, run.listed_ms),
+        complete_through_ms=capped(entry.complete_through_ms, run.listed_ms),
+        proved_through_ms=capped(entry.proved_through_ms, run.listed_ms),
         gaps=entry.gaps,
         hold=entry.hold,
         worker_id=worker_id,
@@ -301,14 +298,3 @@ def _unstated(partition: int, listed: Listed) -> PartitionCompleteness:
         listed_ms=None,
         is_stated=False,
     )
-
-
-def _capped(time_ms: int | None, limit_ms: int | None) -> int | None:
-    """Return the earlier one; a limit of None is none."""
-    return time_ms if time_ms is None or limit_ms is None else min(time_ms, limit_ms)
-
-
-def _latest(one: int | None, other: int | None) -> int | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return max(one, other)

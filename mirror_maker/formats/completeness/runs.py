@@ -39,6 +39,27 @@ class Run:
             return None
         return self.asked_ms[entry.session]
 
+    def complete_through_ms(self, entry: Entry, asked_ms: int | None) -> int | None:
+        """Return until when an entry is complete, as far as the listing of its worker allows.
+
+        `asked_ms` is the time of its session, None if that proves nothing.
+        """
+        is_complete = entry.end is not None and entry.position >= entry.end
+        through_ms = latest(entry.complete_through_ms, asked_ms if is_complete else None)
+        return capped(through_ms, self.listed_ms)
+
+
+def capped(time_ms: int | None, limit_ms: int | None) -> int | None:
+    """Return the earlier one; a limit of None is none."""
+    return time_ms if time_ms is None or limit_ms is None else min(time_ms, limit_ms)
+
+
+def latest(one: int | None, other: int | None) -> int | None:
+    """Return the later one of those that are known."""
+    if one is None or other is None:
+        return other if one is None else one
+    return max(one, other)
+
 
 def continued(run: Run | None, statement: Statement) -> Run | None:
     """Return the run with the next statement: the same, a new one, or None if a round was lost.
