@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +25,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from spark_global.jvm.class_archive import archive_option
+from spark_global.jvm.class_archive import archive_options, archive_path
 from spark_global.shipping import ARCHIVE_NAME, PACKAGE_ROOT, write_archive
 from spark_global.source.data_source import HeliographDataSource
 
@@ -58,6 +58,10 @@ SHORT_JOB: Final[Mapping[str, str]] = {
     _JAVA_OPTIONS: _java_options("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 }
 """Settings of a job of seconds: the JVM's optimizing compiler would cost more than it saves."""
+
+
+def _quoted(options: Iterable[str]) -> str:
+    return " ".join(f'"{each}"' for each in options)
 
 
 def with_java_options(settings: Mapping[str, str], options: str) -> dict[str, str]:
@@ -167,7 +171,7 @@ def _start_context(master: str, settings: dict[str, str], log_file: Path | None)
     is_submitted = _SUBMITTED in os.environ
     wanted = spark_settings(master) | settings
     if is_local(master) and not any(each in wanted[_JAVA_OPTIONS] for each in _ARCHIVE_OPTIONS):
-        wanted = with_java_options(wanted, archive_option())
+        wanted = with_java_options(wanted, _quoted(archive_options(archive_path())))
     conf = SparkConf().setAll([*wanted.items()])
     _prepare_environment(may_choose_python=is_submitted or not is_local(master))
     if log_file is None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ARCHIVES_KEPT_MAX: Final = 3
-"""Of other versions of Java or Spark; each has some 150 MB."""
+"""Of other versions of Java or Spark; each has some 190 MB."""
 
 
 def make_archive() -> Path:

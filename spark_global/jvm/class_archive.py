@@ -1,4 +1,4 @@
-"""Where the archive of Spark's loaded classes is, and the Java option that names it (JEP 350).
+"""Where the archive of a program's loaded classes is, and the options that name it (JEP 350).
 
 With an archive a local session takes about half of the CPU time to start. The JVM ignores one that
 another Java or other jars have made. Without an archive everything works as before.
@@ -20,19 +20,26 @@ SILENT: Final = "-Xlog:disable"
 """Otherwise a JVM that ignores its archive says so on its standard output."""
 
 
-def archive_option() -> str:
-    """Return the options of a JVM; "" without an archive."""
-    archive = archive_path()
-    return f'"-XX:SharedArchiveFile={archive}" {SILENT}' if archive.is_file() else ""
+def archive_options(archive: Path) -> tuple[str, ...]:
+    """Return the options of a JVM that starts from an archive; none if it is not there."""
+    return (f"-XX:SharedArchiveFile={archive}", SILENT) if archive.is_file() else ()
+
+
+def archive_path() -> Path:
+    """Return where the archive of the present Java and Spark is, or would be."""
+    import pyspark
+
+    jars = Path(pyspark.__file__).parent / "jars"
+    return archive_of(jars, PREFIX, version("pyspark"))
 
 
 @functools.cache
-def archive_path() -> Path:
-    """Return where the archive of the present Java and Spark is, or would be."""
+def archive_of(jars: Path, prefix: str, jars_version: str = "") -> Path:
+    """Return where the archive of the present Java for a directory of jars is, or would be."""
     java = _java()
     made_ns = java.stat().st_mtime_ns if java.is_file() else 0
-    digest = hashlib.sha256(f"{java} {made_ns} {version('pyspark')} {_jars()}".encode())
-    return cache_directory() / f"{PREFIX}{digest.hexdigest()[:12]}{SUFFIX}"
+    digest = hashlib.sha256(f"{java} {made_ns} {jars} {jars_version}".encode())
+    return cache_directory() / f"{prefix}{digest.hexdigest()[:12]}{SUFFIX}"
 
 
 def cache_directory() -> Path:
@@ -46,9 +53,3 @@ def _java() -> Path:
     """Return the Java that `spark-class` starts."""
     home = os.environ.get("JAVA_HOME")
     return Path(home, "bin", "java") if home else Path(shutil.which("java") or "java").resolve()
-
-
-def _jars() -> Path:
-    import pyspark
-
-    return Path(pyspark.__file__).parent / "jars"

@@ -131,13 +131,13 @@ def sightings_without_copies(
     topic None any topic counts. Of a link with copies only new topics count, which its source has
     and nobody copies yet, and these only if `reads_all` topics.
     """
-    with_copies = {each.link.name for origins in copies.values() for each in origins if each.link}
     copied = {
         (each.link.name, each.origin.topic)
         for origins in copies.values()
         for each in origins
         if each.link
     }
+    with_copies = {name for name, _ in copied}
     found: dict[str, list[Through]] = {}
     for link in links:
         own = [
@@ -146,9 +146,11 @@ def sightings_without_copies(
             if topic in (None, name)
         ]
         if link.name in with_copies:
-            news = [each for each in own if not each.is_stated]
-            own = [each for each in news if (link.name, each.topic) not in copied]
-            own = own if reads_all else []
+            own = [
+                each
+                for each in own
+                if reads_all and not each.is_stated and (link.name, each.topic) not in copied
+            ]
         if own:
             found.setdefault(link.datacenter, []).append(_through(own, link.name))
     return {name: Sighting(stated=_least(each), ends={}) for name, each in sorted(found.items())}

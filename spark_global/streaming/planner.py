@@ -189,8 +189,7 @@ class StreamPlanner:
         topics = {at.topic for at in offsets}
         passed = held.passed
         if offsets != held.offsets:  # else nothing is new, and the positions are the same
-            before = held.passed
-            marks = {at: max(before.get(at, 0), stop.passed) for at, stop in survey.stops.items()}
+            marks = {at: max(passed.get(at, 0), stop.passed) for at, stop in survey.stops.items()}
             passed = {at: end for at, end in marks.items() if end > held.offsets.get(at, end)}
         return StreamPositions(
             cluster_id=survey.metadata.cluster_id or "",

@@ -25,7 +25,7 @@ import pytest
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.wire.errors import KafkaError
-from tests.support.class_archives import archive_options
+from spark_global.jvm.class_archive import archive_of, archive_options
 from tests.support.quiet_ports import quiet_ports
 
 _COMPAT = Path(__file__).parents[1] / "compat"
@@ -106,6 +106,11 @@ def fetched_jars(pom: Path, *properties: str) -> Path:
     return jars
 
 
+def classes_of(jars: Path) -> Path:
+    """Where the archive of Kafka's loaded classes is (`make_class_archives`), or would be."""
+    return archive_of(jars, "classes-")
+
+
 def java_command(
     program: str, *, options: Sequence[str] | None = None, jars: Path | None = None
 ) -> list[str]:
@@ -117,7 +122,7 @@ def java_command(
     if jars is None:
         jars = tool_jars() if program.startswith(TOOL_PACKAGES) else broker_jars()
     if options is None:
-        options = (*TOOL_OPTIONS, *archive_options(jars))
+        options = (*TOOL_OPTIONS, *archive_options(classes_of(jars)))
     return ["java", *options, *LOG_WARNINGS, "-cp", f"{jars}/*", program]
 
 
@@ -218,7 +223,7 @@ class KafkaProcess(ApacheKafkaBroker):
         """Start the formatted broker, and don't wait."""
         options = self.java_options
         if options is None:
-            options = (*BROKER_OPTIONS, *archive_options(broker_jars()))
+            options = (*BROKER_OPTIONS, *archive_options(classes_of(broker_jars())))
         command = java_command("kafka.Kafka", options=options)
         return self._spawn([*command, str(self._properties_file)])
 

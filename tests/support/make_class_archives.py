@@ -18,8 +18,8 @@ import pytest
 
 from spark_global.jvm.archiving import make_archive
 from spark_global.jvm.class_archive import archive_path
+from spark_global.session import SparkStartError
 from tests.support import kafka_from_maven as kafka
-from tests.support.class_archives import archive_of
 from tests.support.quiet_ports import quiet_ports
 
 END_SECONDS_MAX: Final = 120.0
@@ -31,10 +31,13 @@ WAIT_MS: Final = 1_000
 def main() -> None:
     """Make the missing archives; without Java, none."""
     if shutil.which("java") and not archive_path().exists():
-        make_archive()
+        try:
+            make_archive()
+        except (OSError, SparkStartError) as error:
+            sys.stderr.write(f"no archive of Spark's classes: {error!r}\n")
     for jars_of, load in ((kafka.broker_jars, _load_broker), (kafka.tool_jars, _load_tool)):
         try:
-            archive = archive_of(jars_of())
+            archive = kafka.classes_of(jars_of())
         except pytest.skip.Exception as reason:
             sys.stderr.write(f"no archive of classes: {reason}\n")
             continue

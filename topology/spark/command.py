@@ -353,7 +353,7 @@ def _address(cluster: ClusterView) -> ClusterAddress:
 def archive_classes(output: OutputOption = Output.human) -> None:
     """Let later commands start Spark sooner: keep the classes that its JVM loads.
 
-    The archive is in the user's cache directory, of some 150 MB. Make it again after an update of
+    The archive is in the user's cache directory, of some 190 MB. Make it again after an update of
     Java or PySpark.
     """
     require_extra("spark")

@@ -16,21 +16,23 @@ from spark_global.session import SHORT_JOB, with_java_options
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    class_archive.archive_path.cache_clear()
+    class_archive.archive_of.cache_clear()
     yield tmp_path
-    class_archive.archive_path.cache_clear()
+    class_archive.archive_of.cache_clear()
 
 
 def test_without_an_archive_a_jvm_has_no_option(cache: Path) -> None:
     assert class_archive.archive_path().is_relative_to(cache)
-    assert class_archive.archive_option() == ""
+    assert class_archive.archive_options(class_archive.archive_path()) == ()
 
 
 def test_a_present_archive_is_named() -> None:
     archive = class_archive.archive_path()
     archive.parent.mkdir(parents=True)
     archive.touch()
-    assert class_archive.archive_option() == f'"-XX:SharedArchiveFile={archive}" -Xlog:disable'
+    options = class_archive.archive_options(archive)
+    assert options == (f"-XX:SharedArchiveFile={archive}", "-Xlog:disable")
+    assert session_module._quoted(options) == f'"{options[0]}" "-Xlog:disable"'
 
 
 def test_another_java_has_another_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,10 +41,10 @@ def test_another_java_has_another_archive(tmp_path: Path, monkeypatch: pytest.Mo
     java.parent.mkdir()
     java.touch()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    class_archive.archive_path.cache_clear()
+    class_archive.archive_of.cache_clear()
     second = class_archive.archive_path()
     os.utime(java, (1, 1))
-    class_archive.archive_path.cache_clear()
+    class_archive.archive_of.cache_clear()
     assert len({first, second, class_archive.archive_path()}) == 3
 
 
