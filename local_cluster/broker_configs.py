@@ -218,6 +218,11 @@ def why_unknown(name: str) -> str:
     return f"unknown config; expected the name of a broker config{hint}"
 
 
+def principals_of(text: str) -> list[str]:
+    """Return the principals of a list such as super.users, with semicolons between them."""
+    return [each.strip() for each in text.split(";") if each.strip()]
+
+
 def find_problem(name: str, value: str) -> str | None:
     """Return what the value of a known broker config must be, None if the value is valid."""
     base = base_name(name)
@@ -235,8 +240,7 @@ def _find_wrong_type(name: str, value: str) -> str | None:
         known = ("", *AUTHORIZERS)
         return None if value.strip() in known else f"nothing, or one of {', '.join(AUTHORIZERS)}"
     if name in ("super.users", "heliograph.scram.credential.readers"):
-        named = [each for each in value.split(";") if each.strip()]
-        is_valid = all(re.fullmatch(r"\s*[^:\s]+:\S.*", each) for each in named)
+        is_valid = all(re.fullmatch(r"[^:\s]+:\S.*", each) for each in principals_of(value))
         return None if is_valid else "principals such as User:alice, with semicolons between them"
     if name == "max.connections.per.ip.overrides":
         try:

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Final
 
 UNLIMITED: Final = -1
+_NO_LIMIT_BYTES: Final = 1 << 62
 DEFAULT_BYTES_MAX: Final = 512 * 1024 * 1024
 """Half of the heap that Kafka's start script gives a broker; Kafka itself has no limit here."""
 
@@ -31,6 +32,7 @@ class RequestMemory:
     """What is left of the limit, and who waits. Call everything on one loop."""
 
     __slots__ = (
+        "_capacity",
         "_clock_ns",
         "_depleted_ns",
         "_on_wait",
@@ -43,7 +45,7 @@ class RequestMemory:
     def __init__(self, bytes_max: int, clock_ns: Callable[[], int]) -> None:
         """`bytes_max` below 1 is no limit. `clock_ns` is monotonic."""
         self.bytes_max: Final = bytes_max if bytes_max > 0 else UNLIMITED
-        self.available = bytes_max if bytes_max > 0 else 1 << 62
+        self.available = self._capacity = bytes_max if bytes_max > 0 else _NO_LIMIT_BYTES
         """Bytes; below 0 when the last request was larger than what was left."""
         self._clock_ns = clock_ns
         self._waiting: OrderedDict[str, OrderedDict[int, tuple[int, Granted]]] = OrderedDict()
@@ -56,7 +58,7 @@ class RequestMemory:
     @property
     def used(self) -> int:
         """The bytes that are counted now."""
-        return (self.bytes_max if self.bytes_max > 0 else 1 << 62) - self.available
+        return self._capacity - self.available
 
     @property
     def waiting(self) -> int:

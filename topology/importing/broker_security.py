@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from local_cluster.broker_configs import principals_of
 from local_cluster.security.authentication.kerberos.short_names import (
     DEFAULT_RULE,
     NoShortNameError,
@@ -217,5 +218,4 @@ def authorizer(keys: BrokerKeys) -> dict[str, Any]:
 
 
 def super_users(keys: BrokerKeys) -> list[str]:
-    named = (keys.value("super.users") or "").split(";")
-    return [each.strip() for each in named if each.strip()]
+    return principals_of(keys.value("super.users") or "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from local_cluster.security.authentication.listener_security import uses_tls
 from topology.model import Cluster, Link, LinkNames
 from topology.problems import Finding, Location, nearest_name
 from topology.rules.copy_loops import find_copy_loops, find_second_paths
@@ -72,6 +73,6 @@ def _lacking(cluster: Cluster) -> str | None:
         return f"absent: cluster {cluster.name} is external, and only brokers of ours take part"
     if cluster.authorizer is None:
         return f"`authorizer` in cluster {cluster.name}"
-    if cluster.listeners[0].security_protocol not in ("SSL", "SASL_SSL"):
+    if not uses_tls(cluster.listeners[0].security_protocol):
         return f"TLS on the first listener of cluster {cluster.name}, which links use"
     return None

@@ -59,10 +59,10 @@ async def _next_id(
 ) -> InitProducerIdResponse:
     """Return a new id; a mirror may name the one that it has and keeps, as Kafka ignores it."""
     try:
-        mirrors = broker.mirror_producers
-        if mirrors is not None:
+        producer_id = None
+        if (mirrors := broker.mirror_producers) is not None:
             mirrors.announce(context, present_id)
-        producer_id = None if mirrors is None else mirrors.new_id(context)
+            producer_id = mirrors.new_id(context)
         if producer_id is None:
             producer_id = await broker.producer_ids.next()
     except KafkaError as error:

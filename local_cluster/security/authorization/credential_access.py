@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from local_cluster.broker_configs import principals_of
 from local_cluster.security.authentication.listener_security import uses_tls
 from local_cluster.security.authorization.authorizer import (
     AskingContext,
@@ -45,11 +46,10 @@ class CredentialAccess:
         self._encrypted = frozenset(
             each.name for each in settings.listeners if uses_tls(each.security_protocol)
         )
-        self._readers = _principals(settings.config.get(READERS, "")) - {ANONYMOUS}
+        self._readers = frozenset(principals_of(settings.config.get(READERS, ""))) - {ANONYMOUS}
         services = (settings.internal_topic_writers or {}).values()
         principals = (
-            _principals(settings.config.get("super.users", ""))
-            | self._readers
+            self._readers.union(principals_of(settings.config.get("super.users", "")))
             | set(settings.broker_principals)
             | {each for names in services for each in names}
         )
@@ -106,7 +106,3 @@ class CredentialAccess:
     def _deny(self, context: AskingContext, operation: str, name: str, rule: Rule) -> None:
         request = request_of(context, operation, CREDENTIAL, name)
         self._authorizer.denials.note(request, Decision(False, rule), is_enforced=True)
-
-
-def _principals(text: str) -> frozenset[str]:
-    return frozenset(each.strip() for each in text.split(";") if each.strip())

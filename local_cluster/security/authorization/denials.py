@@ -34,6 +34,14 @@ class Request(NamedTuple):
     resource_type: str
     name: str
 
+    def __str__(self) -> str:
+        """In the words of the log, which writes them only if somebody wants its lines."""
+        return (
+            f"principal {_short(self.principal)} from host {self.client_host} on listener "
+            f"{self.listener}, client id {_short(self.client_id or '')}: {self.operation} on "
+            f"{self.resource_type} {_short(self.name)} for {self.api}"
+        )
+
 
 class DenialKey(NamedTuple):
     """What denials are counted by."""
@@ -64,20 +72,12 @@ class Denials:
             key = key._replace(principal=OTHERS)
         self._counts[key] = self._counts.get(key, 0) + 1
         word = DENIED if is_enforced else self._word
-        log.info("%s: %s, by %s", word, _request_text(request), _rule_text(decision.rule))
+        log.info("%s: %s, by %s", word, request, _rule_text(decision.rule))
 
 
 def note_use(request: Request) -> None:
     """Log one use of a right that hands out or replaces what proves a password."""
-    log.info("Allowed: %s", _request_text(request))
-
-
-def _request_text(request: Request) -> str:
-    return (
-        f"principal {_short(request.principal)} from host {request.client_host} on listener "
-        f"{request.listener}, client id {_short(request.client_id or '')}: {request.operation} on "
-        f"{request.resource_type} {_short(request.name)} for {request.api}"
-    )
+    log.info("Allowed: %s", request)
 
 
 def _rule_text(rule: Rule | Acl) -> str:

@@ -76,16 +76,15 @@ class MirrorProducers:
 
     def may_write(self, context: AskingContext, producer_id: int) -> bool:
         """Return whether a client may write with this id. A denial is logged and counted."""
-        if producer_id >= MIRROR_IDS_FROM or producer_id in self.ids:
+        if self._is_reserved(producer_id):
             return self._authorizer.authorize_producer(context, producer_id)
-        self.announce(context, producer_id)
+        self._list_if_mirror(context, producer_id)
         return True
 
     def announce(self, context: AskingContext, producer_id: int) -> None:
-        """List an id from before that a mirror writes with, or names when it starts."""
-        is_listed = producer_id >= MIRROR_IDS_FROM or producer_id in self.ids
-        if producer_id >= 0 and not is_listed and self._authorizer.is_mirror(context):
-            self._list_later(producer_id)
+        """List an id from before that a mirror names when it starts."""
+        if not self._is_reserved(producer_id):
+            self._list_if_mirror(context, producer_id)
 
     def new_id(self, context: AskingContext) -> int | None:
         """Return an id for a mirror; None for anybody else."""
@@ -93,7 +92,14 @@ class MirrorProducers:
             return None
         return MIRROR_IDS_FROM + secrets.randbelow(MIRROR_IDS_FROM)
 
+    def _is_reserved(self, producer_id: int) -> bool:
+        return producer_id >= MIRROR_IDS_FROM or producer_id in self.ids
+
     # -- the list ---------------------------------------------------------------------------
+
+    def _list_if_mirror(self, context: AskingContext, producer_id: int) -> None:
+        if producer_id >= 0 and self._authorizer.is_mirror(context):
+            self._list_later(producer_id)
 
     def _list_later(self, producer_id: int) -> None:
         """List an id that a mirror writes with, beside its batch."""

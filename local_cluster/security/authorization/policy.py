@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from local_cluster.broker_configs import AUTHORIZERS, RESERVED_TYPES_DEFAULT, ReservedType
+from local_cluster.broker_configs import (
+    AUTHORIZERS,
+    RESERVED_TYPES_DEFAULT,
+    ReservedType,
+    principals_of,
+)
 from local_cluster.security.authorization.decision import Policy
 from local_cluster.security.authorization.reserved_names import RESERVED_TYPES, ReservedNames
 
@@ -26,7 +31,7 @@ def policy_of(
     With `writers`, principals by prefixes of names, internal names of mirrors are reserved:
     those of `reserved_types`.
     """
-    named = config.get("super.users", "").split(";")
+    named = principals_of(config.get("super.users", ""))
     allows = config.get("allow.everyone.if.no.acl.found", "false")
     return Policy(
         super_users=frozenset(each.strip() for each in (*named, *brokers) if each.strip()),
