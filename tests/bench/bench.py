@@ -27,7 +27,13 @@ class Bench:
         """A file of records for the Java producer."""
         self.tls_client_config = tls_client_config or {}
         """What Java's clients need for `System.tls_bootstrap`."""
+        self.failures: list[str] = []
+        """Rows that were not measured, and why."""
         self._names = itertools.count(1)
+
+    def note_failure(self, row: str, side: str, error: Exception) -> None:
+        """Remember that a row was not measured on a side."""
+        self.failures.append(f"{row} of {side}: {type(error).__name__}: {error}")
 
     def new_name(self, name: str) -> str:
         """A topic or group that was not used before."""

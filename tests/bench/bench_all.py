@@ -31,6 +31,9 @@ from tests.bench.command import run
 from tests.bench.report import Report
 
 OUTPUT: Final = Path(__file__).parents[2] / "docs/benchmarks"
+PLAIN_MIRROR_ROWS: Final = ("start", "near", "far", "discovery", "idle")
+TLS_MIRROR_ROWS: Final = ("tls-near",)
+"""Far and by TLS at once is measured by `--rows tls-far` alone: distance and TLS are rows each."""
 Run = Callable[[Path, Sequence[str], str], Awaitable[Report]]
 """(directory for everything, parts of rows' names, the command) -> what was found"""
 
@@ -49,8 +52,15 @@ def benches(sizes: Sizes) -> Mapping[str, Run]:
         "broker": lambda *told: bench_broker.measure(told[0], sizes.scale, *told[1:]),
         "cluster": lambda *told: bench_cluster.measure(told[0], sizes.scale, *told[1:]),
         "controller": lambda *told: bench_controller.measure(told[0], sizes.scale, *told[1:]),
-        "mirror": lambda *told: bench_mirror.measure(told[0], sizes.mirror, *told[1:]),
+        "mirror": lambda *told: _mirrored(sizes, PLAIN_MIRROR_ROWS, *told),
+        "mirror-tls": lambda *told: _mirrored(sizes, TLS_MIRROR_ROWS, *told),
     }
+
+
+def _mirrored(
+    sizes: Sizes, rows: Sequence[str], directory: Path, parts: Sequence[str], command: str
+) -> Awaitable[Report]:
+    return bench_mirror.measure(directory, sizes.mirror, parts or rows, command)
 
 
 def main() -> int:
@@ -71,13 +81,15 @@ def main() -> int:
     unknown = sorted(set(names) - set(known))
     if unknown:
         parser.error(f"no bench is called {unknown[0]!r}; there are {', '.join(known)}")
+    is_whole = True
     for name in names:
         report = run("tests.bench.bench_all", arguments, known[name])
         if report is None:
             return 1
         write(arguments.output, name, report)
         print(report.markdown(), flush=True)
-    return 0
+        is_whole = is_whole and not report.failures
+    return 0 if is_whole else 1
 
 
 def _sizes(quick: bool, repeats: int | None) -> Sizes:

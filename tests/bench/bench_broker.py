@@ -52,7 +52,7 @@ def rows(scale: Scale) -> list[Row]:
         *rows_tls.works(),
         *rows_transactions.works(),
         *rows_disk.works(),
-        *rows_curves.works(scale.curve_points),
+        *rows_curves.works(scale),
     ]
 
 
@@ -112,6 +112,7 @@ async def measure(
         _settings(scale, warmed),
         chosen_rows,
         samples,
+        failures=bench.failures,
     )
 
 

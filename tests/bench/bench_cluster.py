@@ -78,6 +78,7 @@ async def measure(directory: Path, scale: Scale, parts: Sequence[str], command: 
         _settings(scale),
         rows,
         samples,
+        failures=bench.failures,
     )
 
 

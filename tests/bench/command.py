@@ -106,7 +106,7 @@ def main(module: str, docstring: str | None, measure: Measure) -> int:
     if arguments.json:
         arguments.json.write_text(json.dumps(report.json(), indent=1))
     print(report.markdown())
-    return 0
+    return 1 if report.failures else 0
 
 
 async def _measured(measuring: Awaitable[Found]) -> Found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import time
@@ -13,9 +14,10 @@ from pathlib import Path
 from typing import Final
 
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
+from local_cluster.compilation.builds import PURE_VARIABLE
 from mirror_maker.settings import LinkSettings, MirrorSettings, dump_settings
 from tests.bench.mirror_model import MM2, MM2_TUNED
-from tests.bench.model import Side
+from tests.bench.model import OURS_PLAIN, Side
 from tests.bench.processes import cpu_seconds, memory_bytes
 from tests.support.kafka_from_maven import java_command
 
@@ -110,7 +112,11 @@ async def running_mirror(side: Side, route: Route, directory: Path) -> AsyncIter
     with log.open("wb") as output:
         started_at = time.perf_counter()
         process = subprocess.Popen(
-            command, stdout=output, stderr=output, cwd=Path(__file__).parent.parent.parent
+            command,
+            stdout=output,
+            stderr=output,
+            cwd=Path(__file__).parent.parent.parent,
+            env={**os.environ, PURE_VARIABLE: "1"} if side == OURS_PLAIN else None,
         )
     try:
         yield RunningMirror(process, started_at, log)

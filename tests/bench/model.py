@@ -57,6 +57,7 @@ CPU_MS_PER_REQUEST: Final = "cpu_ms_per_request"
 CPU_CORE: Final = "cpu_percent_of_a_core"
 CPU_PRODUCE: Final = "cpu_us_per_produce"
 CPU_FETCH: Final = "cpu_us_per_fetch"
+CPU_COMMIT: Final = "cpu_us_per_commit"
 MB_PER_SECOND: Final = "mb_per_second"
 READ_MB_PER_SECOND: Final = "reader_mb_per_second"
 REQUESTS_PER_SECOND: Final = "requests_per_second"
@@ -80,6 +81,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
     CPU_CORE: Figure("broker CPU, % of a core"),
     CPU_PRODUCE: Figure("broker CPU-us/produce", digits=1),
     CPU_FETCH: Figure("broker CPU-us/fetch", digits=1),
+    CPU_COMMIT: Figure("broker CPU-us/commit", digits=1),
     MB_PER_SECOND: Figure("MB/s", True, 0),
     READ_MB_PER_SECOND: Figure("the reader's MB/s", True, 0),
     REQUESTS_PER_SECOND: Figure("requests/s", True, 0),
@@ -124,11 +126,15 @@ class Row:
     point: int = 0
 
 
+Measure = Callable[["Bench", "System"], Awaitable[Figures]]
+"""(what rows share, the system that does the work) -> what it gave"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work(Row):
     """A row with what is done to a running system."""
 
-    measure: Callable[[Bench, System], Awaitable[Figures]]
+    measure: Measure
     repeats: int | None = None
     """None: as many as the run was told."""
 
@@ -155,7 +161,9 @@ class Scale:
     single_requests: int
     latency_records: int
     curve_requests: int
-    curve_points: tuple[int, ...]
+    partition_points: tuple[int, ...]
+    connection_points: tuple[int, ...]
+    group_points: tuple[int, ...]
     transactions: int
     metadata_partitions: int
     metadata_requests: int
@@ -178,10 +186,12 @@ FULL: Final = Scale(
     single_requests=60_000,
     latency_records=10_000,
     curve_requests=20_000,
-    curve_points=(10, 100, 500, 2_000),
-    transactions=500,
+    partition_points=(10, 100, 1_000, 10_000),
+    connection_points=(10, 100, 1_000, 5_000),
+    group_points=(10, 100, 2_000),
+    transactions=300,
     metadata_partitions=2_000,
-    metadata_requests=500,
+    metadata_requests=4_000,
     commit_seconds=8.0,
     idle_seconds=8.0,
     warm_up_seconds=40.0,
@@ -198,7 +208,9 @@ QUICK: Final = Scale(
     single_requests=1_000,
     latency_records=200,
     curve_requests=500,
-    curve_points=(5, 20),
+    partition_points=(5, 20),
+    connection_points=(5, 20),
+    group_points=(5, 20),
     transactions=10,
     metadata_partitions=20,
     metadata_requests=10,

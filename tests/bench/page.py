@@ -9,7 +9,7 @@ from tests.bench.plot import points_of, ratios_of, svg
 from tests.bench.report import Report
 from tests.bench.table import lines_of
 
-ORDER: Final = ("broker", "cluster", "controller", "mirror")
+ORDER: Final = ("broker", "cluster", "controller", "mirror", "mirror-tls")
 Results = dict[str, dict[str, Any]]
 """By the bench's name: title, day, ratios, before, markdown."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle
 from typing import Final
 
 from tests.bench import raw_frames
@@ -102,6 +103,13 @@ def fetch_small(
     pipelined(connections, _in_turn(frames, count), in_flight, check)
 
 
+def commit(
+    connections: Sequence[RawConnection], frames: Sequence[bytes], count: int, in_flight: int
+) -> None:
+    """Send `count` of the OffsetCommit frames in turn. Raises RuntimeError."""
+    pipelined(connections, _in_turn(frames, count), in_flight, raw_frames.check_committed)
+
+
 def commit_at_pace(
     connections: Sequence[RawConnection],
     frames: Sequence[bytes],
@@ -132,7 +140,7 @@ def commit_until_taken(
 ) -> None:
     """One commit of each group, again until accepted: its coordinator may have to load."""
     deadline = time.monotonic() + COORDINATOR_SECONDS_MAX
-    for connection, group, frame in zip(connections, groups, frames, strict=True):
+    for connection, group, frame in zip(cycle(connections), groups, frames, strict=False):
         while True:
             connection.call(raw_frames.find_coordinator_frame(group))
             try:

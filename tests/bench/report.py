@@ -21,6 +21,8 @@ class Report:
     rows: Sequence[Row]
     samples: Sequence[Sample]
     comparison: Comparison = KAFKA_AND_OURS
+    failures: Sequence[str] = ()
+    """Rows that were not measured, and why."""
 
     def added_to(self, earlier: Mapping[str, Any]) -> Report:
         """This report with the rows of an earlier one's JSON that were not measured again."""
@@ -43,6 +45,7 @@ class Report:
             f"{self.title}: " + "\n".join(f"`{command}`" for command in self.commands),
             "\n".join(f"- {name}: {value}" for name, value in self.machine.items()),
             "\n".join(f"- {name}: {value}" for name, value in self.settings.items()),
+            "\n".join(f"- **failed**: {failure}" for failure in self.failures),
             markdown_table(lines, self.comparison),
             *(markdown_curve(curve, self.rows, self.samples) for curve in curves),
         ]

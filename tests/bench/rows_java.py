@@ -74,7 +74,7 @@ def works() -> list[Work]:
         ),
         Work(
             name="java-latency",
-            title="EndToEndLatency, 100 B records",
+            title="EndToEndLatency, 100 B records (CPU per record)",
             measure=_latency,
             wanted={key: [Wanted(1.0)] for key in (MEAN_MS, P50_MS, P99_MS)},
         ),
@@ -139,10 +139,11 @@ async def _consume(bench: Bench, system: System) -> Figures:
 
 async def _latency(bench: Bench, system: System) -> Figures:
     async with system.topic(bench.new_name("java-latency"), 1) as topic:
-        done = await java_tools.end_to_end_latency(
-            system.bootstrap, topic, bench.scale.latency_records
-        )
+        records = bench.scale.latency_records
+        with system.cost() as cost:
+            done = await java_tools.end_to_end_latency(system.bootstrap, topic, records)
     return {
+        CPU_PER_REQUESTS: cost.per_100k(records),
         MEAN_MS: done.mean_ms,
         P50_MS: done.p50_ms,
         P99_MS: done.p99_ms,

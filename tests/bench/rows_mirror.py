@@ -28,6 +28,7 @@ from tests.bench.model import (
     CPU_PER_GB,
     MB_PER_SECOND,
     MEMORY_MB,
+    OURS_PLAIN,
     Figures,
     Row,
     Side,
@@ -46,18 +47,19 @@ START: Final = Row(
     name="start",
     title="Start of the mirror's process to the first record on the target",
     wanted={FIRST_RECORD_SECONDS: [Wanted(1.5, "absolute")]},
+    left_out={OURS_PLAIN: ""},
 )
 DISCOVERY: Final = Row(
     name="discovery",
     title="A new topic with a record, until the record is on the target",
     wanted={FIRST_RECORD_SECONDS: [Wanted(3.0, "absolute")]},
-    left_out={MM2: _EVERY_600_S, MM2_TUNED: _EVERY_600_S},
+    left_out={MM2: _EVERY_600_S, MM2_TUNED: _EVERY_600_S, OURS_PLAIN: ""},
 )
 IDLE: Final = Row(
     name="idle",
     title="Idle, 10,000 partitions",
     wanted={CPU_CORE: [Wanted(5.0, "absolute")], MEMORY_MB: [Wanted(400, "absolute")]},
-    left_out={MM2: ""},
+    left_out={MM2: "", OURS_PLAIN: ""},
 )
 _CPU_RATIO_MAX: Final[dict[Batches, float]] = {"256k": 0.025, "16k": 0.06}
 _TITLES: Final[dict[Batches, str]] = {

@@ -69,7 +69,12 @@ async def run_works(
                     continue
                 if sides is not None and system.side not in sides.get(work.name, ()):
                     continue
-                figures = await work.measure(bench, system)
+                try:
+                    figures = await work.measure(bench, system)
+                except Exception as error:  # noqa: BLE001 - the other rows of hours are kept
+                    bench.note_failure(work.name, system.side, error)
+                    say(f"{number}/{len(works)} {bench.failures[-1]}")
+                    continue
                 samples.append(Sample(work.name, system.side, figures))
                 told = ", ".join(
                     f"{FIGURES[name].title} {value:.{FIGURES[name].digits}f}"

@@ -50,6 +50,9 @@ KAFKA_JAVA_OPTIONS: Final = (
     "-Djava.awt.headless=true",
 )
 
+PARTITIONS_PER_REQUEST_MAX: Final = 5_000
+"""Kafka refuses a request that creates 10,000."""
+
 
 @dataclass
 class Cost:
@@ -121,13 +124,18 @@ class System:
         """Create a topic and wait until each leader serves."""
         new = NewTopic(
             name=name,
-            partitions=partitions,
+            partitions=min(partitions, PARTITIONS_PER_REQUEST_MAX),
             replication_factor=self.replicas,
             configs=dict(configs or {}),
         )
+        step = PARTITIONS_PER_REQUEST_MAX
         async with KafkaClient(self.bootstrap, client_id="bench") as client:
-            error = (await client.create_topics([new], timeout_ms=120_000))[name]
-            if error is not None:
+            errors = await client.create_topics([new], timeout_ms=120_000)
+            for count in range(2 * step, partitions + step, step):
+                more = {name: min(count, partitions)}
+                if errors[name] is None:
+                    errors = await client.create_partitions(more, timeout_ms=120_000)
+            if (error := errors[name]) is not None:
                 raise error
             wanted = {TopicPartition(name, index): -1 for index in range(partitions)}
             async with asyncio.timeout(READY_SECONDS_MAX):

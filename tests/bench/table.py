@@ -12,6 +12,7 @@ from statistics import median
 from typing import Final, Literal
 
 from tests.bench.model import (
+    CPU_COMMIT,
     CPU_FETCH,
     CPU_PRODUCE,
     FIGURES,
@@ -29,8 +30,10 @@ from tests.bench.model import (
 
 Verdict = Literal["yes", "no", "even", "not measured"]
 
-FLAT_RATIO_MAX: Final = 1.3
+FLAT_RATIO_MAX: Final = 1.2
 """A curve is flat where its last point costs at most so many times its first."""
+CURVE_REQUESTS: Final = {CPU_PRODUCE: "produce", CPU_FETCH: "fetch", CPU_COMMIT: "offset commit"}
+"""What the points of a curve cost: the figure, and the request that it is about."""
 BAR_CHARACTERS_MAX: Final = 30
 _WANTED_OF: Final = {
     "ratio": "",
@@ -211,7 +214,7 @@ def markdown_curve(curve: str, rows: Sequence[Row], samples: Sequence[Sample]) -
         "|---:|---|---:|---:|---:|---|",
     ]
     notes: list[str] = []
-    for figure, request in ((CPU_PRODUCE, "produce"), (CPU_FETCH, "fetch")):
+    for figure, request in CURVE_REQUESTS.items():
         costs = {
             point: {side: median(each[figure]) for side, each in repeats.items() if figure in each}
             for point, repeats in points.items()
