@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType, TimestampType
 
 from local_cluster.wire.errors import KafkaError
 from spark_global.catalogue.question import Question
+from spark_global.kept.telling import Say, await_query, say_nothing, telling
 from spark_global.kept.upkeep import Compacting, beside
 from spark_global.narrowing.loading import COLUMNS, with_all_columns
 from spark_global.narrowing.plans import Rehearsal
@@ -316,20 +317,20 @@ def run_materializing(
     start: StartQuery = start_materializing,
     refusals: tuple[type[Exception], ...] = (),
     compacting: Compacting | None = None,
+    say: Say = say_nothing,
 ) -> str | None:
     """Keep a view until Ctrl-C or, with `stops_at_end`, until its end; return what went wrong.
 
-    `start` starts the query, by default that of a Parquet table, and may raise `refusals`.
+    `start` starts the query, by default that of a Parquet table, and may raise `refusals`. `say`
+    gets lines about its batches.
     """
     try:
         with open_session(master, settings=conf) as session, beside(compacting):
             # The messages of errors must be read while the JVM lives, so inside the session.
             try:
                 query = start(session, aggregate, wanted)
-                try:
-                    query.awaitTermination()
-                finally:
-                    query.stop()
+                with telling(wanted.view, say) as lines:
+                    await_query(query, lines)
             except _REFUSALS + refusals as error:
                 return f"{wanted.view} of {aggregate.name}: {explain_error(error)}"
     except SparkStartError as error:

@@ -39,6 +39,13 @@ from spark_global.kept.batches import BatchRefusedError
 from spark_global.kept.completeness import Completeness
 from spark_global.kept.folders import FolderRefusedError
 from spark_global.kept.said import with_news
+from spark_global.kept.telling import (
+    BatchLines,
+    Say,
+    await_query,
+    say_nothing,
+    telling,
+)
 from spark_global.kept.upkeep import Compacting, beside
 from spark_global.materialize import Materialization
 from spark_global.session import LOCAL_MASTER, SparkStartError, open_session
@@ -46,7 +53,7 @@ from spark_global.source.options import ReadOptions
 from spark_global.source.tables import RECORDS_TABLE
 from spark_global.sql import explain_error
 from spark_global.stream_sql import topic_of_query
-from spark_global.streamable import LATE_SECONDS, FoundView, UnknownViewError, find_view
+from spark_global.streamable import FoundView, UnknownViewError, find_view
 from spark_global.streaming.lag import LagHistory
 from spark_global.streaming.moving import cluster_id_of
 from spark_global.streaming.planner import StreamPlanner
@@ -54,11 +61,9 @@ from spark_global.streaming.positions import CheckpointError, StreamPositions
 from spark_global.streaming.progress import notes_of_topics
 from spark_global.streaming.publishing import publish_positions
 from spark_global.streaming.sharing import Limits
-from spark_global.values.declaring import Decoding
 from spark_global.values.not_decodable import SchemaFileError
 from spark_global.view_names import REJECTS_PREFIX, VIEW_PREFIX
 from spark_global.views import Aggregate, load_table, read_options
-from spark_global.windowing.answering import OPEN_RECORDS_MAX
 
 if TYPE_CHECKING:
     from spark_global.values.batches import DecodedView
@@ -76,63 +81,25 @@ Ends = Mapping[TopicPartition, int]
 class KeptTable:
     """What to keep, and where."""
 
-    view: str
-    """`global_<topic>`, a question of it or, with a `decoding`, `decoded_<topic>` or
-    `rejects_<topic>`."""
-    catalogue: str
-    """Directory with a SQLite catalogue, or URI of a REST catalogue."""
+    rows: Materialization
+    """The view, and how it is read. Its path is the directory of a SQLite catalogue, or the URI of
+    a REST catalogue."""
     identifier: tuple[str, ...]
     """Namespace and name of the table."""
-    trigger_seconds: float
-    stops_at_end: bool = False
-    """Stop when all that is there at the start is written."""
-    records_max: int | None = None
-    """Most offsets of one batch."""
-    group: str | None = None
-    """Consumer group under which lag tools see the job."""
     state_seconds: float = STATE_SECONDS
     upsert: Upsert | None = None
     """Keep the latest records only; None for every record."""
     tombstone_hours: float = TOMBSTONE_HOURS
     """Hours that a deleted key is remembered, with `upsert`."""
-    decoding: Decoding | None = None
-    late_seconds: int = LATE_SECONDS
-    """Seconds that a window waits for late records, in a question."""
-    open_records_max: int = OPEN_RECORDS_MAX
-    """Most records that may wait for datacenters, in a question."""
     checkpoint: str | None = None
     """Directory for the state of a question; None for one in the catalogue's directory."""
-    query: str | None = None
-    """SQL over a stream view, whose rows to keep; `view` is only a name for them."""
 
-
-def kept_as(
-    wanted: Materialization,
-    identifier: tuple[str, ...],
-    upsert: Upsert | None = None,
-    tombstone_hours: float = TOMBSTONE_HOURS,
-    checkpoint: str | None = None,
-) -> KeptTable:
-    """Return a view to keep as a table of the catalogue that `path` names."""
-    records_max = wanted.records_max
-    if upsert is not None and records_max is None:
-        records_max = RECORDS_MAX
-    return KeptTable(
-        view=wanted.view,
-        catalogue=wanted.path,
-        identifier=identifier,
-        trigger_seconds=wanted.trigger_seconds,
-        stops_at_end=wanted.stops_at_end,
-        records_max=records_max,
-        group=wanted.group,
-        upsert=upsert,
-        tombstone_hours=tombstone_hours,
-        decoding=wanted.decoding,
-        late_seconds=wanted.late_seconds,
-        open_records_max=wanted.open_records_max,
-        checkpoint=checkpoint,
-        query=wanted.query,
-    )
+    @property
+    def records_max(self) -> int | None:
+        """Most offsets of one batch."""
+        if self.rows.records_max is None and self.upsert is not None:
+            return RECORDS_MAX
+        return self.rows.records_max
 
 
 def run_keeping(
@@ -142,14 +109,19 @@ def run_keeping(
     master: str = LOCAL_MASTER,
     conf: Mapping[str, str] | None = None,
     compacting: Compacting | None = None,
+    say: Say = say_nothing,
 ) -> str | None:
-    """Keep a table until Ctrl-C or, with `stops_at_end`, its end; return what went wrong."""
+    """Keep a table until Ctrl-C or, with `stops_at_end`, its end; return what went wrong.
+
+    `say` gets lines about its batches.
+    """
     try:
         with open_session(master, settings=conf) as session, beside(compacting):
             try:
-                keep_table(session, aggregate, wanted)
+                with telling(wanted.rows.view, say) as lines:
+                    keep_table(session, aggregate, wanted, lines)
             except (PySparkException, *REFUSALS) as error:
-                return f"{wanted.view} of {aggregate.name}: {explain_error(error)}"
+                return f"{wanted.rows.view} of {aggregate.name}: {explain_error(error)}"
     except SparkStartError as error:
         return str(error)
     return None
@@ -170,26 +142,36 @@ REFUSALS: Final = (
 """What ends a job with a message."""
 
 
-def keep_table(session: SparkSession, aggregate: Aggregate, wanted: KeptTable) -> TableState:
-    """Keep a table; return its last state. Raises PySparkException and `REFUSALS`."""
-    if wanted.query is not None:
-        found = FoundView(topic_of_query(aggregate, wanted.query, wanted.decoding))
-        return _keep_question(session, aggregate, wanted, found)
+def keep_table(
+    session: SparkSession,
+    aggregate: Aggregate,
+    wanted: KeptTable,
+    lines: BatchLines | None = None,
+) -> TableState:
+    """Keep a table, with a note of each batch; return its last state.
+
+    Raises PySparkException and `REFUSALS`.
+    """
+    rows = wanted.rows
+    lines = lines or BatchLines(rows.view)
+    if rows.query is not None:
+        found = FoundView(topic_of_query(aggregate, rows.query, rows.decoding))
+        return _keep_question(session, aggregate, wanted, found, lines)
     found = _find(aggregate, wanted)
     if found.question or found.windows or found.closed:
-        return _keep_question(session, aggregate, wanted, found)
-    decoded = _decoded_view(session, aggregate, wanted, found)
+        return _keep_question(session, aggregate, wanted, found, lines)
+    decoded = _decoded_view(session, aggregate, rows, found)
     columns = None if decoded is None else table_schema(decoded.schema, decoded.descriptions)
     options = replace(
         read_options(aggregate),
         topic=found.topic,
         max_records_per_trigger=wanted.records_max,
-        group=wanted.group,
+        group=rows.group,
     )
     writer = TableWriter(
-        open_catalogue(wanted.catalogue, create=True),
+        open_catalogue(rows.path, create=True),
         wanted.identifier,
-        wanted.view,
+        rows.view,
         wanted.upsert,
         columns,
     )
@@ -197,7 +179,7 @@ def keep_table(session: SparkSession, aggregate: Aggregate, wanted: KeptTable) -
         # Before the takeover: a command for another aggregate may not stop the present writer.
         writer.take_over(runner.run(cluster_id_of(options.cluster)))
         files = FileTarget.of(writer.table, options.fetch_bytes_max, columns or SCHEMA, decoded)
-        keeper = _Keeper(session, options, wanted, writer, runner, files)
+        keeper = _Keeper(session, options, wanted, writer, runner, files, lines)
         try:
             return keeper.run()
         finally:
@@ -215,8 +197,10 @@ class _Keeper:
         writer: TableWriter,
         runner: asyncio.Runner,
         files: FileTarget,
+        lines: BatchLines,
     ) -> None:
         self._session = session
+        self._lines = lines
         self._options = options
         self._wanted = wanted
         self._writer = writer
@@ -237,13 +221,15 @@ class _Keeper:
         held = self._writer.state.positions
         self._publish(held, {})
         target = None
-        if self._wanted.stops_at_end:
+        if self._wanted.rows.stops_at_end:
             target = self._runner.run(self._completeness.look())
         while True:
             began = time.monotonic()
             end = self._next_end(held, target)
             if end != held:
-                self._commit(held, end, self._write(held, end))
+                written = self._write(held, end)
+                self._commit(held, end, written)
+                self._lines.note(sum(each.records for each in written.ranges))
                 held = end
                 self._batches += 1
                 self._publish(held, self._notes(held))
@@ -254,7 +240,7 @@ class _Keeper:
                 return self._writer.state
             if time.monotonic() - self._state_since >= self._wanted.state_seconds:
                 self._commit_news(held)
-            time.sleep(max(0.0, began + self._wanted.trigger_seconds - time.monotonic()))
+            time.sleep(max(0.0, began + self._wanted.rows.trigger_seconds - time.monotonic()))
 
     def _next_end(self, held: StreamPositions, target: Ends | None) -> StreamPositions:
         limits = Limits(records_max=self._options.max_records_per_trigger)
@@ -335,42 +321,33 @@ class _Keeper:
 
 
 def _find(aggregate: Aggregate, wanted: KeptTable) -> FoundView:
-    found = find_view(aggregate, wanted.view, wanted.decoding)
+    view = wanted.rows.view
+    found = find_view(aggregate, view, wanted.rows.decoding)
     if wanted.upsert is not None and found != FoundView(found.topic):
         raise UnknownViewError(
-            f"--upsert compares keys as produced, so it cannot keep {wanted.view}; keep "
-            f"{VIEW_PREFIX}<topic> with --upsert, or {wanted.view} without it"
+            f"--upsert compares keys as produced, so it cannot keep {view}; keep "
+            f"{VIEW_PREFIX}<topic> with --upsert, or {view} without it"
         )
     return found
 
 
 def _keep_question(
-    session: SparkSession, aggregate: Aggregate, wanted: KeptTable, found: FoundView
+    session: SparkSession,
+    aggregate: Aggregate,
+    wanted: KeptTable,
+    found: FoundView,
+    lines: BatchLines,
 ) -> TableState:
-    checkpoint = checkpoint_folder(wanted.catalogue, wanted.identifier, wanted.checkpoint)
-    rows = Materialization(
-        view=wanted.view,
-        path=wanted.catalogue,
-        trigger_seconds=wanted.trigger_seconds,
-        stops_at_end=wanted.stops_at_end,
-        late_seconds=wanted.late_seconds,
-        records_max=wanted.records_max,
-        open_records_max=wanted.open_records_max,
-        group=wanted.group,
-        decoding=wanted.decoding,
-        query=wanted.query,
-    )
-    table = open_catalogue(wanted.catalogue, create=True), wanted.identifier
+    rows = wanted.rows
+    checkpoint = checkpoint_folder(rows.path, wanted.identifier, wanted.checkpoint)
+    table = open_catalogue(rows.path, create=True), wanted.identifier
     query, writer = start_keeping(session, aggregate, rows, found, table, checkpoint)
-    try:
-        query.awaitTermination()
-    finally:
-        query.stop()
+    await_query(query, lines)
     return writer.state
 
 
 def _decoded_view(
-    session: SparkSession, aggregate: Aggregate, wanted: KeptTable, found: FoundView
+    session: SparkSession, aggregate: Aggregate, wanted: Materialization, found: FoundView
 ) -> DecodedView | None:
     """Return a view of decoded records with its schemas; None for records as they are.
 

@@ -12,4 +12,5 @@ Reading order:
     small_files   which files are worth a compaction (pure)
     folders       the folder of a table
     upkeep        compacts a table beside the job that writes it
+    telling       what the batches of a job have done, as lines
 """

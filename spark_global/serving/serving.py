@@ -21,6 +21,7 @@ from tenacity import AsyncRetrying, retry_if_result, stop_after_delay, wait_fixe
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicMetadata
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from spark_global.kept.telling import Say, await_query, say_nothing, telling
 from spark_global.materialize import (
     Materialization,
     streaming_rows,
@@ -185,16 +186,18 @@ def run_serving(
     *,
     master: str = LOCAL_MASTER,
     conf: Mapping[str, str] | None = None,
+    say: Say = say_nothing,
 ) -> str | None:
-    """Serve a view until Ctrl-C or, with `stops_at_end`, its end; return what went wrong."""
+    """Serve a view until Ctrl-C or, with `stops_at_end`, its end; return what went wrong.
+
+    `say` gets lines about its batches.
+    """
     try:
         with open_session(master, settings=conf) as session:
             try:
                 query = start_serving(session, aggregate, wanted)
-                try:
-                    query.awaitTermination()
-                finally:
-                    query.stop()
+                with telling(wanted.rows.view, say) as lines:
+                    await_query(query, lines)
             except _REFUSALS as error:
                 return f"{wanted.rows.view} of {aggregate.name}: {explain_error(error)}"
     except SparkStartError as error:

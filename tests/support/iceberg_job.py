@@ -15,6 +15,7 @@ from typing import Final
 from spark_global.iceberg.keeping import REFUSALS, KeptTable, keep_table
 from spark_global.iceberg.upserts.keys import Upsert, UpsertBy
 from spark_global.links import MirrorLink
+from spark_global.materialize import Materialization
 from spark_global.session import SHORT_JOB, open_session
 from spark_global.views import Aggregate
 from tests.support.spark_cluster import SETTINGS
@@ -37,14 +38,17 @@ def kept_table(
     topic: str, catalogue: str, records_max: int, *, once: bool, upsert_by: str = ""
 ) -> KeptTable:
     """What the job keeps: every record, or the latest ones."""
-    return KeptTable(
+    rows = Materialization(
         view=f"global_{topic}",
-        catalogue=catalogue,
-        identifier=(NAMESPACE, f"global_{topic}"),
+        path=catalogue,
         trigger_seconds=0.05,
         records_max=records_max,
         stops_at_end=once,
         late_seconds=0,
+    )
+    return KeptTable(
+        rows=rows,
+        identifier=(NAMESPACE, f"global_{topic}"),
         upsert=Upsert(UpsertBy(upsert_by), buckets=3) if upsert_by else None,
     )
 

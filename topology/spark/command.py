@@ -119,18 +119,29 @@ def materialize(
         decoding=declared,
         query=query,
     )
-    how: dict[str, Any] = {"master": master, "conf": settings}
+    how: dict[str, Any] = {"master": master, "conf": settings, "say": _say}
     how["compacting"] = compacting_of(to, path, names, 0 if upsert else compact_minutes)
     with followed(aggregate_view(running, cluster), state) as there:
         if to is Format.iceberg:
-            from spark_global.iceberg.keeping import kept_as, run_keeping
+            from spark_global.iceberg.keeping import KeptTable, run_keeping
 
-            kept = kept_as(wanted, names, _latest_of(upsert, buckets), tombstone_hours, checkpoint)
+            kept = KeptTable(
+                rows=wanted,
+                identifier=names,
+                upsert=_latest_of(upsert, buckets),
+                tombstone_hours=tombstone_hours,
+                checkpoint=checkpoint,
+            )
             problem = run_keeping(there, kept, **how)
         else:
             problem = run_materializing(there, wanted, **how, **_how_to_start(to))
     if problem is not None:
         fail(problem)
+
+
+def _say(line: str) -> None:
+    """Say what a job has done, on standard error."""
+    typer.echo(line, err=True)
 
 
 def _latest_of(upsert: UpsertBy | None, buckets: int) -> Upsert | None:
@@ -254,7 +265,7 @@ def serve(
     )
     state = find_deployment(deployment, state_dir)
     with followed(aggregate_view(running, cluster), state) as read:
-        problem = run_serving(read, wanted, master=master, conf=settings)
+        problem = run_serving(read, wanted, master=master, conf=settings, say=_say)
     if problem is not None:
         fail(problem)
 

@@ -30,6 +30,7 @@ from spark_global.iceberg.staging import TableRefusedError
 from spark_global.iceberg.table_state import TableState
 from spark_global.iceberg.upserts.keys import Upsert, UpsertBy
 from spark_global.kept.said import Through
+from spark_global.materialize import Materialization
 from spark_global.streamable import UnknownViewError
 from spark_global.streaming.checkpoint import read_positions
 from spark_global.streaming.moving import move_checkpoint
@@ -54,15 +55,15 @@ def nyc(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ag
 
 
 def kept(catalogue: str, view: str = "global_h", records_max: int | None = None) -> KeptTable:
-    return KeptTable(
+    rows = Materialization(
         view=view,
-        catalogue=catalogue,
-        identifier=("nyc", view),
+        path=catalogue,
         trigger_seconds=0.05,
         stops_at_end=True,
         records_max=records_max,
         group="keeper",
     )
+    return KeptTable(rows=rows, identifier=("nyc", view))
 
 
 def test_one_table_over_all_datacenters(
@@ -191,8 +192,9 @@ def test_decoded_records_and_rejects(
         file.write_text(json.dumps({"type": "object", "properties": schema}))
         value = PartDecoding(format="json", schema=str(file))
         decoding = Decoding(topics={"d": TopicDecoding(value=value)})
-        wanted = replace(kept(place, view, records_max=3), decoding=decoding, upsert=upsert)
-        keep_table(spark, nyc.aggregate("oma"), wanted)
+        wanted = kept(place, view, records_max=3)
+        rows = replace(wanted.rows, decoding=decoding)
+        keep_table(spark, nyc.aggregate("oma"), replace(wanted, rows=rows, upsert=upsert))
 
     keep("decoded_d")
     first = {"id": 1, "at": {"city": "A"}, "tags": ["x", None], "seats": [("a", 2)]}

@@ -38,6 +38,11 @@ def nyc(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ag
         yield nyc
 
 
+def asking(wanted: KeptTable, query: str) -> KeptTable:
+    """Return the table with the rows of SQL over streams."""
+    return replace(wanted, rows=replace(wanted.rows, query=query))
+
+
 class Kept:
     """The tables of one topic in one catalogue."""
 
@@ -290,7 +295,7 @@ def test_a_query_over_a_stream_is_kept_like_a_question(
         nyc.run(nyc.create(f"{source}.p"))
         kept.copy(source, range(10), through=700)
     of_k0 = "SELECT datacenter, offset, timestamp FROM stream_global_p WHERE key = X'6B30'"
-    own = replace(kept.wanted("k0"), query=of_k0)
+    own = asking(kept.wanted("k0"), of_k0)
     for _ in range(2):
         keep_table(spark, aggregate, own)
     table = kept.table("k0")
@@ -306,7 +311,7 @@ def test_a_query_over_a_stream_is_kept_like_a_question(
         ("SELECT * FROM stream_global_p, stream_global_p_windows", "is of one stream, and"),
     ):
         with pytest.raises(UnknownViewError, match=message):
-            keep_table(spark, aggregate, replace(own, query=query))
+            keep_table(spark, aggregate, asking(own, query))
 
 
 @pytest.mark.long
@@ -316,7 +321,7 @@ def test_windows_of_sql_are_kept_over_a_batch_that_runs_again(
     """The table skips rows that it has; the state in Spark's checkpoint goes on all the same."""
     kept, aggregate = Kept(spark, nyc, "x", tmp_path / "tables"), aggregate_of(nyc.bootstrap)
     query = "SELECT * FROM stream_global_x_fast_windows"
-    own = replace(kept.wanted("waiting"), query=query)
+    own = asking(kept.wanted("waiting"), query)
     for source in SOURCES:
         nyc.run(nyc.create(f"{source}.x"))
     kept.copy("ewr", range(10), through=700)

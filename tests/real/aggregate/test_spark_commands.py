@@ -154,7 +154,7 @@ def test_a_query_over_streams_is_kept(command: HeliographCommand, tmp_path: Path
     path = tmp_path / "odd"
     query = "SELECT datacenter, partition, offset FROM stream_global_flights WHERE `offset` % 2 = 1"
     keeping = ("materialize", "odd", str(path), "--once", "--aggregate", "nyc", "--sql")
-    spark(command, *keeping, query)
+    assert "odd: ended after " in spark(command, *keeping, query)
     files = list(path.glob("datacenter=jfk/*.parquet"))
     rows = [row for file in files for row in pq.read_table(file).to_pylist()]
     found = sorted((row["partition"], row["offset"]) for row in rows)
@@ -167,7 +167,8 @@ def test_a_query_over_streams_is_kept(command: HeliographCommand, tmp_path: Path
 def test_a_table_moves_to_another_aggregate(command: HeliographCommand, tmp_path: Path) -> None:
     place, name = tmp_path / "tables", ("--table", "nyc.flights")
     how = ("--to", "iceberg", *name, "--once")
-    spark(command, "materialize", "global_flights", str(place), *how, "--aggregate", "nyc")
+    said = spark(command, "materialize", "global_flights", str(place), *how, "--aggregate", "nyc")
+    assert f" {PARTITIONS * RECORDS:,} records" in said
     moving = ("move-table", str(place), "--aggregate", "nyc")
     said = spark(command, *moving, *name, "--to", "bos")
     assert said == "nyc.flights follows bos; start `materialize` there with --table nyc.flights"
