@@ -59,7 +59,8 @@ class AddRequest(NamedTuple):
     of version 2, which adds its partition itself.
 
     `client_version` is the transaction.version of the client. `connection_id` is the client's
-    connection, if the client sent the request itself.
+    connection, if the client sent the request itself. `is_again`: the request waited in the broker
+    for the markers of the previous transaction.
     """
 
     transactional_id: str
@@ -68,6 +69,7 @@ class AddRequest(NamedTuple):
     partitions: frozenset[TopicPartition]
     client_version: int = 0
     connection_id: int = NO_CONNECTION
+    is_again: bool = False
 
 
 class EndRequest(NamedTuple):

@@ -199,6 +199,9 @@ class TransactionShard:
             return TransactionOutcome(response=error)
         is_ongoing = known.state is TransactionState.ONGOING
         newest = self._added_by.get(request.transactional_id, NO_CONNECTION)
+        if request.is_again and NO_CONNECTION < request.connection_id < newest:
+            # Its client has sent it again on a newer connection, and may be beyond it.
+            return TransactionOutcome(response=ErrorCode.concurrent_transactions)
         self._added_by[request.transactional_id] = (
             max(newest, request.connection_id) if is_ongoing else request.connection_id
         )

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Final, cast
 from local_cluster.controller.model.cluster_image import INTERNAL_TOPICS
 from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
+from local_cluster.handlers.transactions.marker_wait import add_after_markers
 from local_cluster.handlers.transactions.partition_verification import CLIENT_VERSION_ADDING
-from local_cluster.handlers.transactions.transaction_errors import error_for_version, error_of
+from local_cluster.handlers.transactions.transaction_errors import error_for_version
 from local_cluster.transactions.requests import AddRequest
 from local_cluster.transactions.transaction import TopicPartition
 from local_cluster.wire.api import ApiKey
@@ -123,13 +124,8 @@ async def _add(broker: BrokerServices, context: RequestContext, wanted: AddReque
     if refused:
         others = dict.fromkeys(wanted.partitions, ErrorCode.operation_not_attempted)
         return others | refused
-    try:
-        added = broker.transactions.add_partitions(
-            wanted._replace(connection_id=context.connection_id)
-        )
-    except KafkaError as error:
-        return dict.fromkeys(wanted.partitions, error.code)
-    return dict.fromkeys(wanted.partitions, await error_of(added))
+    adding = wanted._replace(connection_id=context.connection_id)
+    return dict.fromkeys(wanted.partitions, await add_after_markers(broker, adding))
 
 
 def _add_request(

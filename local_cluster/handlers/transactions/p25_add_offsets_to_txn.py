@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
 from local_cluster.handlers.registry import handles
 from local_cluster.handlers.services import BrokerServices, RequestContext
-from local_cluster.handlers.transactions.transaction_errors import error_for_version, error_of
+from local_cluster.handlers.transactions.marker_wait import add_after_markers
+from local_cluster.handlers.transactions.transaction_errors import error_for_version
 from local_cluster.transactions.requests import AddRequest
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -35,19 +36,19 @@ def add_offsets_to_txn(
         return {"error_code": ErrorCode.group_authorization_failed}
     try:
         partition = broker.groups.partition_of(request.group_id)
-        added = broker.transactions.add_partitions(
-            AddRequest(
-                request.transactional_id,
-                request.producer_id,
-                request.producer_epoch,
-                frozenset({(OFFSETS_TOPIC, partition)}),
-                connection_id=context.connection_id,
-            )
-        )
     except KafkaError as error:
         return {"error_code": error.code}
-    return _wait(added, context.api_version)
+    adding = AddRequest(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        frozenset({(OFFSETS_TOPIC, partition)}),
+        connection_id=context.connection_id,
+    )
+    return _add(broker, adding, context.api_version)
 
 
-async def _wait(added: Awaitable[ErrorCode], version: int) -> AddOffsetsToTxnResponse:
-    return {"error_code": error_for_version(await error_of(added), version)}
+async def _add(
+    broker: BrokerServices, adding: AddRequest, version: int
+) -> AddOffsetsToTxnResponse:
+    return {"error_code": error_for_version(await add_after_markers(broker, adding), version)}

@@ -9,10 +9,10 @@ coordinator on another broker is asked with AddPartitionsToTxn v4+.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from local_cluster.handlers.transactions.marker_wait import after_markers
 from local_cluster.transactions.requests import AddRequest
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -22,12 +22,6 @@ if TYPE_CHECKING:
     from local_cluster.transactions.transaction import TopicPartition
 
 CLIENT_VERSION_ADDING: Final = 2
-RETRY_SECONDS_MIN: Final = 0.001
-RETRY_MS_MAX_DEFAULT: Final = 20
-"""Default of add.partitions.to.txn.retry.backoff.ms: the longest pause between two requests."""
-RETRIES_MS_MAX_DEFAULT: Final = 100
-"""Default of add.partitions.to.txn.retry.backoff.max.ms: how long to wait for the markers of the
-previous transaction before the client gets CONCURRENT_TRANSACTIONS."""
 
 Errors = Mapping["TopicPartition", ErrorCode]
 
@@ -138,25 +132,15 @@ async def verify_or_add(
 ) -> Errors:
     """Ask the coordinator, wherever it is."""
     if operation.adds:
-        errors = await _add(broker, request._replace(client_version=CLIENT_VERSION_ADDING))
+        adding = request._replace(client_version=CLIENT_VERSION_ADDING)
+        errors = await after_markers(
+            broker,
+            lambda again: _ask(broker, adding._replace(is_again=again), verify_only=False),
+            lambda errors: ErrorCode.concurrent_transactions in errors.values(),
+        )
     else:
         errors = await _ask(broker, request, verify_only=True)
     return {key: operation.translate(error) for key, error in errors.items()}
-
-
-async def _add(broker: BrokerServices, request: AddRequest) -> Errors:
-    """Add the partitions; retry while the previous transaction is being ended."""
-    read = broker.settings.config_int
-    pause_max = read("add.partitions.to.txn.retry.backoff.ms", RETRY_MS_MAX_DEFAULT) / 1000
-    left = read("add.partitions.to.txn.retry.backoff.max.ms", RETRIES_MS_MAX_DEFAULT) / 1000
-    pause = min(RETRY_SECONDS_MIN, pause_max)
-    while True:
-        errors = await _ask(broker, request, verify_only=False)
-        if ErrorCode.concurrent_transactions not in errors.values() or pause > left or not pause:
-            return errors
-        await asyncio.sleep(pause)
-        left -= pause
-        pause = min(2 * pause, pause_max)
 
 
 async def _ask(broker: BrokerServices, request: AddRequest, *, verify_only: bool) -> Errors:

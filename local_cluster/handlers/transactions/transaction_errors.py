@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -18,9 +18,9 @@ def error_for_version(error: ErrorCode, version: int) -> ErrorCode:
     return error
 
 
-async def error_of(result: Awaitable[ErrorCode]) -> ErrorCode:
-    """Return the coordinator's result, or the error that it failed with."""
+async def error_of(ask: Callable[[], Awaitable[ErrorCode]]) -> ErrorCode:
+    """Return the coordinator's answer, or the error that it failed with."""
     try:
-        return await result
+        return await ask()
     except KafkaError as error:
         return error.code

@@ -12,6 +12,7 @@ import pytest
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
+from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from tests.real.broker.transactional_frames import (
     WAIT_SECONDS,
@@ -119,6 +120,25 @@ async def test_version_1_a_late_end_by_an_older_connection_is_refused(
     assert await committed(broker, topic, second) == [b"first"]
     for line in (old, new):
         await line.close()
+
+
+async def test_version_1_the_next_transaction_waits_in_the_broker_for_markers(
+    broker: BrokerProcess,
+) -> None:
+    """A client that got CONCURRENT_TRANSACTIONS would pause, librdkafka for 100 ms."""
+    topic = await new_topic(broker)
+    line = await line_to(broker)
+    producer = await begin(line)
+    fields = {f"v3_and_below_{name}": value for name, value in producer.named.items()}
+    fields["v3_and_below_topics"] = [{"name": topic, "partitions": (0,)}]
+    for number in range(20):
+        answer = await line.call(ApiKey.ADD_PARTITIONS_TO_TXN, fields, 3)
+        (result,) = answer.results_by_topic_v3_and_below[0].results_by_partition
+        assert result.partition_error_code is ErrorCode.none, number
+        await write(producer, topic, f"{number}", sequence=number, version=9)
+        assert (await end(producer, commit=True, version=3)).error_code is ErrorCode.none
+    assert await committed(broker, topic, producer) == [b"%d" % each for each in range(20)]
+    await line.close()
 
 
 async def test_version_1_what_remains_of_it(broker: BrokerProcess) -> None:

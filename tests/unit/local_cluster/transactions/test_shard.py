@@ -103,6 +103,27 @@ def test_a_transaction_from_beginning_to_end() -> None:
     assert scene.add() is ErrorCode.none
 
 
+def test_an_addition_that_waited_does_not_follow_its_client_to_a_newer_connection() -> None:
+    """The client has sent it again there, and may have ended that transaction since."""
+    scene = Scene()
+    scene.init()
+
+    def add(connection_id: int, *, is_again: bool) -> object:
+        request = AddRequest(
+            "tx", PRODUCER_ID, 0, PARTITIONS, connection_id=connection_id, is_again=is_again
+        )
+        return scene.take(scene.shard.add_partitions(request, NOW_MS)).response
+
+    assert add(2, is_again=False) is ErrorCode.none
+    ending = EndRequest("tx", PRODUCER_ID, 0, is_commit=True, connection_id=2)
+    ended = scene.take(scene.shard.end(ending, NOW_MS)).response
+    assert ended == ProducerResponse(ErrorCode.none, PRODUCER_ID, 0)
+    scene.mark()
+    assert add(1, is_again=True) is ErrorCode.concurrent_transactions
+    assert scene.state() is TransactionState.COMPLETE_COMMIT
+    assert add(2, is_again=True) is ErrorCode.none
+
+
 def test_nothing_is_granted_without_a_record() -> None:
     """A replaced coordinator may not know the next transaction; its records are not committed."""
     scene = Scene()
