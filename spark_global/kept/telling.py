@@ -1,7 +1,7 @@
 """Tells what the batches of a job have done: some lines while it runs, and one at its end.
 
-    global_flights: 3 batches, 12,288 records; 49,152 since the start
-    global_flights: ended after 12 batches, 49,152 records
+global_flights: 3 batches, 12,288 records; 49,152 since the start
+global_flights: ended after 12 batches, 49,152 records
 """
 
 from __future__ import annotations

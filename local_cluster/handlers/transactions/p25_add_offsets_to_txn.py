@@ -48,7 +48,5 @@ def add_offsets_to_txn(
     return _add(broker, adding, context.api_version)
 
 
-async def _add(
-    broker: BrokerServices, adding: AddRequest, version: int
-) -> AddOffsetsToTxnResponse:
+async def _add(broker: BrokerServices, adding: AddRequest, version: int) -> AddOffsetsToTxnResponse:
     return {"error_code": error_for_version(await add_after_markers(broker, adding), version)}

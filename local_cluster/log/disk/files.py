@@ -19,8 +19,9 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
+from local_cluster.log.disk.closing import FileCloser
 from local_cluster.log.disk.page_cache import ColdReadError, is_warm_only, read_now
 
 TEMPORARY_SUFFIX: Final = ".tmp"
@@ -66,11 +67,16 @@ class Files(Protocol):
 class OsFile:
     """A file of the operating system. It closes when the last reference goes."""
 
-    def __init__(self, raw: io.FileIO) -> None:
-        self._raw = raw
+    closer: ClassVar = FileCloser()
+
+    def __init__(self, fd: int) -> None:
+        """Own a descriptor that was opened to append."""
+        self._fd = fd
+        # It must not own the descriptor: a garbage collection may finalize it before this object.
+        self._raw = io.FileIO(fd, "a+b", closefd=False)
         # FileIO's own methods: one system call, no Python frame on the append and fetch paths.
-        self.write: Callable[[bytes | bytearray | memoryview], int | None] = raw.write
-        self.fileno: Callable[[], int] = raw.fileno
+        self.write: Callable[[bytes | bytearray | memoryview], int | None] = self._raw.write
+        self.fileno: Callable[[], int] = self._raw.fileno
 
     def pread(self, size_bytes: int, position: int) -> bytes:
         """Read at a position. Raises ColdReadError inside of `page_cache.warm_only`."""
@@ -102,11 +108,15 @@ class OsFile:
         os.fdatasync(self.fileno())
 
     def close(self) -> None:
-        self._raw.close()
+        if not self._raw.closed:
+            self._raw.close()
+            os.close(self._fd)
 
     def __del__(self) -> None:
-        # Segments close by dropping the last reference; FileIO alone would warn about that.
-        self._raw.close()
+        # Segments close by dropping the last reference.
+        if not self._raw.closed:
+            self._raw.close()
+            self.closer.close(self._fd)
 
 
 class OpenedForSync:
@@ -126,10 +136,11 @@ class OsFiles:
     """The real file system."""
 
     def open(self, path: str, *, create: bool = False) -> LogFile:
+        OsFile.closer.start()
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
         if create:
             flags |= os.O_CREAT
-        return OsFile(io.FileIO(path, "a+b", opener=lambda name, _: os.open(name, flags, 0o644)))
+        return OsFile(os.open(path, flags, 0o644))
 
     def read_bytes(self, path: str) -> bytes:
         return Path(path).read_bytes()

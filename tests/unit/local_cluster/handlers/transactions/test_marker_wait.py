@@ -18,9 +18,7 @@ def broker(pause_ms_max: int, wait_ms_max: int) -> Any:
         "add.partitions.to.txn.retry.backoff.ms": pause_ms_max,
         "add.partitions.to.txn.retry.backoff.max.ms": wait_ms_max,
     }
-    return SimpleNamespace(
-        settings=SimpleNamespace(config_int=lambda name, default: configs[name])
-    )
+    return SimpleNamespace(settings=SimpleNamespace(config_int=lambda name, default: configs[name]))
 
 
 class Coordinator:
@@ -48,7 +46,9 @@ async def test_the_broker_asks_again_until_the_markers_are_written() -> None:
 
 
 # 1, 2, 4 and 4 ms are 11 ms; another 4 would be more than 12.
-@pytest.mark.parametrize(("pause_ms_max", "wait_ms_max", "asks"), [(4, 12, 5), (0, 12, 1), (4, 0, 1)])
+@pytest.mark.parametrize(
+    ("pause_ms_max", "wait_ms_max", "asks"), [(4, 12, 5), (0, 12, 1), (4, 0, 1)]
+)
 async def test_the_client_gets_the_error_when_the_time_is_over(
     pause_ms_max: int, wait_ms_max: int, asks: int
 ) -> None:
