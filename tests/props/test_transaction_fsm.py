@@ -351,9 +351,12 @@ class TransactionMachine(RuleBasedStateMachine):
     # -- events -----------------------------------------------------------------------------
 
     @precondition(lambda self: self.stalled)
-    @rule(data=st.data())
-    def a_stalled_request_arrives(self, data: Any) -> None:
+    @rule(data=st.data(), waited=st.booleans())
+    def a_stalled_request_arrives(self, data: Any, waited: bool) -> None:
+        """It was on its way, or an addition waited in the broker for markers."""
         sent = self.stalled.pop(data.draw(st.integers(0, len(self.stalled) - 1)))
+        if isinstance(sent.request, AddRequest):
+            sent = replace(sent, request=sent.request._replace(is_again=waited))
         self.deliver(replace(sent, is_late=True))
 
     @precondition(lambda self: self.decided)

@@ -6,6 +6,7 @@ Commands import what they need when they run, to keep start-up short.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,6 +55,8 @@ from topology.spark.options import (
 if TYPE_CHECKING:
     from spark_global.addresses import ClusterAddress
     from spark_global.iceberg.upserts.keys import Upsert
+    from spark_global.materialize import Materialization
+    from spark_global.views import Aggregate
     from topology.deployment.deployment import ClusterView
 
 spark_app = typer.Typer(help="Global views as tables that others read.", no_args_is_help=True)
@@ -104,7 +107,7 @@ def materialize(
     running, cluster = running_aggregate(deployment, aggregate, state_dir)
     names, state = named or (cluster, view), find_deployment(deployment, state_dir)
     require_extra("spark" if to is Format.parquet else to)
-    from spark_global.materialize import Materialization, run_materializing
+    from spark_global.materialize import Materialization
     from topology.deployment.aggregate_view import aggregate_view
 
     wanted = Materialization(
@@ -121,22 +124,37 @@ def materialize(
     )
     how: dict[str, Any] = {"master": master, "conf": settings, "say": _say}
     how["compacting"] = compacting_of(to, path, names, 0 if upsert else compact_minutes)
+    kept = {
+        "identifier": names,
+        "upsert": _latest_of(upsert, buckets),
+        "tombstone_hours": tombstone_hours,
+        "checkpoint": checkpoint,
+    }
     with followed(aggregate_view(running, cluster), state) as there:
-        if to is Format.iceberg:
-            from spark_global.iceberg.keeping import KeptTable, run_keeping
-
-            kept = KeptTable(
-                rows=wanted,
-                identifier=names,
-                upsert=_latest_of(upsert, buckets),
-                tombstone_hours=tombstone_hours,
-                checkpoint=checkpoint,
-            )
-            problem = run_keeping(there, kept, **how)
-        else:
-            problem = run_materializing(there, wanted, **how, **_how_to_start(to))
+        problem = _keep(to, there, wanted, how, kept)
     if problem is not None:
         fail(problem)
+
+
+def _keep(
+    to: Format,
+    there: Aggregate,
+    wanted: Materialization,
+    how: Mapping[str, Any],
+    kept: Mapping[str, Any],
+) -> str | None:
+    """Keep a view in a format, Iceberg as `kept` says; return what went wrong."""
+    if to is Format.iceberg:
+        from spark_global.iceberg.keeping import KeptTable, run_keeping
+
+        return run_keeping(there, KeptTable(rows=wanted, **kept), **how)
+    from spark_global.materialize import run_materializing
+
+    if to is Format.parquet:
+        return run_materializing(there, wanted, **how)
+    from spark_global.delta.keeping import REFUSALS, start_keeping
+
+    return run_materializing(there, wanted, start=start_keeping, refusals=REFUSALS, **how)
 
 
 def _say(line: str) -> None:
@@ -145,18 +163,11 @@ def _say(line: str) -> None:
 
 
 def _latest_of(upsert: UpsertBy | None, buckets: int) -> Upsert | None:
+    if upsert is None:
+        return None
     from spark_global.iceberg.upserts import keys
 
-    return None if upsert is None else keys.Upsert(keys.UpsertBy(upsert), buckets)
-
-
-def _how_to_start(to: Format) -> dict[str, Any]:
-    """Return what `run_materializing` needs for a format beside the view."""
-    if to is Format.parquet:
-        return {}
-    from spark_global.delta.keeping import REFUSALS, start_keeping
-
-    return {"start": start_keeping, "refusals": REFUSALS}
+    return keys.Upsert(keys.UpsertBy(upsert), buckets)
 
 
 def _iceberg_name(
