@@ -33,11 +33,16 @@ class Bench:
 
     def note_failure(self, row: str, side: str, error: Exception) -> None:
         """Remember that a row was not measured on a side."""
-        self.failures.append(f"{row} of {side}: {type(error).__name__}: {error}")
+        self.failures.append(failure_text(row, side, error))
 
     def new_name(self, name: str) -> str:
         """A topic or group that was not used before."""
         return f"{name}-{next(self._names)}"
+
+
+def failure_text(row: str, side: str, error: Exception) -> str:
+    """Say which row was not measured on which side, and why."""
+    return f"{row} of {side}: {type(error).__name__}: {error}"
 
 
 def progress() -> Callable[[str], None]:

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from local_cluster.compilation.finder import install
 from tests.bench import machine, rows_mirror
-from tests.bench.bench import progress
+from tests.bench.bench import failure_text, progress
 from tests.bench.command import common_options, kafka_version, run, tools_version
 from tests.bench.mirror_model import (
     BATCH_KINDS,
@@ -100,7 +100,7 @@ async def measure(
                     try:
                         figures = await work(pairs[side], side, scale)
                     except Exception as error:  # noqa: BLE001 - the other rows of hours are kept
-                        failures.append(f"{row.name} of {side}: {type(error).__name__}: {error}")
+                        failures.append(failure_text(row.name, side, error))
                         say(f"{number}/{len(chosen)} {failures[-1]}")
                         continue
                     samples.append(Sample(row.name, side, figures))

@@ -135,7 +135,7 @@ async def verify_or_add(
         adding = request._replace(client_version=CLIENT_VERSION_ADDING)
         errors = await after_markers(
             broker,
-            lambda again: _ask(broker, adding._replace(is_again=again), verify_only=False),
+            lambda _: _ask(broker, adding, verify_only=False),
             lambda errors: ErrorCode.concurrent_transactions in errors.values(),
         )
     else:
