@@ -48,6 +48,20 @@ def test_another_java_has_another_archive(tmp_path: Path, monkeypatch: pytest.Mo
     assert len({first, second, class_archive.archive_path()}) == 3
 
 
+def test_jars_that_are_installed_again_have_another_archive(tmp_path: Path) -> None:
+    """The JVM ignores an archive whose jars have other times, though their versions are equal."""
+    jars = tmp_path / "jars"
+    found = {class_archive.archive_of(jars, "classes-")}
+    jars.mkdir()
+    for changed in (1, 2):
+        os.utime(_touched(jars / "a.jar"), (changed, changed))
+        class_archive.archive_of.cache_clear()
+        found.add(class_archive.archive_of(jars, "classes-"))
+    class_archive.archive_of.cache_clear()
+    found.add(class_archive.archive_of(jars, "classes-"))
+    assert len(found) == 3
+
+
 def test_the_oldest_archives_are_removed(cache: Path) -> None:
     made = class_archive.archive_path()
     made.parent.mkdir(parents=True)
