@@ -19,6 +19,7 @@ from mirror_maker.clusters.topic_directory import Directory
 from mirror_maker.link.owned_copies import OwnedCopies, copy_pairs
 from mirror_maker.link.topic_plan import (
     colliding_topics,
+    creation_rounds,
     describes_all,
     grown_topics,
     left_out_topics,
@@ -253,17 +254,18 @@ class TopicDiscovery:
         copy_name, link = self._settings.copy_name, self._settings.name
         ours = {at.topic for at in self._flows}
         mine = [name for name in self._missing if name in ours]
-        if mine:
-            answers = await self._sink.create_topics(await self._new_topics(mine))
+        for names in creation_rounds({name: len(self.wanted[name].partitions) for name in mine}):
+            answers = await self._sink.create_topics(await self._new_topics(names))
             for name, error in answers.items():
                 if error is not None and error.code != ErrorCode.topic_already_exists:
                     log.error("link %s: %s not created: %s", link, name, error)
             created = {copy for copy, error in answers.items() if error is None}
-            self._created.update(name for name in mine if copy_name(name) in created)
+            self._created.update(name for name in names if copy_name(name) in created)
         copies = map(copy_name, ours)
         growing = {copy: self._grown[copy] for copy in copies if copy in self._grown}
-        if growing:
-            for name, error in (await self._sink.create_partitions(growing)).items():
+        for names in creation_rounds(growing):
+            counts = {name: growing[name] for name in names}
+            for name, error in (await self._sink.create_partitions(counts)).items():
                 if error is not None:
                     log.error("link %s: partitions of %s not created: %s", link, name, error)
         return bool(mine or growing)

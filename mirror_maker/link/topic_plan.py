@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from local_cluster.client.model import ClusterMetadata, NewTopic, TopicConfigs, TopicMetadata
@@ -23,6 +23,11 @@ FORCED_CONFIGS: Final = {
     "compression.type": "producer",
     "message.timestamp.type": "CreateTime",
 }
+
+CREATED_TOPICS_MAX: Final = 500
+"""Of one request: each is a record, and so is each of its configs."""
+CREATED_PARTITIONS_MAX: Final = 1_000
+"""Of one request. A controller of Kafka takes some seconds for so many."""
 
 CopyName = Callable[[str], str]
 """Returns the target name of the copy of a source topic."""
@@ -95,6 +100,24 @@ def grown_topics(
         if copy is not None and not copy.error and len(copy.partitions) < len(topic.partitions):
             grown[copy.name] = len(topic.partitions)
     return grown
+
+
+def creation_rounds(partitions: Mapping[str, int]) -> Iterator[list[str]]:
+    """Return topics in the groups that one request may create, by their partition counts.
+
+    A controller of Kafka refuses a request that makes more than 10,000 records: one for each topic,
+    config and partition. A topic that is too large for any round is a round by itself.
+    """
+    names: list[str] = []
+    count = 0
+    for name, more in partitions.items():
+        if names and (len(names) >= CREATED_TOPICS_MAX or count + more > CREATED_PARTITIONS_MAX):
+            yield names
+            names, count = [], 0
+        names.append(name)
+        count += more
+    if names:
+        yield names
 
 
 def new_topic(

@@ -6,7 +6,8 @@
 A record's value begins with the moment of its sending, in nanoseconds of the monotonic clock,
 which all processes of a machine share. The load sleeps until each round is due; the reader's
 Fetch waits at the broker. `read` counts what was sent between FROM_NS and UNTIL_NS and prints
-JSON: {"records": count, "p50_ms": ..., "p99_ms": ...}.
+JSON: {"records": count, "p50_ms": ..., "p99_ms": ...}. The load ends with a round sent after
+UNTIL_NS, which the reader waits for: one that is late must not look like one that is lost.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ STAMP_DIGITS: Final = 20
 
 
 def load(port: int, topic: str, until_ns: int) -> None:
-    """Produce at the pace, one request in flight, until the time is over."""
+    """Produce at the pace, one request in flight, until a round was sent after the time."""
     rng = random.Random(3)
     records = [make_record(rng, 0, n) for n in range(200)]
     connection = RawConnection("127.0.0.1", port)
@@ -43,16 +44,17 @@ def load(port: int, topic: str, until_ns: int) -> None:
         ahead = start + turn * ROUND_SECONDS - time.perf_counter()
         if ahead > 0:
             time.sleep(ahead)
-        if time.monotonic_ns() >= until_ns:
-            return
         now_ms = time.time_ns() // 1_000_000
         record = records[turn % len(records)]
-        stamp = b"%0*d" % (STAMP_DIGITS, time.monotonic_ns())
+        sent_ns = time.monotonic_ns()
+        stamp = b"%0*d" % (STAMP_DIGITS, sent_ns)
         batch = raw_frames.batch_of(
             record._replace(timestamp_ms=now_ms, value=stamp + (record.value or b""))
         )
         connection.send(raw_frames.produce_frame(topic, dict.fromkeys(range(PARTITIONS), batch)))
         raw_frames.produced(connection.receive())
+        if sent_ns >= until_ns:
+            return
 
 
 def read(port: int, topic: str, from_ns: int, until_ns: int) -> dict[str, float]:
@@ -61,7 +63,7 @@ def read(port: int, topic: str, from_ns: int, until_ns: int) -> dict[str, float]
     positions = dict.fromkeys(range(PARTITIONS), 0)
     latencies: list[float] = []
     last_sent = dict.fromkeys(range(PARTITIONS), 0)
-    while min(last_sent.values()) < until_ns - int(2 * ROUND_SECONDS * 1e9):
+    while min(last_sent.values()) < until_ns:
         if time.monotonic_ns() > until_ns + int(LATE_SECONDS_MAX * 1e9):
             raise RuntimeError("what was sent last did not arrive")
         frame = raw_frames.fetch_frame(topic, positions, partition_bytes_max=PARTITION_BYTES_MAX)

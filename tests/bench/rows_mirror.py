@@ -169,18 +169,21 @@ async def idle(pair: Pair, side: Side, scale: MirrorScale) -> Figures:
     missing = [name for name in names if name not in there]
     await create_topics(pair.source.bootstrap, missing, partitions)
     route = pair.route("idle-.*")
-    async with running_mirror(side, route, pair.directory) as mirror:
-        async with asyncio.timeout(SETTLED_SECONDS_MAX):
-            while not await _is_settled(mirror, pair, side, route, names, partitions):
-                mirror.check_running()
-                await asyncio.sleep(SETTLED_POLL_SECONDS)
-        await asyncio.sleep(scale.idle_settle_seconds)
-        before, began = mirror.cpu_seconds(), time.perf_counter()
-        await asyncio.sleep(scale.idle_seconds)
-        cpu = mirror.cpu_seconds() - before
-        seconds = time.perf_counter() - began
-        memory_mb = mirror.memory_mb()
-    await pair.delete_copies(f"{route.alias}.")
+    try:
+        async with running_mirror(side, route, pair.directory) as mirror:
+            async with asyncio.timeout(SETTLED_SECONDS_MAX):
+                while not await _is_settled(mirror, pair, side, route, names, partitions):
+                    mirror.check_running()
+                    await asyncio.sleep(SETTLED_POLL_SECONDS)
+            await asyncio.sleep(scale.idle_settle_seconds)
+            before, began = mirror.cpu_seconds(), time.perf_counter()
+            await asyncio.sleep(scale.idle_seconds)
+            cpu = mirror.cpu_seconds() - before
+            seconds = time.perf_counter() - began
+            memory_mb = mirror.memory_mb()
+    finally:
+        # What a side leaves behind would burden the next one.
+        await pair.delete_copies(f"{route.alias}.")
     return {CPU_CORE: cpu / seconds * 100, MEMORY_MB: memory_mb}
 
 

@@ -266,3 +266,26 @@ async def test_transactions_of_kafka(zookeeper: str, tmp_path: Path) -> None:
             assert original[1:] == copy[1:]
             assert offset_map.source_of(copy.offset) == original.offset
             assert offset_map.translate(original.offset).target_offset == copy.offset
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+async def test_a_link_creates_more_partitions_than_kafka_takes_in_a_request(
+    zookeeper: str, tmp_path: Path
+) -> None:
+    """Apache Kafka refuses a request for more than 10,000 partitions, whole."""
+    names = [f"t{index}" for index in range(110)]
+    async with (
+        running_broker(zookeeper, tmp_path / "source", cluster="source") as source_broker,
+        running_kafka(tmp_path / "target") as target_kafka,
+        KafkaClient(source_broker.bootstrap) as source,
+    ):
+        for name in names:
+            await create(source, name, partitions=100)
+        link = mirror(
+            tmp_path, source_broker.bootstrap, target_kafka.bootstrap, topics=("t[0-9]+",)
+        )
+        async with link as worker, asyncio.timeout(600):
+            while (await worker.link())["partitions"] < 100 * len(names):
+                await asyncio.sleep(1)
+            await worker.until_state("RUNNING", seconds_max=500)

@@ -20,6 +20,7 @@ from mirror_maker.formats.probe import MERGED_PROBE_COPY, probe_topic_name
 from mirror_maker.formats.receipts import receipts_topic_name
 from mirror_maker.formats.verdicts import verdicts_topic_name
 from mirror_maker.link.topic_plan import (
+    creation_rounds,
     grown_topics,
     left_out_topics,
     link_topics,
@@ -231,6 +232,14 @@ def test_topics_to_create_and_to_extend() -> None:
     target = cluster(topic("jfk.t", 1), missing)
     assert missing_topics(wanted, target, at_jfk) == ["u"]
     assert grown_topics(wanted, target, at_jfk) == {"jfk.t": 3}
+
+
+def test_a_request_creates_no_more_than_a_controller_takes() -> None:
+    few = {f"t{index}": 1 for index in range(1_001)}
+    assert [len(names) for names in creation_rounds(few)] == [500, 500, 1]
+    many = {"a": 600, "b": 400, "c": 1, "large": 5_000, "d": 1}
+    assert list(creation_rounds(many)) == [["a", "b"], ["c"], ["large"], ["d"]]
+    assert list(creation_rounds({})) == []
 
 
 def test_a_copy_takes_the_configs_set_on_the_source() -> None:
