@@ -41,8 +41,12 @@ class Bench:
 
 
 def failure_text(row: str, side: str, error: Exception) -> str:
-    """Say which row was not measured on which side, and why."""
-    return f"{row} of {side}: {type(error).__name__}: {error}"
+    """Say which row was not measured on which side, and why.
+
+    Of a text of many lines, such as a traceback of another process, the last one says it.
+    """
+    last_line = str(error).strip().rpartition("\n")[2]
+    return f"{row} of {side}: {type(error).__name__}: {last_line}"
 
 
 def progress() -> Callable[[str], None]:

@@ -101,7 +101,7 @@ async def measure(
                         figures = await work(pairs[side], side, scale)
                     except Exception as error:  # noqa: BLE001 - the other rows of hours are kept
                         failures.append(failure_text(row.name, side, error))
-                        say(f"{number}/{len(chosen)} {failures[-1]}")
+                        say(f"{number}/{len(chosen)} {row.name} of {side}: {error!r}")
                         continue
                     samples.append(Sample(row.name, side, figures))
                     told = ", ".join(

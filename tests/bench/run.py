@@ -73,7 +73,7 @@ async def run_works(
                     figures = await work.measure(bench, system)
                 except Exception as error:  # noqa: BLE001 - the other rows of hours are kept
                     bench.note_failure(work.name, system.side, error)
-                    say(f"{number}/{len(works)} {bench.failures[-1]}")
+                    say(f"{number}/{len(works)} {work.name} of {system.side}: {error!r}")
                     continue
                 samples.append(Sample(work.name, system.side, figures))
                 told = ", ".join(

@@ -97,7 +97,7 @@ async def test_a_killed_datacenter_is_named_and_stops_nobody(
         killed_ms = time.time_ns() // 1_000_000
         dead = await until(ask, lambda found: bool(found.get("fast", {}).get("missing")))
         assert [each["datacenter"] for each in dead["fast"]["missing"]] == ["ewr"]
-        # Its topics may be too old before its last end is: that is the reason for a moment then.
+        # For a moment the reason may be that its topics were listed too long ago.
         reason = "its source has not answered since"
         later = await until(ask, lambda found: _reason(found) == reason)
         holder = later["strict"]["held_back_by"]

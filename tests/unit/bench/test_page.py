@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from tests.bench import page
+from tests.bench.bench import failure_text
 from tests.bench.model import CPU_PER_GB, KAFKA, MB_PER_SECOND, OURS, Row, Sample
 from tests.bench.plot import Point, points_of, svg
 from tests.bench.report import Report
@@ -60,3 +61,9 @@ def test_the_page_has_each_bench_in_the_order_of_the_map() -> None:
     told = page.markdown(results, "--repeats 2")
     assert told.index(page.picture_name("broker")) < told.index(page.picture_name("mirror"))
     assert "`--repeats 2`" in told
+
+
+def test_a_failed_row_is_named_with_the_last_line_of_its_error() -> None:
+    error = RuntimeError("read: Traceback\n  File 'a.py'\nValueError: none\n")
+    assert failure_text("near", "ours", error) == "near of ours: RuntimeError: ValueError: none"
+    assert failure_text("idle", "ours", TimeoutError()) == "idle of ours: TimeoutError: "
