@@ -9,6 +9,7 @@
     copy_reader          reads the copies with fetch sessions
     copy_configs         the configs of copies that explain differences
     cpu_budget           how long the audit waits between two rounds; pure
+    cpu_meter            does the work in pieces, and counts their CPU time
     flow_audit           what the auditor keeps of one flow
     log_check            compares one flow's receipts with its log; pure
     receipt_queue        the receipts that wait for that; pure

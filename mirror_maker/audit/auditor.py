@@ -7,7 +7,7 @@ It audits the flows that this worker copies:
     copies         --> see   ---+
 
 It reads with fetch sessions and does not wait at the broker, so an idle partition costs nothing.
-After each round it waits as long as the CPU budget of the worker says.
+It rests between pieces and, after each round, as long as the CPU budget of the worker says.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from local_cluster.records.batch import Record
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.audit.copy_configs import ConfigCache
 from mirror_maker.audit.copy_reader import CopyReader
-from mirror_maker.audit.cpu_budget import CpuBudget, CpuMeter
+from mirror_maker.audit.cpu_budget import CpuBudget
+from mirror_maker.audit.cpu_meter import CpuMeter
 from mirror_maker.audit.flow_audit import FlowAudit
 from mirror_maker.audit.receipts_reader import ReceiptsReader
 from mirror_maker.audit.verdict_publisher import AuditedEnd, VerdictPublisher
@@ -303,10 +304,10 @@ class LinkAuditor:
             for audit in self._audits.values():
                 audit.lose_receipts(self._receipts.start_offset, self._receipts.end_offset)
             return False
-        with self._meter.spending(len(fetched.records)):
-            next_offset = self._receipts.take(fetched, position, self._on_receipts)
-            for audit in waiting:
-                audit.reach_receipts(position, next_offset)
+        taking = self._receipts.take(fetched, position, self._on_receipts)
+        next_offset = await self._meter.in_pieces(taking, len(fetched.records))
+        for audit in waiting:
+            audit.reach_receipts(position, next_offset)
         return next_offset > position
 
     def _on_receipts(self, record: Record) -> None:
@@ -340,11 +341,11 @@ class LinkAuditor:
                 if fetched.error:
                     await self._on_error(audit, fetched.error)
                     continue
-                with self._meter.spending(len(fetched.records)):
-                    has_news |= audit.take(self._copies.position(copy), fetched)
-                    self._stirred[copy] = None
-                    self._place(audit)
-        self._judge()
+                taking = audit.take(self._copies.position(copy), fetched)
+                has_news |= await self._meter.in_pieces(taking, len(fetched.records))
+                self._stirred[copy] = None
+                self._place(audit)
+        await self._judge()
         return has_news
 
     def _lose_broker(self, node_id: int, error: KafkaError) -> None:
@@ -354,17 +355,16 @@ class LinkAuditor:
             self._by_copy[copy].lose_sight()
         self._directory.hurry()
 
-    def _judge(self) -> None:
+    async def _judge(self) -> None:
         """Judge what can be judged; what waits for the other side is judged next time."""
         stirred, self._stirred = self._stirred, {}
         now_ms = self._clock.monotonic_ms()
-        with self._meter.spending():
-            for copy in stirred:
-                audit = self._by_copy[copy]
-                audit.judge(self._copies.high_watermark(copy), now_ms, self._clock.now_ms())
-                self._place(audit)
-                if audit.is_unsettled:
-                    self._stirred[copy] = None
+        for copy in stirred:
+            audit, end = self._by_copy[copy], self._copies.high_watermark(copy)
+            await self._meter.in_pieces(audit.judge(end, now_ms, self._clock.now_ms()))
+            self._place(audit)
+            if audit.is_unsettled:
+                self._stirred[copy] = None
 
     async def _on_error(self, audit: FlowAudit, error: ErrorCode) -> None:
         if error == ErrorCode.offset_out_of_range:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Final
-
-from mirror_maker.ports import Clock
 
 FETCH_NS_PER_BYTE: Final = 0.6
 """Cost of receiving and splitting a fetch, besides what is measured: 1.6 GB per CPU-second."""
@@ -52,21 +48,3 @@ class CpuBudget:
             gained_ns = (now_ms - self._at_ms) * 1e6 * self.share
             self._debt_ns = max(self._debt_ns - gained_ns, -CREDIT_MS_MAX * 1e6 * self.share)
         self._at_ms = now_ms
-
-
-class CpuMeter:
-    """Measures the CPU time of pieces of work, and counts it against a budget."""
-
-    def __init__(self, budget: CpuBudget, cpu_ns: Callable[[], int], clock: Clock) -> None:
-        """`cpu_ns` returns the CPU time used so far."""
-        self._budget = budget
-        self._cpu_ns = cpu_ns
-        self._clock = clock
-
-    @contextmanager
-    def spending(self, fetched_bytes: int = 0) -> Iterator[None]:
-        """Count the work in the context, which takes in `fetched_bytes`."""
-        started_ns = self._cpu_ns()
-        yield
-        spent_ns = self._cpu_ns() - started_ns
-        self._budget.spend(self._clock.monotonic_ms(), spent_ns, fetched_bytes)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Final
 from uuid import UUID
 
 from local_cluster.client.model import FetchedPartition, TopicPartition
 from local_cluster.records.header import crc_is_valid, iter_headers
 from mirror_maker.audit.copy_configs import UNKNOWN_CONFIGS, CopyConfigs
+from mirror_maker.audit.cpu_meter import PIECE_BATCHES_MAX
 from mirror_maker.audit.evidence import SeenBatch
 from mirror_maker.audit.explained_findings import explainer
 from mirror_maker.audit.log_check import LogCheck
@@ -140,16 +142,18 @@ class FlowAudit:
 
     # -- the copy -------------------------------------------------------------------------------
 
-    def take(self, position: int, fetched: FetchedPartition) -> bool:
-        """Take what the target has from this offset on; return whether it was news."""
+    def take(self, position: int, fetched: FetchedPartition) -> Generator[None, None, bool]:
+        """Take what the target has from this offset on, in pieces; return whether it was news."""
         before = self.check.seen_to
         if position > before:
             return False  # fetched before it was known that the log is read again
         self._log_start_offset = max(self._log_start_offset, fetched.log_start_offset)
-        for position, header in iter_headers(fetched.records):
+        for count, (position, header) in enumerate(iter_headers(fetched.records), 1):
             if header.next_offset > self.check.seen_to:
                 is_sound = crc_is_valid(fetched.records, position, header)
                 self.check.see(SeenBatch(header, is_sound))
+            if count % PIECE_BATCHES_MAX == 0:
+                yield
         return self.check.seen_to > before
 
     def move(self, log_start_offset: int, end: int) -> None:
@@ -160,10 +164,14 @@ class FlowAudit:
         elif end < self.check.seen_to:
             self.check.truncate(end)
 
-    def judge(self, high_watermark: int | None, monotonic_ms: int, now_ms: int) -> None:
-        """Add every verdict that is possible now to the tally."""
-        for judged in self.check.judge(self._log_start_offset):
+    def judge(
+        self, high_watermark: int | None, monotonic_ms: int, now_ms: int
+    ) -> Generator[None, None, None]:
+        """Add every verdict that is possible now to the tally, in pieces."""
+        for count, judged in enumerate(self.check.judge(self._log_start_offset), 1):
             self.tally.add(judged, now_ms)
+            if count % PIECE_BATCHES_MAX == 0:
+                yield
         first = self.check.first_record_offset
         while self._first_waiting_ms:
             offset = next(iter(self._first_waiting_ms))

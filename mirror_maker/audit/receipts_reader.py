@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -42,6 +42,8 @@ class ReceiptsReader:
         self._clock = clock
         self._at = TopicPartition(topic, 0)
         self._leader: int | None = None
+        self._asked_at_ms = 0
+        """When the last fetch was sent: what is written later is not in its response."""
 
     @property
     def name(self) -> str:
@@ -77,6 +79,7 @@ class ReceiptsReader:
         """Fetch from the topic, which was found before. Raises KafkaError."""
         assert self._leader is not None
         wanted = {self._at: FetchPosition(position)}
+        self._asked_at_ms = self._clock.now_ms()
         fetched = (
             await self._reader.fetch(
                 self._leader, wanted, wait_ms_max=0, partition_bytes_max=FETCH_BYTES_MAX
@@ -92,8 +95,8 @@ class ReceiptsReader:
 
     def take(
         self, fetched: FetchedPartition, position: int, take_record: Callable[[Record], None]
-    ) -> int:
-        """Hand over every record from the position on; return the offset after them.
+    ) -> Generator[None, None, int]:
+        """Hand over every record from the position on, in pieces; return the offset after them.
 
         Raises MapFormatError.
         """
@@ -111,9 +114,10 @@ class ReceiptsReader:
                 for record in records:
                     if record.offset >= position:
                         take_record(record)
+                        yield
             next_offset = header.next_offset
         if next_offset >= fetched.high_watermark:
-            self.at_end_ms, self.read_to = self._clock.now_ms(), next_offset
+            self.at_end_ms, self.read_to = self._asked_at_ms, next_offset
         return next_offset
 
     async def _bound(self, which: int) -> int:

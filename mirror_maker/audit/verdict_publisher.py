@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
-from mirror_maker.audit.cpu_budget import CpuMeter
+from mirror_maker.audit.cpu_meter import CpuMeter
 from mirror_maker.audit.flow_audit import FlowAudit
 from mirror_maker.audit.receipts_reader import ReceiptsReader
 from mirror_maker.formats.verdict_topic import FlowVerdicts

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import selectors
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 SECONDS_MAX = 3_600.0
 """A simulation that wants to go on longer than this is stuck."""
+CPU_NS_PER_PIECE = 300_000
+"""What `busy_cpu` counts between two looks."""
 
 
 class _JumpingSelector(selectors.SelectSelector):
@@ -59,3 +62,9 @@ def run_virtually(
     """As asyncio.run, in virtual time."""
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         return runner.run(main)
+
+
+def busy_cpu() -> Callable[[], int]:
+    """Return a count of CPU time that each look finds higher: who rests after work does so."""
+    counter = itertools.count(0, CPU_NS_PER_PIECE)
+    return lambda: next(counter)

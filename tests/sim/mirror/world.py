@@ -41,6 +41,7 @@ from tests.sim.kafka_double.client import SimClient
 from tests.sim.kafka_double.cluster import SimCluster
 from tests.sim.kafka_double.log import SimPartition
 from tests.sim.kafka_double.network import Killed, Network
+from tests.sim.virtual_time import busy_cpu
 from tests.support.compacted_batches import encode_cleaned
 
 KINDS = (
@@ -244,7 +245,7 @@ class SimWorker:
             clock=VirtualClock(),
             random=random,
             offer=self.senders.offer,
-            audit=AuditResources(client(world.target), CpuBudget(1.0), lambda: 0),
+            audit=AuditResources(client(world.target), CpuBudget(1.0), busy_cpu()),
             tracer=world.spans,
         )
         self.origins = parts.origins

@@ -20,6 +20,7 @@ from tests.sim.kafka_double.client import SimClient
 from tests.sim.kafka_double.cluster import SimCluster
 from tests.sim.kafka_double.network import Killed, Network
 from tests.sim.mirror.world import SimLease, VirtualClock
+from tests.sim.virtual_time import busy_cpu
 
 
 class PausableClient(SimClient):
@@ -92,7 +93,7 @@ class MirrorProcess:
             clock=VirtualClock(),
             random=random,
             offer=self.senders.offer,
-            audit=AuditResources(self._audit_reader, CpuBudget(1.0), lambda: 0),
+            audit=AuditResources(self._audit_reader, CpuBudget(1.0), busy_cpu()),
         )
         return LinkWorker(parts, target, lambda: None)
 
