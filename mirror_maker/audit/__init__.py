@@ -6,10 +6,11 @@
 
     auditor              the rounds of one link: which flows, in which order
     receipts_reader      reads the receipts topic
+    receipts_feed        hands its records to the flows that they are about
+    receipt_offsets      from which offset each flow needs records; pure
     copy_reader          reads the copies with fetch sessions
     copy_configs         the configs of copies that explain differences
-    cpu_budget           how long the audit waits between two rounds; pure
-    cpu_meter            does the work in pieces, and counts their CPU time
+    cpu_budget           the audit's share of a core, and its work in pieces
     flow_audit           what the auditor keeps of one flow
     log_check            compares one flow's receipts with its log; pure
     receipt_queue        the receipts that wait for that; pure

@@ -20,19 +20,17 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from local_cluster.client.model import TopicPartition
-from local_cluster.records.batch import Record
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.audit.copy_configs import ConfigCache
 from mirror_maker.audit.copy_reader import CopyReader
-from mirror_maker.audit.cpu_budget import CpuBudget
-from mirror_maker.audit.cpu_meter import CpuMeter
+from mirror_maker.audit.cpu_budget import CpuBudget, CpuMeter
 from mirror_maker.audit.flow_audit import FlowAudit
+from mirror_maker.audit.receipts_feed import ReceiptsFeed
 from mirror_maker.audit.receipts_reader import ReceiptsReader
 from mirror_maker.audit.verdict_publisher import AuditedEnd, VerdictPublisher
 from mirror_maker.backoff import Backoff
 from mirror_maker.clusters.topic_directory import Directory
 from mirror_maker.formats import MapFormatError
-from mirror_maker.formats.receipts import decode_receipts, flow_id_of
 from mirror_maker.formats.verdicts import AuditorState, Finding
 from mirror_maker.metrics.lag import HighWatermarkHistory
 from mirror_maker.periodic import PeriodicTask
@@ -102,11 +100,11 @@ class LinkAuditor:
         self._audits: dict[TopicPartition, FlowAudit] = {}
         """By source partition."""
         self._by_copy: dict[TopicPartition, FlowAudit] = {}
-        self._by_flow_id: dict[int, FlowAudit] = {}
         self._stirred: dict[TopicPartition, None] = {}
         """Copies that may have something to judge."""
         self._copies = CopyReader(reader, directory.target_leader)
         self._receipts = ReceiptsReader(self._topics.receipts_name, sink, reader, clock)
+        self._feed = ReceiptsFeed(self._receipts, self._meter, self._stir)
         self._configs = ConfigCache(sink, clock)
         self._survey_ms = self._publish_ms = self._read_back_ms = 0
         self._node_failure: str | None = None
@@ -194,19 +192,24 @@ class LinkAuditor:
 
     async def _survey(self) -> None:
         """Take up flows that came, leave those that went, follow leaders that moved."""
-        coming = [at for at in self._flows if not self._is_current(at)]
+        coming: list[TopicPartition] = []
+
+        def look(at: TopicPartition) -> None:
+            if not self._is_current(at):
+                coming.append(at)
+
+        await self._meter.for_each(list(self._flows), look)
         if coming:
             await self._topics.read_verdicts()
         if coming or self._audits:
-            await self._find_receipts()
+            await self._feed.find()
         for at in coming:
             self._leave(at)
             await self._take_up(at)
             await asyncio.sleep(0)  # thousands of them must not delay heartbeats
         for at in self._audits.keys() - self._flows.keys():
             self._leave(at)
-        for audit in self._by_copy.values():
-            self._place(audit)
+        await self._meter.for_each(list(self._by_copy.values()), self._place)
         await self._refresh_configs()
 
     def _is_current(self, at: TopicPartition) -> bool:
@@ -231,13 +234,14 @@ class LinkAuditor:
             is_exclusive=not may_hold_foreign(self._settings, flow.source_topic),
             receipts_id=self._receipts.topic_id,
             receipts_start=self._receipts.start_offset,
+            offsets=self._feed.offsets,
             journal=self._journal,
             worker_id=self._worker_id,
             clock=self._clock,
             map_flush_ms=self._map_flush_ms,
         )
         self._audits[at] = self._by_copy[audit.copy] = audit
-        self._by_flow_id[audit.flow_id] = audit
+        self._feed.add(audit)
 
     def _leave(self, at: TopicPartition) -> None:
         audit = self._audits.pop(at, None)
@@ -245,7 +249,7 @@ class LinkAuditor:
             return
         self._by_copy.pop(audit.copy, None)
         self._stirred.pop(audit.copy, None)
-        self._by_flow_id.pop(audit.flow_id, None)
+        self._feed.remove(audit)
         self._copies.leave(audit.copy)
 
     def _place(self, audit: FlowAudit) -> None:
@@ -280,51 +284,14 @@ class LinkAuditor:
             for audit in audits:
                 audit.reconfigure(configs)
 
-    # -- reading receipts -----------------------------------------------------------------------
-
-    async def _find_receipts(self) -> None:
-        """Find the leader of the receipts topic, and whether it is still the same topic."""
-        receipts = self._receipts
-        if await receipts.find():
-            for audit in self._audits.values():
-                audit.restart_receipts(receipts.topic_id, receipts.start_offset)
+    # -- reading --------------------------------------------------------------------------------
 
     async def _read_receipts(self) -> bool:
-        """Read from the first receipt for which some flow has room; return whether any came."""
-        waiting = [each for each in self._audits.values() if each.check.wants_receipts]
-        held = sum(each.check.waiting_receipts for each in self._audits.values())
-        if not waiting or held > RECEIPTS_HELD_MAX:
-            return False
-        if not self._receipts.is_found:
-            await self._find_receipts()
-        position = min(each.receipts_next for each in waiting)
-        fetched, is_gone = await self._receipts.fetch(position)
-        if is_gone:
-            await self._find_receipts()
-            for audit in self._audits.values():
-                audit.lose_receipts(self._receipts.start_offset, self._receipts.end_offset)
-            return False
-        taking = self._receipts.take(fetched, position, self._on_receipts)
-        next_offset = await self._meter.in_pieces(taking, len(fetched.records))
-        for audit in waiting:
-            audit.reach_receipts(position, next_offset)
-        return next_offset > position
+        held = sum(self._by_copy[copy].check.waiting_receipts for copy in self._stirred)
+        return held <= RECEIPTS_HELD_MAX and await self._feed.read()
 
-    def _on_receipts(self, record: Record) -> None:
-        if record.value is None:
-            return
-        try:
-            audit = self._by_flow_id.get(flow_id_of(record.value))
-            if audit is None:
-                return
-            entry = decode_receipts(record.value)
-        except MapFormatError as error:  # its batches stay UNVERIFIED
-            log.warning("%s: offset %d: %s", self._receipts.name, record.offset, error)
-            return
-        audit.expect(entry, record.offset, record.timestamp_ms)
+    def _stir(self, audit: FlowAudit) -> None:
         self._stirred[audit.copy] = None
-
-    # -- reading copies -------------------------------------------------------------------------
 
     async def _read_copies(self) -> bool:
         has_news = False
@@ -357,14 +324,13 @@ class LinkAuditor:
 
     async def _judge(self) -> None:
         """Judge what can be judged; what waits for the other side is judged next time."""
-        stirred, self._stirred = self._stirred, {}
         now_ms = self._clock.monotonic_ms()
-        for copy in stirred:
+        for copy in list(self._stirred):
             audit, end = self._by_copy[copy], self._copies.high_watermark(copy)
             await self._meter.in_pieces(audit.judge(end, now_ms, self._clock.now_ms()))
             self._place(audit)
-            if audit.is_unsettled:
-                self._stirred[copy] = None
+            if not audit.is_unsettled:
+                del self._stirred[copy]
 
     async def _on_error(self, audit: FlowAudit, error: ErrorCode) -> None:
         if error == ErrorCode.offset_out_of_range:

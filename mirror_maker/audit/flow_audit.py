@@ -9,10 +9,11 @@ from uuid import UUID
 from local_cluster.client.model import FetchedPartition, TopicPartition
 from local_cluster.records.header import crc_is_valid, iter_headers
 from mirror_maker.audit.copy_configs import UNKNOWN_CONFIGS, CopyConfigs
-from mirror_maker.audit.cpu_meter import PIECE_BATCHES_MAX
+from mirror_maker.audit.cpu_budget import PIECE_BATCHES_MAX
 from mirror_maker.audit.evidence import SeenBatch
 from mirror_maker.audit.explained_findings import explainer
 from mirror_maker.audit.log_check import LogCheck
+from mirror_maker.audit.receipt_offsets import ReceiptOffsets
 from mirror_maker.audit.tally import FlowTally
 from mirror_maker.formats import Opening
 from mirror_maker.formats.receipts import Receipts, flow_id
@@ -45,6 +46,7 @@ class FlowAudit:
         is_exclusive: bool,
         receipts_id: UUID | None,
         receipts_start: int,
+        offsets: ReceiptOffsets,
         journal: GapStore,
         worker_id: str,
         clock: Clock,
@@ -52,7 +54,8 @@ class FlowAudit:
     ) -> None:
         """`known` is what was published before. `is_exclusive`: nobody else may write into the
         copy.
-        The receipts topic has the id `receipts_id` and begins at `receipts_start`."""
+        The receipts topic has the id `receipts_id` and begins at `receipts_start`; `offsets` tells
+        what of it each flow was given."""
         self.flow = opening.flow
         self.copy = TopicPartition(opening.target_topic, opening.flow.partition)
         self.flow_id = flow_id(opening.flow, opening.producer_id)
@@ -70,13 +73,14 @@ class FlowAudit:
             is_rewritten=configs.is_rewritten,
         )
         self._receipts_id = receipts_id
-        self.receipts_next = receipts_start
-        """Offset in the receipts topic from which this flow has not been given records."""
+        self._offsets = offsets
         self._audited_from: int | None = None
         if progress is not None and progress.place.receipt_to >= 0:
             self._audited_from = progress.audited_from
+        known_to = receipts_start
         if progress is not None and progress.receipts_topic_id == str(receipts_id):
-            self.receipts_next = max(receipts_start, progress.receipts_offset)
+            known_to = max(receipts_start, progress.receipts_offset)
+        offsets.add(self.flow_id, known_to)
         self._log_start_offset = 0
         self._short_since_ms: int | None = None
         """Since when the log ends below what was acknowledged (monotonic)."""
@@ -86,7 +90,7 @@ class FlowAudit:
         self._first_waiting_ms: dict[int, int] = {}
         """Offset in the receipts topic -> when the record was written."""
         self._published: tuple[object, ...] = ()
-        self._published_receipts_next = self.receipts_next
+        self._published_receipts_next = known_to
         self._made: Progress | None = None
         self._written: Progress | None = None
         """The progress that the verdicts topic acknowledged last; None if unknown."""
@@ -110,31 +114,20 @@ class FlowAudit:
 
     # -- receipts -------------------------------------------------------------------------------
 
+    @property
+    def receipts_next(self) -> int:
+        """Offset in the receipts topic from which this flow has not been given records."""
+        return self._offsets.of(self.flow_id)
+
     def expect(self, entry: Receipts, offset: int, timestamp_ms: int) -> None:
         """Take a record of the receipts topic that is about this flow."""
-        if offset < self.receipts_next:
-            return
-        if not self.check.wants_receipts:
-            self.receipts_next = offset  # read again when there is room
-            return
         self.check.expect(entry, offset)
         self._first_waiting_ms[offset] = timestamp_ms
-        self.receipts_next = offset + 1
-
-    def reach_receipts(self, position: int, next_offset: int) -> None:
-        """Record that everything in [position, next_offset) of the receipts topic was given."""
-        if self.receipts_next >= position and self.check.wants_receipts:
-            self.receipts_next = max(self.receipts_next, next_offset)
-
-    def lose_receipts(self, start: int, end: int) -> None:
-        """Take the new bounds of the receipts topic."""
-        if not start <= self.receipts_next <= end:
-            self.receipts_next = start
 
     def restart_receipts(self, receipts_id: UUID | None, start: int) -> None:
         """Start over in a re-created receipts topic: what waits is in no record of it."""
         self._receipts_id = receipts_id
-        self.receipts_next = self._published_receipts_next = start
+        self._published_receipts_next = start
         self.check.move_records(start)
         waiting_ms = min(self._first_waiting_ms.values(), default=None)
         self._first_waiting_ms = {} if waiting_ms is None else {start: waiting_ms}

@@ -11,6 +11,7 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.audit.auditor import LinkAuditor
 from mirror_maker.audit.flow_audit import LOST_AFTER_MS, FlowAudit
+from mirror_maker.audit.log_check import WAITING_MAX
 from mirror_maker.formats.receipts import receipts_topic_name
 from mirror_maker.formats.verdicts import Finding, Verdict, verdicts_topic_name
 from mirror_maker.model import LinkState
@@ -166,5 +167,29 @@ def test_a_receipt_of_an_unknown_format_is_passed_over(name: str) -> None:
         assert _audit(world, worker).check.audited_to == 6
         assert _auditor(worker).failure is None
         await worker.kill()
+
+    run_virtually(scenario())
+
+
+def test_an_audit_that_is_far_behind_skips_no_receipt() -> None:
+    """A flow that has no room for a record of receipts gets this one next, not a later one."""
+    rounds, batches = 8, WAITING_MAX // 4
+
+    async def scenario() -> None:
+        world = MirrorWorld(1, partitions=1)
+        world.link_settings = {"coalesce_batches": False}
+        copying = SimWorker(world, "w1", lambda: None)
+        copying.link.auditor = None
+        copying.start()
+        for _ in range(rounds):
+            for _ in range(batches):
+                world.writers[0].write_plain(1)
+            await world.settle(copying, is_audited=False)
+        await copying.stop()
+        worker = await world.worker("w2")
+        await world.settle(worker)
+        assert _findings(world) == []
+        assert _counts(world) == {Verdict.COMPLETE: rounds * batches}
+        await worker.stop()
 
     run_virtually(scenario())

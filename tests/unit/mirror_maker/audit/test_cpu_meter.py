@@ -6,8 +6,13 @@ from collections.abc import Generator
 
 import pytest
 
-from mirror_maker.audit.cpu_budget import CpuBudget
-from mirror_maker.audit.cpu_meter import PIECE_NS_MAX, REST_PER_CPU, CpuMeter
+from mirror_maker.audit.cpu_budget import (
+    PIECE_ITEMS_MAX,
+    PIECE_NS_MAX,
+    REST_PER_CPU,
+    CpuBudget,
+    CpuMeter,
+)
 
 
 class Times:
@@ -60,6 +65,20 @@ async def test_small_pieces_share_a_rest(meter: CpuMeter, times: Times) -> None:
     for _ in range(4):  # of four partitions
         await meter.in_pieces(pieces(times, PIECE_NS_MAX // 4))
     assert times.events == ["piece"] * 4 + ["rest 2"]
+
+
+async def test_it_rests_between_some_hundreds_of_items(meter: CpuMeter, times: Times) -> None:
+    done: list[int] = []
+
+    def do(item: int) -> None:
+        times.cpu_ns += 2_500
+        done.append(item)
+        if item % PIECE_ITEMS_MAX == 0:
+            times.events.append("piece")
+
+    await meter.for_each(range(3 * PIECE_ITEMS_MAX), do)
+    assert done == list(range(3 * PIECE_ITEMS_MAX))
+    assert times.events == ["piece", "rest 2"] * 3
 
 
 async def test_all_pieces_and_what_was_fetched_are_counted(
