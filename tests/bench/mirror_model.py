@@ -96,7 +96,7 @@ FULL: Final = MirrorScale(
     latency_seconds=15.0,
     idle_topics=100,
     idle_partitions=100,
-    idle_settle_seconds=20.0,
+    idle_settle_seconds=60.0,  # the audit rests for half a minute after its first verdicts
     idle_seconds=15.0,
     repeats=3,
 )

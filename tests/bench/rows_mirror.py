@@ -42,6 +42,7 @@ SETTLED_SECONDS_MAX: Final = 600.0
 SETTLED_POLL_SECONDS: Final = 1.0
 MEMORY_MB_MAX: Final = 200
 _EVERY_600_S: Final = "every 600 s"
+_HALF_OF_THEM: Final = "5,000 after 3 min"
 
 START: Final = Row(
     name="start",
@@ -59,7 +60,7 @@ IDLE: Final = Row(
     name="idle",
     title="Idle, 10,000 partitions",
     wanted={CPU_CORE: [Wanted(5.0, "absolute")], MEMORY_MB: [Wanted(400, "absolute")]},
-    left_out={MM2: "", OURS_PLAIN: ""},
+    left_out={MM2: "", MM2_TUNED: _HALF_OF_THEM, OURS_PLAIN: ""},
 )
 _CPU_RATIO_MAX: Final[dict[Batches, float]] = {"256k": 0.025, "16k": 0.06}
 _TITLES: Final[dict[Batches, str]] = {
