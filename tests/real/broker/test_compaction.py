@@ -186,6 +186,7 @@ async def test_group_offsets_survive_the_compaction_of_their_topic(
             )
             await consumer.start()
             consumer.assign([at])
+            await consumer.committed(at)  # when the coordinator answers, its topic is there
             return consumer
 
         groups = ["a", "b", "c"]
