@@ -61,19 +61,14 @@ def committed(bootstrap: str, topic: str, partitions: int = 1) -> list[tuple[dic
     consumer.assign([TopicPartition(topic, each, 0) for each in range(partitions)])
     found: list[tuple[dict[str, str], str]] = []
     ended: set[int | None] = set()
-    errors: list[str] = []
     try:
         while len(ended) < partitions:
             message = consumer.poll(60)
-            assert message is not None, f"{topic} ended in {ended} of {partitions}: {errors}"
+            assert message is not None, f"{topic}: {ended} of {partitions} partitions ended"
             error = message.error()
             if error is not None:
-                # librdkafka goes on after every other error that is not fatal, and so do its users.
-                if error.code() == KafkaError._PARTITION_EOF:
-                    ended.add(message.partition())
-                else:
-                    errors.append(str(error))
-                    assert not error.fatal(), errors
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                ended.add(message.partition())
                 continue
             texts = {name: str(value, "utf-8") for name, value in _headers(message)}
             value = message.value()
