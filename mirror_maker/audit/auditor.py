@@ -13,7 +13,6 @@ It rests between pieces and, after each round, as long as the CPU budget of the 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -52,8 +51,6 @@ READ_BACK_MS: Final = 10_000
 """Between two checks that what was published still stands."""
 RECEIPTS_HELD_MAX: Final = 200_000
 """Waiting receipts of all flows of a link, about 75 MB; beyond, none are read."""
-
-log = logging.getLogger(__name__)
 
 
 class AuditedFlow(Protocol):
