@@ -51,6 +51,13 @@ class GenerationOpener:
         self._quiet_period = quiet_period
         self._lease = lease
 
+    async def end_when_quiet(self) -> int:
+        """Return the target's end, once no write of the old epoch can arrive any more.
+
+        Raises NotQuietError: call again after its time. Raises KafkaError: not now.
+        """
+        return await self._quiet_period.end_offset(self._map_store.registration.producer_id)
+
     async def open_generation(self, flow: FlowKey, source_offset: int, read_to: int | None) -> None:
         """Open the flow at the next producer epoch from a source offset on, once the target is
         quiet.
@@ -61,7 +68,7 @@ class GenerationOpener:
         """
         state = self._map_store.state
         epoch = next_epoch(state.highest_epoch(flow))
-        end = await self._quiet_period.end_offset(self._map_store.registration.producer_id)
+        end = await self.end_when_quiet()
         await self._map_store.catch_up()
         if state.highest_epoch(flow) >= epoch:
             return  # another worker was first

@@ -163,6 +163,8 @@ class FlowOpener:
         base = resume_base(opening, state.last_block(known, opening.producer_epoch))
         tail, read_to = await self._logs.read_tail(base)
         await settle_foreign(self._journal, self._settings, opening, tail.foreign, base.source_next)
+        # A copy that arrives late may be of a record that the entries below would call lost.
+        await self._generations.end_when_quiet()
         await self._journal.catch_up()  # after the tail: an entry precedes what follows its gap
         lost = lost_ranges(self._journal, opening)
         hole = _unmapped_copies(lost.first_outside(base.source_next), base.target_next, tail)

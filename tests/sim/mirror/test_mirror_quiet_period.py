@@ -11,6 +11,7 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.flow.flow import Flow
+from mirror_maker.formats import Run
 from mirror_maker.formats.naming import remote_topic
 from mirror_maker.model import FlowState
 from mirror_maker.rules.trouble import Policies
@@ -148,6 +149,37 @@ def test_a_late_write_of_the_old_log_restarts_the_quiet_period() -> None:
         assert not worker.failures()
         epochs = [header.producer_epoch for header, _ in copy.batches]
         assert epochs == sorted(epochs), "no batch of the old epoch follows the new one"
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_a_copy_that_arrives_late_and_is_mapped_is_not_called_lost() -> None:
+    """Its worker was slow, not dead: it writes the map when the answer arrives."""
+
+    async def scenario() -> None:
+        world, worker = await copied_world(7)
+        flow = worker.link.flows[world.partitions[0]]
+        assert flow.replicator is not None
+        producer = (flow.replicator.producer_id, flow.replicator.producer_epoch)
+        block = flow.replicator.block
+        source_next, sequence = block.source_next, block.next_sequence
+        copy = world.target.topics[remote_topic("a", TOPIC)].partitions[0]
+        create_again(world)
+        await until(lambda: rests([flow]))
+        assert flow.gaps() == []
+        late = bytearray(encode_batch([NewRecord(1, b"late", b"of the old log")]))
+        h.patch_producer(late, 0, *producer, sequence)
+        h.patch_crc(late, 0)
+        place, _ = copy.append(late)
+        copy.commit(copy.log_end_offset)
+        block.append([Run(source_next, place, 1)], source_next + 1, sequence + 1)
+        await worker.link.map_store.append(*block.take_records())
+        await until_copied(world)
+        await until(lambda: flow.gaps() != [])
+        assert [(gap.source_from, gap.source_to, gap.target_offset) for gap in flow.gaps()] == [
+            (source_next + 1, None, place + 1)
+        ]
         await worker.stop()
 
     run_virtually(scenario())
