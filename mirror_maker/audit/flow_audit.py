@@ -80,7 +80,6 @@ class FlowAudit:
         known_to = receipts_start
         if progress is not None and progress.receipts_topic_id == str(receipts_id):
             known_to = max(receipts_start, progress.receipts_offset)
-        offsets.add(self.flow_id, known_to)
         self._log_start_offset = 0
         self._short_since_ms: int | None = None
         """Since when the log ends below what was acknowledged (monotonic)."""
@@ -90,7 +89,8 @@ class FlowAudit:
         self._first_waiting_ms: dict[int, int] = {}
         """Offset in the receipts topic -> when the record was written."""
         self._published: tuple[object, ...] = ()
-        self._published_receipts_next = known_to
+        self.published_receipts_next = known_to
+        """Offset in the receipts topic from which the published progress has no records."""
         self._made: Progress | None = None
         self._written: Progress | None = None
         """The progress that the verdicts topic acknowledged last; None if unknown."""
@@ -127,7 +127,7 @@ class FlowAudit:
     def restart_receipts(self, receipts_id: UUID | None, start: int) -> None:
         """Start over in a re-created receipts topic: what waits is in no record of it."""
         self._receipts_id = receipts_id
-        self._published_receipts_next = start
+        self.published_receipts_next = start
         self.check.move_records(start)
         waiting_ms = min(self._first_waiting_ms.values(), default=None)
         self._first_waiting_ms = {} if waiting_ms is None else {start: waiting_ms}
@@ -225,7 +225,7 @@ class FlowAudit:
 
     def is_changed(self, source_end: int | None) -> bool:
         """Return whether there is something new to publish."""
-        is_behind = self.receipts_next > self._published_receipts_next + RECEIPTS_BEHIND_MAX
+        is_behind = self.receipts_next > self.published_receipts_next + RECEIPTS_BEHIND_MAX
         return self.tally.is_changed or is_behind or self._state(source_end) != self._published
 
     def take_records(
@@ -237,7 +237,7 @@ class FlowAudit:
         """
         check = self.check
         self._published = self._state(source_end)
-        self._published_receipts_next = self.receipts_next
+        self.published_receipts_next = self.receipts_next
         first = check.first_record_offset
 
         def make_progress(growing: dict[int, Bucket]) -> Progress:

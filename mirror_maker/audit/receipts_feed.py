@@ -31,7 +31,9 @@ class ReceiptsFeed:
         """By flow id."""
 
     def add(self, audit: FlowAudit) -> None:
+        """Take up a flow; it gets the records that its published progress does not have."""
         self._audits[audit.flow_id] = audit
+        self.offsets.add(audit.flow_id, audit.published_receipts_next)
 
     def remove(self, audit: FlowAudit) -> None:
         self._audits.pop(audit.flow_id, None)
