@@ -15,6 +15,7 @@ from mirror_maker.formats import Run
 from mirror_maker.formats.naming import remote_topic
 from mirror_maker.model import FlowState
 from mirror_maker.rules.trouble import Policies
+from tests.sim.kafka_double.log import SimPartition
 from tests.sim.mirror.scenarios import until
 from tests.sim.mirror.world import LIMITS, TOPIC, MirrorWorld, SimWorker, SourceWriter
 from tests.sim.virtual_time import run_virtually
@@ -64,6 +65,16 @@ async def until_copied(world: MirrorWorld) -> None:
 
 def rests(flows: Iterable[Flow]) -> bool:
     return all("a new generation begins at " in (flow.reason or "") for flow in flows)
+
+
+def arrive_late(copy: SimPartition, producer: tuple[int, int], sequence: int) -> int:
+    """Append a record of the old log that a (producer id, epoch) has sent; return its offset."""
+    late = bytearray(encode_batch([NewRecord(1, b"late", b"of the old log")]))
+    h.patch_producer(late, 0, *producer, sequence)
+    h.patch_crc(late, 0)
+    place, _ = copy.append(late)
+    copy.commit(copy.log_end_offset)
+    return place
 
 
 def test_a_partition_in_its_quiet_period_reports_it_and_holds_up_no_other() -> None:
@@ -138,11 +149,7 @@ def test_a_late_write_of_the_old_log_restarts_the_quiet_period() -> None:
         await until(lambda: rests([flow]))
         await asyncio.sleep(QUIET_S / 2)
         # From a worker that was stopped or cut off: it continues the sequence.
-        late = bytearray(encode_batch([NewRecord(1, b"late", b"of the old log")]))
-        h.patch_producer(late, 0, *producer, sequence)
-        h.patch_crc(late, 0)
-        copy.append(late)
-        copy.commit(copy.log_end_offset)
+        arrive_late(copy, producer, sequence)
         arrived_s = now_s()
         await until_copied(world)
         assert now_s() - arrived_s >= QUIET_S
@@ -168,11 +175,7 @@ def test_a_copy_that_arrives_late_and_is_mapped_is_not_called_lost() -> None:
         create_again(world)
         await until(lambda: rests([flow]))
         assert flow.gaps() == []
-        late = bytearray(encode_batch([NewRecord(1, b"late", b"of the old log")]))
-        h.patch_producer(late, 0, *producer, sequence)
-        h.patch_crc(late, 0)
-        place, _ = copy.append(late)
-        copy.commit(copy.log_end_offset)
+        place = arrive_late(copy, producer, sequence)
         block.append([Run(source_next, place, 1)], source_next + 1, sequence + 1)
         await worker.link.map_store.append(*block.take_records())
         await until_copied(world)
